@@ -1,0 +1,74 @@
+# `make run` and `make test` set everything up by themselves: python3 >= 3.11, make and git are enough.
+
+PYTHON ?= python3
+VENV := .venv
+BARE := .venv-bare
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PIP_OPTIONS := --quiet --disable-pip-version-check
+PIP := $(BIN)/python -m pip $(PIP_OPTIONS)
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint types contract unit bare bench vectors figure clean
+
+help:  ## say what each command does
+	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 16
+
+run: $(READY)  ## the cost of privacy on the paper's Bernoulli arms, simulated
+	@$(BIN)/python examples/privacy_cost.py
+
+test: lint types contract unit bare  ## every check
+	@echo "all checks passed"
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+contract: $(READY)
+	$(BIN)/lint-imports --no-logo
+
+unit: $(READY)
+	$(BIN)/pytest -n 2
+
+# The built wheel, alone in an environment: it imports, nothing came with it, and device and agent pass their tests.
+bare: $(READY)
+	@rm -rf $(BARE) build/wheel
+	$(BIN)/python -m build --wheel --no-isolation --outdir build/wheel . > build/wheel.log 2>&1 || (cat build/wheel.log; exit 1)
+	$(PYTHON) -m venv $(BARE)
+	$(BARE)/bin/python -m pip $(PIP_OPTIONS) install --no-index build/wheel/*.whl
+	$(BARE)/bin/python -I tests/wheel_alone.py
+	$(BARE)/bin/python -m pip $(PIP_OPTIONS) install -c constraints.txt pytest
+	$(BARE)/bin/python -m pytest -p no:cacheprovider tests/device tests/agent
+	@rm -rf $(BARE)
+
+bench: $(READY)  ## what we claim about speed, measured beside the peers
+	$(PIP) install -c constraints.txt --group peers
+	$(BIN)/python benchmarks/curators.py
+	$(BIN)/python benchmarks/step.py
+	$(BIN)/python benchmarks/reference.py
+
+vectors: $(READY)  ## write vectors/ anew
+	$(BIN)/python vectors/write.py
+
+figure: $(READY)  ## draw the picture of the README anew
+	$(BIN)/python examples/readme_figure.py
+
+clean:  ## remove what the other commands made
+	rm -rf $(VENV) $(BARE) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "ldpbandits needs Python 3.11 or newer; make PYTHON=/path/to/python3.11 says which to use" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2> /dev/null \
+		|| { echo "python3 has no venv module: install it (on Debian: apt-get install python3-venv)" >&2; exit 1; }
+	@echo "setting up $(VENV) ..."
+	@rm -rf $(VENV)
+	@mkdir -p build
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install -c constraints.txt pip
+	@$(PIP) install -c constraints.txt --group dev
+	@$(PIP) install -c constraints.txt --no-build-isolation --editable '.[lab]'
+	@touch $@

@@ -1,0 +1,51 @@
+"""Multi-armed bandits with local differential privacy: learn which arm is best without seeing anyone's reward."""
+
+from ldpbandits.agent.agent import Agent
+from ldpbandits.agent.estimates import Estimate, estimate
+from ldpbandits.agent.rules import UCB, ldp_ucb_b, ldp_ucb_l, ucb1
+from ldpbandits.device.curators import BernoulliCurator, Curator, LaplaceCurator, curator_from_spec
+from ldpbandits.errors import (
+    ArmError,
+    LDPBanditsError,
+    MissingExtra,
+    ParameterError,
+    ResponseError,
+    RewardError,
+    SnapshotError,
+    SpecError,
+)
+from ldpbandits.types import Arm, Response, Reward
+from ldpbandits.wire import CuratorSpec, Guarantee, Range, RealLine, Sigmoid
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "UCB",
+    "Agent",
+    "Arm",
+    "ArmError",
+    "BernoulliCurator",
+    "Curator",
+    "CuratorSpec",
+    "Estimate",
+    "Guarantee",
+    "LDPBanditsError",
+    "LaplaceCurator",
+    "MissingExtra",
+    "ParameterError",
+    "Range",
+    "RealLine",
+    "Response",
+    "ResponseError",
+    "Reward",
+    "RewardError",
+    "Sigmoid",
+    "SnapshotError",
+    "SpecError",
+    "__version__",
+    "curator_from_spec",
+    "estimate",
+    "ldp_ucb_b",
+    "ldp_ucb_l",
+    "ucb1",
+]

@@ -1,0 +1,51 @@
+"""Checks at the edges: each returns the value it was given, or says in one line which rule it breaks."""
+
+from math import isfinite
+from typing import TypeGuard
+
+from ldpbandits.errors import ParameterError
+
+SMALLEST_EPSILON = 1e-6
+"""Below this a response says next to nothing: some 10^12 of them would be needed to tell a reward of 0 from 1."""
+
+LARGEST_EPSILON = 50.0
+"""Above this a response hides nothing: e^-50 is 2 in 10^22."""
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Tell whether `value` is a finite int or float; True and False are not numbers here."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and _is_finite(value)
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Tell whether `value` is an int; True and False are not numbers here."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return isfinite(value)
+    except OverflowError:  # an int beyond the largest float
+        return False
+
+
+def check_epsilon(epsilon: object) -> float:
+    """Check that `epsilon` is finite and > 0, and no further out than anyone needs."""
+    if not is_number(epsilon) or not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
+        limits = f"from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}"
+        raise ParameterError(f"epsilon must be finite and > 0, {limits}, got {epsilon!r}")
+    return float(epsilon)
+
+
+def check_count(name: str, value: object, least: int = 1) -> int:
+    """Check that `value` is a whole number of at least `least`; 1e5 counts as whole."""
+    if not is_number(value) or value != int(value) or value < least:
+        raise ParameterError(f"{name} must be a whole number >= {least}, got {value!r}")
+    return int(value)
+
+
+def check_probability(name: str, value: object) -> float:
+    """Check that `value` lies strictly between 0 and 1."""
+    if not is_number(value) or not 0 < value < 1:
+        raise ParameterError(f"{name} must lie strictly between 0 and 1, got {value!r}")
+    return float(value)

@@ -1,0 +1,129 @@
+"""Curators: a reward goes in, a private response comes out, and nothing else leaves.
+
+`BernoulliCurator` is the paper's CTB, `LaplaceCurator` its CTL; behind `Sigmoid()` they are CTB-S and CTL-S.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from ldpbandits.device.randomness import WORD, Draw, discrete_laplace, first_bits, system_words
+from ldpbandits.device.transforms import transformed
+from ldpbandits.types import Response
+from ldpbandits.wire import CuratorSpec, Guarantee, Mechanism, Range, Transform
+
+UNIT_BITS = 53
+"""CTB takes a reward in [0, 1] to a multiple of 2^-53, which loses nothing above 2^-53 in a float."""
+
+GRID_BITS = 20
+"""CTL puts rewards and noise on multiples of 2^-20; what the rounding moves is far below what any noise hides."""
+
+
+class Curator(ABC):
+    """What both curators share: a spec that says what is promised, and the ways to ask for a response."""
+
+    mechanism: ClassVar[Mechanism]
+
+    def __init__(self, epsilon: float, transform: Transform | None = None) -> None:
+        """Make a curator for this epsilon; rewards lie in [0, 1] unless a transform says otherwise."""
+        self.spec = CuratorSpec(self.mechanism, epsilon, Range() if transform is None else transform)
+
+    @property
+    def epsilon(self) -> float:
+        """The guarantee's epsilon: the law of the response never exceeds it."""
+        return self.spec.epsilon
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised, and for which pairs of rewards."""
+        return self.spec.guarantee
+
+    def to_spec(self) -> dict[str, Any]:
+        """Return this curator as plain JSON-able data; `curator_from_spec` takes it back."""
+        return self.spec.to_json()
+
+    def respond(self, reward: float, *, clip: bool = False) -> Response:
+        """Return one private response to this reward; each call spends epsilon anew."""
+        return self._privatise(transformed(self.spec.transform, reward, clip=clip), system_words)
+
+    def respond_many(self, rewards: Iterable[float], *, clip: bool = False) -> list[Response]:
+        """Return one private response to each reward; nothing is drawn unless every reward can be taken."""
+        accepted = [transformed(self.spec.transform, reward, clip=clip) for reward in rewards]
+        return [self._privatise(value, system_words) for value in accepted]
+
+    def respond_not_private(self, reward: float, draw: Draw, *, clip: bool = False) -> Response:
+        """Respond with the caller's randomness, for tests and shared vectors: who knows the words knows the reward."""
+        return self._privatise(transformed(self.spec.transform, reward, clip=clip), draw)
+
+    @abstractmethod
+    def _privatise(self, value: float, draw: Draw) -> Response:
+        """Draw the response to a transformed reward."""
+
+    def __repr__(self) -> str:
+        """Show the call that makes this curator."""
+        return f"{type(self).__name__}(epsilon={self.epsilon}, transform={self.spec.transform})"
+
+    def __eq__(self, other: object) -> bool:
+        """Curators are equal when their specs are."""
+        return isinstance(other, Curator) and self.spec == other.spec
+
+    def __hash__(self) -> int:
+        """Hash as the spec does."""
+        return hash(self.spec)
+
+
+class BernoulliCurator(Curator):
+    """CTB: the response is 1 with probability (r e^epsilon + 1 - r) / (1 + e^epsilon), else 0, for r in [0, 1].
+
+    In integers: with U uniform below 2^64, Q = ceil(2^64 / (1 + e^epsilon)) and P = 2^64 - Q, the response is 1 iff
+    U < Q + floor(r (P - Q)). Both responses have probability between Q / 2^64 and P / 2^64 whatever the reward, and
+    P / Q <= e^epsilon because Q is rounded up. It is the law of the paper's two steps (round r to a bit at random, then
+    flip that bit at random) in one draw.
+    """
+
+    mechanism = "bernoulli"
+
+    def __init__(self, epsilon: float, transform: Transform | None = None) -> None:
+        """Make a CTB curator; behind `Sigmoid()`, CTB-S."""
+        super().__init__(epsilon, transform)
+        self._least = first_bits(Fraction(self.epsilon), 1, WORD) + 1
+        self._spread = (1 << WORD) - 2 * self._least
+
+    def threshold(self, unit: float) -> int:
+        """How many of the 2^64 words give the response 1, for a transformed reward in [0, 1]."""
+        return self._least + (int(unit * (1 << UNIT_BITS)) * self._spread >> UNIT_BITS)
+
+    def _privatise(self, value: float, draw: Draw) -> Response:
+        return Response(1.0 if draw(1)[0] < self.threshold(value) else 0.0)
+
+
+class LaplaceCurator(Curator):
+    """CTL: the response is r + L with L of the Laplace law of scale 1 / epsilon, both on the grid of 2^-20.
+
+    The reward is rounded to the grid and the noise is an integer Z with P(Z = z) proportional to
+    e^(-epsilon |z| / 2^20), exactly. 0 and 1 are on the grid, so two rewards in [0, 1] are at most 2^20 steps apart
+    and no response is more than e^epsilon times likelier under one. On the real line the same holds for rewards that
+    differ by at most 1, since rounding commutes with adding 1.
+    """
+
+    mechanism = "laplace"
+
+    def __init__(self, epsilon: float, transform: Transform | None = None) -> None:
+        """Make a CTL curator; behind `Sigmoid()`, CTL-S."""
+        super().__init__(epsilon, transform)
+        self.noise = discrete_laplace(Fraction(self.epsilon) / (1 << GRID_BITS))
+
+    def _privatise(self, value: float, draw: Draw) -> Response:
+        numerator, denominator = value.as_integer_ratio()
+        steps = ((numerator << (GRID_BITS + 1)) + denominator) // (2 * denominator)  # the nearest, halves go up
+        return Response((steps + self.noise.sample(draw)) / (1 << GRID_BITS))
+
+
+CURATORS: dict[Mechanism, type[Curator]] = {kind.mechanism: kind for kind in (BernoulliCurator, LaplaceCurator)}
+
+
+def curator_from_spec(spec: object) -> Curator:
+    """Make the curator that a spec asks for: a `CuratorSpec`, or its JSON."""
+    checked = spec if isinstance(spec, CuratorSpec) else CuratorSpec.from_json(spec)
+    return CURATORS[checked.mechanism](checked.epsilon, checked.transform)

@@ -1,0 +1,151 @@
+"""Every bound of the theory for one bandit, each with what it assumes and whether the bandit satisfies that."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from math import log
+from typing import Any, Literal, TypeAlias
+
+from ldpbandits.checks import check_epsilon, is_number
+from ldpbandits.errors import ParameterError
+from ldpbandits.lab import bounds
+from ldpbandits.lab.rewards import Bernoulli, Gaussian, Law, gaps, written
+from ldpbandits.mean_map import response_mean
+
+Kind: TypeAlias = Literal["lower", "upper"]
+
+C_S = {
+    "paper's general c_s": bounds.PAPER_GENERAL,
+    "paper's Gaussian c_s": bounds.PAPER_GAUSSIAN,
+    "Jensen's c_s": bounds.JENSEN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One line of the table.
+
+    A lower bound is `per_log_t` times log T for T to infinity: `at_horizon` is that product, not a bound at this T.
+    An upper bound holds at this T.
+    """
+
+    name: str
+    kind: Kind
+    of: str
+    per_log_t: float | None
+    at_horizon: float | None
+    assumes: str
+    applies: bool
+
+
+class BoundTable:
+    """The bounds for these arms at this epsilon and horizon."""
+
+    def __init__(self, arms: Sequence[Law], epsilon: float, horizon: float) -> None:
+        """Check the bandit; all bounds are worked out when asked for."""
+        if not arms:
+            raise ParameterError("a bandit needs at least one arm")
+        if not is_number(horizon) or horizon < max(len(arms), 2):
+            least = max(len(arms), 2)
+            raise ParameterError(
+                f"horizon must be finite and at least the number of arms and 2, {least}, got {horizon!r}"
+            )
+        self.arms, self.epsilon, self.horizon = tuple(arms), check_epsilon(epsilon), float(horizon)
+        self.gaps, self.means = gaps(arms), [arm.mean for arm in arms]
+        self._is_bernoulli = all(isinstance(arm, Bernoulli) for arm in arms)
+        self._in_unit = all(0 <= arm.range[0] <= arm.range[1] <= 1 for arm in arms)
+        self._means_in_unit = all(0 <= mean <= 1 for mean in self.means)
+        sds = {arm.sd if isinstance(arm, Gaussian) else None for arm in arms}
+        self._same_noise = self._means_in_unit and len(sds) == 1 and all(sd is not None and sd <= 1 for sd in sds)
+
+    def bounds(self) -> list[Bound]:
+        """All of them, lower bounds first."""
+        return [*self._lower(), *self._bounded_upper(), *self._sigmoid_upper()]
+
+    def factors(self) -> dict[str, float]:
+        """Theory's factors over UCB1: ratios of upper bounds, which bound nothing themselves."""
+        return {
+            "ldp-ucb-l": bounds.privacy_factor_l(self.epsilon),
+            "ldp-ucb-b": bounds.privacy_factor_b(self.epsilon),
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `ldpbandits bounds --json` prints."""
+        return {
+            "epsilon": self.epsilon,
+            "horizon": self.horizon,
+            "arms": [self._arm(arm, gap) for arm, gap in zip(self.arms, self.gaps, strict=True)],
+            "bounds": [asdict(bound) for bound in self.bounds()],
+            "theorys_factor": self.factors(),
+        }
+
+    def _arm(self, arm: Law, gap: float) -> dict[str, Any]:
+        best = max(self.means)
+        seen = [response_mean(mean, self.epsilon) for mean in (arm.mean, best)]
+        return {
+            "arm": written(arm),
+            "mean": arm.mean,
+            "gap": gap,
+            "response_mean": seen[0] if self._means_in_unit else None,
+            "kl": bounds.kl(*seen) if self._means_in_unit else None,
+            "kl_bound": bounds.kl_bound(arm.mean, best, self.epsilon),
+            "kl_bound_paper": bounds.kl_bound_paper(arm.mean, best, self.epsilon),
+        }
+
+    def _lower(self) -> list[Bound]:
+        def line(name: str, of: str, constant: Callable[[], float]) -> Bound:
+            value = constant() if self._means_in_unit else None
+            at_horizon = None if value is None else value * log(self.horizon)
+            return Bound(
+                name, "lower", of, value, at_horizon, "Bernoulli arms, consistent policies", self._is_bernoulli
+            )
+
+        private = "any epsilon-LDP policy"
+        return [
+            line("Lai and Robbins", "any policy without privacy", lambda: bounds.lai_robbins(self.means)),
+            line("Theorem 1", private, lambda: bounds.theorem_1(self.gaps, self.epsilon)),
+            line("Theorem 1, tightened", private, lambda: bounds.theorem_1_tightened(self.gaps, self.epsilon)),
+            line("exact constant", private, lambda: bounds.exact_constant(self.means, self.epsilon)),
+        ]
+
+    def _bounded_upper(self) -> list[Bound]:
+        n, epsilon = len(self.arms), self.epsilon
+        assumes = "rewards in [0, 1]"
+
+        def dependent(name: str, of: str, bound: Callable[[float], float]) -> Bound:
+            return self._upper(name, of, bound, assumes, applies=self._in_unit)
+
+        def free(name: str, of: str, value: float) -> Bound:
+            return Bound(name, "upper", of, None, value, assumes, self._in_unit)
+
+        return [
+            dependent("UCB1", "ucb1", lambda t: bounds.ucb1_bound(self.gaps, t)),
+            dependent("Theorem 2", "ldp-ucb-l", lambda t: bounds.theorem_2(self.gaps, epsilon, t)),
+            free("Theorem 2, any gaps", "ldp-ucb-l", bounds.theorem_2_free(n, epsilon, self.horizon)),
+            dependent("Theorem 3", "ldp-ucb-b", lambda t: bounds.theorem_3(self.gaps, epsilon, t)),
+            free("Theorem 3, any gaps", "ldp-ucb-b", bounds.theorem_3_free(n, epsilon, self.horizon)),
+        ]
+
+    def _sigmoid_upper(self) -> list[Bound]:
+        corollaries = {
+            ("Corollary 1", "ldp-ucb-ls"): bounds.corollary_1,
+            ("Corollary 1 as printed", "ldp-ucb-ls"): bounds.corollary_1_paper,
+            ("Corollary 2", "ldp-ucb-bs"): bounds.corollary_2,
+            ("Corollary 2 as printed", "ldp-ucb-bs"): bounds.corollary_2_paper,
+        }
+        assumes = "one law of noise of variance <= 1, means in [0, 1]"
+
+        def line(name: str, of: str, corollary: Callable[..., float], c_s: float) -> Bound:
+            bound = partial(corollary, self.gaps, self.epsilon, c_s=c_s)
+            return self._upper(name, of, bound, assumes, applies=self._same_noise)
+
+        return [
+            line(f"{name}, {choice}", of, corollary, c_s)
+            for (name, of), corollary in corollaries.items()
+            for choice, c_s in C_S.items()
+        ]
+
+    def _upper(self, name: str, of: str, bound: Callable[[float], float], assumes: str, *, applies: bool) -> Bound:
+        constant = bound(1.0)  # log 1 = 0 leaves the terms that do not grow
+        value = bound(self.horizon)
+        return Bound(name, "upper", of, (value - constant) / log(self.horizon), value, assumes, applies)

@@ -1,0 +1,63 @@
+"""How the lab compiles: numba, with a cache that notices when any kernel was edited.
+
+numba keys a cached function by its own file alone, so that an edited kernel would live on inside its compiled callers.
+The cache folder therefore carries a hash of every source file of this package.
+"""
+
+import os
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+
+import ldpbandits
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONS = {
+    "nogil": True,  # trials run on threads
+    "error_model": "numpy",  # a division that may raise keeps the loop over arms from becoming vector instructions
+}
+
+
+def inlined(function: F) -> F:
+    """Compile a kernel into the functions that call it; only so can it take another kernel and its caller be cached."""
+    kernel = getattr(function, "py_func", function)  # what the user compiled with other options is compiled with ours
+    return cast("F", numba.njit(inline="always", **_OPTIONS)(kernel))
+
+
+def compiled(function: F) -> F:
+    """Compile a function of numbers and arrays; later processes load it from the cache."""
+    folder = _cache_folder()
+    if folder is None:
+        return uncached(function)
+    kept, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)
+    try:
+        return cast("F", numba.njit(cache=True, **_OPTIONS)(function))
+    finally:
+        numba.config.CACHE_DIR = kept
+
+
+def uncached(function: F) -> F:
+    """Compile a function that takes a kernel: its code belongs to this process alone."""
+    return cast("F", numba.njit(**_OPTIONS)(function))
+
+
+def _cache_folder() -> Path | None:
+    """Return where compiled code is kept, or None if nothing can be written there."""
+    default = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "ldpbandits"
+    folder = Path(numba.config.CACHE_DIR or default) / f"kernels-{_source_hash()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return folder if os.access(folder, os.W_OK) else None
+
+
+def _source_hash() -> str:
+    digest = sha256()
+    for path in sorted(Path(ldpbandits.__file__).parent.rglob("*.py")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]

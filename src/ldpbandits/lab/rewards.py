@@ -1,0 +1,173 @@
+"""Reward laws as data: what an arm of a simulated bandit pays. Each knows its mean exactly, and its range.
+
+On the command line an arm is written as its law, with a count before it for several alike: `5*beta(4,1)`.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf
+from typing import TypeAlias
+
+from ldpbandits.checks import is_number
+from ldpbandits.errors import ArmError
+
+
+@dataclass(frozen=True, slots=True)
+class Bernoulli:
+    """1 with probability p, else 0."""
+
+    p: float
+
+    def __post_init__(self) -> None:
+        """Check that p is a probability."""
+        _require(is_number(self.p) and 0 <= self.p <= 1, "bernoulli(p) needs p in [0, 1]", self.p)
+
+    @property
+    def mean(self) -> float:
+        """The mean reward, p."""
+        return self.p
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The smallest interval that holds all rewards."""
+        return (0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Beta:
+    """The Beta law on [0, 1] with density proportional to x^(a - 1) (1 - x)^(b - 1)."""
+
+    a: float
+    b: float
+
+    def __post_init__(self) -> None:
+        """Check that both shapes are positive."""
+        positive = is_number(self.a) and is_number(self.b) and self.a > 0 and self.b > 0
+        _require(positive, "beta(a, b) needs finite a > 0 and b > 0", self.a, self.b)
+
+    @property
+    def mean(self) -> float:
+        """The mean reward, a / (a + b)."""
+        return float(Fraction(self.a) / (Fraction(self.a) + Fraction(self.b)))
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The smallest interval that holds all rewards."""
+        return (0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform:
+    """Any number in [low, high], all equally likely."""
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        """Check the interval."""
+        ordered = is_number(self.low) and is_number(self.high) and self.low < self.high
+        _require(ordered, "uniform(low, high) needs finite low < high", self.low, self.high)
+
+    @property
+    def mean(self) -> float:
+        """The mean reward, in the middle."""
+        return _average((self.low, self.high))
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The smallest interval that holds all rewards."""
+        return (self.low, self.high)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of the values, all equally likely."""
+
+    values: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        """Check that there is something to choose from."""
+        listed = len(self.values) > 0 and all(map(is_number, self.values))
+        _require(listed, "choice(v1, v2, ...) needs one finite value or more", *self.values)
+
+    @property
+    def mean(self) -> float:
+        """The mean reward, the average of the values."""
+        return _average(self.values)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The smallest interval that holds all rewards."""
+        return (min(self.values), max(self.values))
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian:
+    """The normal law with this mean and standard deviation."""
+
+    mean: float
+    sd: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Check both numbers."""
+        valid = is_number(self.mean) and is_number(self.sd) and self.sd > 0
+        _require(valid, "gaussian(mean, sd) needs a finite mean and a finite sd > 0", self.mean, self.sd)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """All numbers: the rewards are not bounded."""
+        return (-inf, inf)
+
+
+Law: TypeAlias = Bernoulli | Beta | Uniform | Choice | Gaussian
+LAWS: dict[str, type[Law]] = {kind.__name__.lower(): kind for kind in (Bernoulli, Beta, Uniform, Choice, Gaussian)}
+MOST_ARMS = 100_000
+
+
+def gaps(arms: Iterable[Law]) -> list[float]:
+    """Delta_a = the best mean - the mean of a, for each arm."""
+    means = [arm.mean for arm in arms]
+    return [max(means) - mean for mean in means]
+
+
+def parse_arms(text: str) -> list[Law]:
+    """Read `law(number, ...)` or `count*law(number, ...)`; raise ArmError with the rule for what cannot be read."""
+    written = re.fullmatch(r"\s*(?:(\d{1,6})\s*\*)?\s*(\w+)\s*\(([^()]*)\)\s*", text)
+    if written is None:
+        raise ArmError(f"an arm is written law(numbers) or count*law(numbers), such as 5*beta(4,1), got {text!r}")
+    count, name, arguments = int(written[1] or 1), written[2], written[3]
+    if name not in LAWS:
+        raise ArmError(f"an arm's law must be one of {', '.join(LAWS)}, got {name!r}")
+    if not 1 <= count <= MOST_ARMS:
+        raise ArmError(f"the count before * must be from 1 to {MOST_ARMS}, got {count}")
+    try:
+        numbers = [float(number) for number in arguments.split(",")] if arguments.strip() else []
+    except ValueError:
+        raise ArmError(f"the arguments of {name} must be numbers, got {arguments!r}") from None
+    return [_make(LAWS[name], numbers)] * count
+
+
+def written(arm: Law) -> str:
+    """Write an arm as the command line reads it."""
+    numbers = arm.values if isinstance(arm, Choice) else tuple(getattr(arm, name) for name in arm.__slots__)
+    return f"{type(arm).__name__.lower()}({','.join(f'{number:.12g}' for number in numbers)})"
+
+
+def _make(kind: type[Law], numbers: list[float]) -> Law:
+    try:
+        return Choice(tuple(numbers)) if kind is Choice else kind(*numbers)  # type: ignore[arg-type]
+    except TypeError:
+        raise ArmError(
+            f"{kind.__name__.lower()} takes {', '.join(kind.__slots__)}, got {len(numbers)} numbers"
+        ) from None
+
+
+def _average(values: tuple[float, ...]) -> float:
+    return float(sum(map(Fraction, values)) / len(values))
+
+
+def _require(holds: bool, rule: str, *values: object) -> None:  # noqa: FBT001 - the condition is the subject
+    if not holds:
+        raise ArmError(f"{rule}, got {', '.join(map(repr, values)) or 'nothing'}")

@@ -1,0 +1,26 @@
+"""What several tests need."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ldpbandits.device.randomness import Draw
+
+
+@pytest.fixture
+def seeded() -> Callable[[int], Draw]:
+    """Make words from a seed, the same ones every time."""
+
+    def make(seed: int) -> Draw:
+        rng = random.Random(seed)
+        return lambda count: [rng.getrandbits(64) for _ in range(count)]
+
+    return make
+
+
+@pytest.fixture
+def root() -> Path:
+    """The checkout."""
+    return Path(__file__).parent.parent

@@ -1,0 +1,18 @@
+"""Run in an environment that holds nothing but the installed wheel: it imports, works, and brought nothing with it."""
+
+from importlib.metadata import distributions, requires
+
+from ldpbandits import Agent, BernoulliCurator, ucb1
+
+installed = {distribution.name for distribution in distributions()} - {"pip", "setuptools"}
+if installed != {"ldpbandits"}:
+    raise SystemExit(f"not alone: {sorted(installed)}")
+if unconditional := [line for line in requires("ldpbandits") or [] if "extra ==" not in line]:
+    raise SystemExit(f"brings other packages: {unconditional}")
+agent, curator = Agent(ucb1(), arms=2), BernoulliCurator(epsilon=1.0)
+for _ in range(10):
+    arm = agent.select()
+    agent.update(arm, curator.respond(0.5))
+if agent.t != 10:  # noqa: PLR2004 - as many as there were rounds
+    raise SystemExit("the agent did not count its responses")
+print("the wheel alone: imports, works, brings nothing")  # noqa: T201 - a script
