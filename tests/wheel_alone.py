@@ -13,6 +13,6 @@ agent, curator = Agent(ucb1(), arms=2), BernoulliCurator(epsilon=1.0)
 for _ in range(10):
     arm = agent.select()
     agent.update(arm, curator.respond(0.5))
-if agent.t != 10:  # noqa: PLR2004 - as many as there were rounds
+if agent.t != 10:
     raise SystemExit("the agent did not count its responses")
 print("the wheel alone: imports, works, brings nothing")  # noqa: T201 - a script

@@ -2,8 +2,9 @@
 
 import argparse
 import json
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 import ldpbandits
@@ -34,9 +35,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command: Callable[[argparse.Namespace], None] = options.command
     try:
         command(options)
+        sys.stdout.flush()
     except LDPBanditsError as error:
         print(f"ldpbandits {options.name}: {error}", file=sys.stderr)
         return BAD_INPUT
+    except BrokenPipeError:  # whoever read the output has seen enough; what is left in the buffer goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         print(f"ldpbandits {options.name}: interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -108,7 +112,7 @@ def _bounds(options: argparse.Namespace) -> None:
         )
         for bound in table.bounds()
     ]
-    _print_table([("", "bound", "kind", "on the regret of", "/ log T", "at T"), *rows])
+    _print_table(("", "bound", "kind", "on the regret of", "/ log T", "at T"), rows)
     print("\nLower bounds hold for T to infinity: their column 'at T' is the constant times log T.")
     for assumes in dict.fromkeys(bound.assumes for bound in table.bounds() if not bound.applies):
         print(f"* assumes {assumes}, which these arms are not known to satisfy.")
@@ -147,21 +151,26 @@ def _print_simulation(result: "Simulation") -> None:
         for i, t in enumerate(result.checkpoints)
         if i == last or str(t).strip("0") == "1"
     ]
-    _print_table([("t", "regret", "+-"), *rows])
+    _print_table(("t", "regret", "+-"), rows)
     print("\nMean pulls of each arm at the end:")
     pulls = zip(result.arms, result.pulls[:, -1].mean(axis=0), strict=True)
-    _print_table([(f"{arm}", written(law), f"{count:,.1f}") for arm, (law, count) in enumerate(pulls)])
+    rows = [(f"{arm}", written(law), f"{count:,.1f}") for arm, (law, count) in enumerate(pulls)]
+    _print_table(("arm", "law", "pulls"), rows)
 
 
-def _print_table(rows: Sequence[Sequence[str]]) -> None:
-    """Print rows in columns: what starts with a digit or a sign to the right, the rest to the left."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (
-            cell.rjust(width) if cell[:1] in set("-0123456789") else cell.ljust(width)
-            for cell, width in zip(row, widths, strict=True)
-        )
-        print("  ".join(cells).rstrip())
+def _print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows in columns, numbers to the right."""
+    for row in _aligned(header, rows):
+        print("  ".join(row).rstrip())
+
+
+def _aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[tuple[str, ...]]:
+    columns = []
+    for title, *cells in zip(header, *rows, strict=True):
+        width = max(len(title), *map(len, cells))
+        is_numeric = all(cell[0].isdigit() for cell in cells if cell)
+        columns.append([cell.rjust(width) if is_numeric else cell.ljust(width) for cell in (title, *cells)])
+    return zip(*columns, strict=True)
 
 
 def _print_json(data: object) -> None:

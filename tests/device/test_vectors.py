@@ -53,7 +53,7 @@ def test_the_files_are_what_the_script_writes() -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_the_rare_branches_are_among_the_cases(name: str) -> None:
     """Each file of CTL holds coins that need a second word, tails beyond the last digit, and minus zero."""
-    lengths = {}
+    lengths: dict[float, set[int]] = {}
     for case in cases(name):
         lengths.setdefault(case["spec"]["epsilon"], set()).add(len(case["words"]) // 16)
     if name.startswith("ctl"):

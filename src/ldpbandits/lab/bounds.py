@@ -129,11 +129,15 @@ def kl(p: float, q: float) -> float:
 
     Written with x - log(1 + x), whose terms of first order cancel before they are rounded: p and q may be close.
     """
-    return sum(share * _excess(step / share) for share, step in ((p, q - p), (1 - p, p - q)) if share > 0)
+    return _kl_term(p, q - p) + _kl_term(1 - p, p - q)
 
 
-def _excess(x: float) -> float:
-    return inf if x <= -1 else x - log1p(x)
+def _kl_term(share: float, step: float) -> float:
+    """Return share (x - log(1 + x)) with x = step / share, and its limits."""
+    if share == 0:
+        return step
+    x = step / share
+    return inf if x <= -1 else share * (x - log1p(x))
 
 
 def _suboptimal(gaps: Sequence[float]) -> list[float]:

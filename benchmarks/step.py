@@ -1,0 +1,134 @@
+"""Time the per-round simulator beside a plain compiled loop written out by hand, in one run, on one core."""
+
+from collections.abc import Callable
+from math import log, sqrt
+from time import perf_counter
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpbandits.lab import paper, step
+from ldpbandits.lab.algorithms import Algorithm, Custom, algorithm
+from ldpbandits.mean_map import response_mean
+
+ROUNDS, REPEATS = 2_000_000, 5
+EPSILON = 2.0
+MEANS = np.array([arm.mean for arm in paper.BERNOULLI])
+
+
+@numba.njit(nogil=True)  # type: ignore[untyped-decorator]
+def plain_ucb1(rng: np.random.Generator, means: NDArray[np.float64], rounds: int) -> NDArray[np.float64]:
+    """UCB1 as one would write it."""
+    n = len(means)
+    pulls, totals = np.zeros(n), np.zeros(n)
+    for t in range(rounds):
+        if t < n:
+            arm = t
+        else:
+            arm, best = 0, -np.inf
+            twice_log = 2 * log(t)
+            for a in range(n):
+                index = totals[a] / pulls[a] + sqrt(twice_log / pulls[a])
+                if index > best:
+                    arm, best = a, index
+        totals[arm] += 1.0 if rng.random() < means[arm] else 0.0
+        pulls[arm] += 1
+    return pulls
+
+
+@numba.njit(nogil=True)  # type: ignore[untyped-decorator]
+def plain_b(
+    rng: np.random.Generator, means: NDArray[np.float64], rounds: int, p0: float, p1: float
+) -> NDArray[np.float64]:
+    """LDP-UCB-B as one would write it."""
+    n = len(means)
+    pulls, totals = np.zeros(n), np.zeros(n)
+    for t in range(rounds):
+        if t < n:
+            arm = t
+        else:
+            arm, best = 0, -np.inf
+            twice_log = 2 * log(t)
+            for a in range(n):
+                index = totals[a] / pulls[a] + sqrt(twice_log / pulls[a])
+                if index > best:
+                    arm, best = a, index
+        p = p1 if rng.random() < means[arm] else p0
+        totals[arm] += 1.0 if rng.random() < p else 0.0
+        pulls[arm] += 1
+    return pulls
+
+
+@numba.njit(nogil=True)  # type: ignore[untyped-decorator]
+def plain_l(rng: np.random.Generator, means: NDArray[np.float64], rounds: int, epsilon: float) -> NDArray[np.float64]:
+    """LDP-UCB-L as one would write it."""
+    n = len(means)
+    pulls, totals = np.zeros(n), np.zeros(n)
+    width = sqrt(2) + sqrt(32) / epsilon
+    for t in range(rounds):
+        arm = -1
+        limit = 4 * log(t + 1)
+        for a in range(n):
+            if pulls[a] <= limit and (arm < 0 or pulls[a] < pulls[arm]):
+                arm = a
+        if arm < 0:
+            arm, best = 0, -np.inf
+            root = log(t)
+            for a in range(n):
+                index = totals[a] / pulls[a] + width * sqrt(root / pulls[a])
+                if index > best:
+                    arm, best = a, index
+        reward = 1.0 if rng.random() < means[arm] else 0.0
+        totals[arm] += reward + (rng.standard_exponential() - rng.standard_exponential()) / epsilon
+        pulls[arm] += 1
+    return pulls
+
+
+@numba.njit  # type: ignore[untyped-decorator]
+def users_index(mean: float, pulls: float, t: float, parameters: tuple[float, ...]) -> float:
+    """An index of a user's own."""
+    return mean + parameters[0] * sqrt(log(t) / pulls)
+
+
+def nanoseconds(run: Callable[[np.random.Generator, int], object]) -> float:
+    """The time of one round, the best of a few runs; the first one compiles."""
+    run(np.random.default_rng(0), 1_000)
+    best = np.inf
+    for seed in range(REPEATS):
+        started = perf_counter()
+        run(np.random.default_rng(seed), ROUNDS)
+        best = min(best, perf_counter() - started)
+    return best / ROUNDS * 1e9
+
+
+def ours(played: Algorithm) -> Callable[[np.random.Generator, int], object]:
+    """Our loop, with nothing looked at before the end."""
+    trials = step.Trials(played, paper.BERNOULLI)
+    return lambda rng, rounds: list(trials.play([rounds], rng))
+
+
+def main() -> None:
+    """Print times and ratios; fail if a plain loop is faster."""
+    at_zero, at_one = (response_mean(reward, EPSILON) for reward in (0.0, 1.0))
+    b = algorithm("ldp-ucb-b", EPSILON)
+    custom = Algorithm("a user's own index", Custom(users_index, b.rule.parameters), b.curator)
+    cases = [
+        (algorithm("ucb1"), lambda rng, rounds: plain_ucb1(rng, MEANS, rounds)),
+        (b, lambda rng, rounds: plain_b(rng, MEANS, rounds, at_zero, at_one)),
+        (algorithm("ldp-ucb-l", EPSILON), lambda rng, rounds: plain_l(rng, MEANS, rounds, EPSILON)),
+        (custom, lambda rng, rounds: plain_b(rng, MEANS, rounds, at_zero, at_one)),
+    ]
+    failed = []
+    for played, plain in cases:
+        own, peer = nanoseconds(ours(played)), nanoseconds(plain)
+        ratio = peer / own
+        print(f"{played.name:20} {own:6.1f} ns a round   plain loop {peer:6.1f} ns   {ratio:4.2f} times as fast")
+        if ratio < 1:
+            failed.append(played.name)
+    if failed:
+        raise SystemExit(f"slower than a plain loop: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""Estimates are unbiased, in the units of the rewards, and their intervals cover at all times at once."""
+
+import math
+import random
+from bisect import bisect_left
+from typing import Any
+
+import pytest
+
+from ldpbandits import CuratorSpec, ParameterError, Range, RealLine, ResponseError, Sigmoid, estimate
+from ldpbandits.agent.sequences import bernoulli_interval, laplace_radius
+from ldpbandits.mean_map import debiased_mean, response_mean
+
+CTB, CTL = CuratorSpec("bernoulli", 1.0), CuratorSpec("laplace", 1.0)
+
+
+def half_width(curator: CuratorSpec, pulls: int, total: float) -> float:
+    """Half the width of the 95 % interval."""
+    made = estimate(pulls, total, curator)
+    return (made.high - made.low) / 2
+
+
+def test_widths_at_ten_thousand_pulls() -> None:
+    """At epsilon 1, 10,000 pulls and 95 %: about 0.032 (CTB) and at most 0.048 (CTL)."""
+    assert half_width(CTB, 10_000, 5_000) == pytest.approx(0.032, rel=0.07)
+    assert 0.040 < half_width(CTL, 10_000, 5_000) < 0.048
+
+
+@pytest.mark.parametrize("curator", [CTB, CTL])
+def test_widths_shrink_like_the_root_of_the_pulls_at_all_scales(curator: CuratorSpec) -> None:
+    """From 10^3 to 10^12 pulls the half-width is 2.8 to 5 standard errors: no scale is left out by the mixture."""
+    sd = 0.5 / math.tanh(0.5) if curator is CTB else math.sqrt(0.25 + 2)
+    for exponent in range(3, 13):
+        pulls = 10**exponent
+        assert 2.8 < half_width(curator, pulls, pulls // 2) * math.sqrt(pulls) / sd < 5
+
+
+def test_smaller_alpha_is_wider() -> None:
+    """An interval at a smaller level holds the one at a larger level."""
+    for curator in (CTB, CTL):
+        wide, narrow = (estimate(5_000, 2_400, curator, alpha=alpha) for alpha in (0.001, 0.1))
+        assert wide.low < narrow.low < narrow.high < wide.high
+
+
+LOOKS = sorted({round(1.3**i) for i in range(1, 29)})
+"""28 looks between 1 and 1,555 pulls."""
+
+RUNS, MOST_MISSES = 1_000, 148
+"""If an interval misses with probability 10 %, more than 148 of 1,000 independent runs miss with probability 1e-6."""
+
+
+def covering_counts(pulls: int, p: float, alpha: float) -> tuple[int, int]:
+    """The smallest and the largest number of ones among `pulls` bits at which the interval holds p."""
+    counts = range(pulls + 1)
+    fewest = bisect_left(counts, True, key=lambda ones: bernoulli_interval(pulls, ones, alpha)[1] >= p)  # noqa: FBT003
+    most = bisect_left(counts, True, key=lambda ones: bernoulli_interval(pulls, ones, alpha)[0] > p) - 1  # noqa: FBT003
+    return fewest, most
+
+
+@pytest.mark.parametrize("p", [0.5, 0.1])
+def test_intervals_for_bits_cover_at_all_looks(p: float) -> None:
+    """At alpha = 0.1, at most 10 % of the runs ever miss p. False alarm: 1e-6; seeded."""
+    limits = {look: covering_counts(look, p, 0.1) for look in LOOKS}
+    rng = random.Random(11)
+
+    def misses() -> bool:
+        ones = pulls = 0
+        for look, (fewest, most) in limits.items():
+            ones += sum(rng.random() < p for _ in range(look - pulls))
+            pulls = look
+            if not fewest <= ones <= most:
+                return True
+        return False
+
+    assert sum(misses() for _ in range(RUNS)) <= MOST_MISSES
+
+
+def runs_that_miss(radii: dict[int, float], epsilon: float, seed: int) -> int:
+    """Count the runs in which |mean response - 1/2| exceeds the radius at any look, for fair bits behind CTL."""
+    rng = random.Random(seed)
+
+    def misses() -> bool:
+        pulls, total = 0, 0.0
+        for look, radius in radii.items():
+            for _ in range(look - pulls):
+                total += (rng.random() < 0.5) + (rng.expovariate(epsilon) - rng.expovariate(epsilon))
+            pulls = look
+            if abs(total / pulls - 0.5) > radius:
+                return True
+        return False
+
+    return sum(misses() for _ in range(RUNS))
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+def test_intervals_for_laplace_responses_cover_at_all_looks(epsilon: float) -> None:
+    """As above, for CTL on rewards of the largest variance."""
+    radii = {look: laplace_radius(look, epsilon, 0.5, 0.1) for look in LOOKS}
+    assert runs_that_miss(radii, epsilon, seed=12) <= MOST_MISSES
+
+
+def test_the_coverage_test_can_fail() -> None:
+    """An interval made for one look, looked at as often, is caught."""
+    radii = {look: 1.645 * math.sqrt((0.25 + 2) / look) for look in LOOKS}
+    assert runs_that_miss(radii, 1.0, seed=13) > MOST_MISSES
+
+
+@pytest.mark.parametrize(("pulls", "ones"), [(1, 0), (1, 1), (10, 0), (10, 10), (1000, 3), (10**6, 10**6)])
+def test_intervals_for_bits_hold_the_mean_and_stay_in_the_unit_interval(pulls: int, ones: int) -> None:
+    """Also when all bits agree."""
+    low, high = bernoulli_interval(pulls, ones, 0.05)
+    assert 0 <= low <= ones / pulls <= high <= 1
+    assert low == 0 or ones > 0
+    assert high == 1 or ones < pulls
+
+
+def test_debiasing_inverts_lemma_3() -> None:
+    """The map of the paper and back."""
+    for epsilon in (0.01, 1.0, 10.0):
+        for mean in (0.0, 0.3, 1.0):
+            paper = 0.5 + (2 * mean - 1) * (math.exp(epsilon) - 1) / (2 * (math.exp(epsilon) + 1))
+            assert response_mean(mean, epsilon) == pytest.approx(paper)
+            assert debiased_mean(response_mean(mean, epsilon), epsilon) == pytest.approx(mean)
+
+
+def test_estimates_are_in_the_units_of_the_rewards() -> None:
+    """A range of [-10, 30] stretches mean and interval; the mean is not cut off, the interval is."""
+    unit = estimate(1_000, 600, CTB)
+    scaled = estimate(1_000, 600, CuratorSpec("bernoulli", 1.0, Range(-10, 30)))
+    assert unit.mean is not None
+    assert scaled.mean == pytest.approx(-10 + 40 * unit.mean)
+    assert scaled.low == pytest.approx(-10 + 40 * unit.low)
+    assert scaled.high == pytest.approx(-10 + 40 * unit.high)
+    assert (scaled.of, scaled.pulls, scaled.alpha) == ("reward", 1_000, 0.05)
+    beyond = estimate(10, 10, CTB)
+    assert beyond.mean is not None
+    assert beyond.mean > 1
+    assert beyond.high == 1
+
+
+def test_a_sigmoid_estimate_says_so() -> None:
+    """Behind the sigmoid, the mean of sigmoid(reward) is what is estimated."""
+    for mechanism in ("bernoulli", "laplace"):
+        made = estimate(100, 50, CuratorSpec(mechanism, 1.0, Sigmoid()))
+        assert made.of == "sigmoid(reward)"
+        assert 0 <= made.low <= made.high <= 1
+
+
+def test_the_real_line_needs_to_know_how_far_rewards_spread() -> None:
+    """No interval without `sub_gaussian`; with it, a wider spread is a wider interval, not cut to any range."""
+    curator = CuratorSpec("laplace", 1.0, RealLine())
+    with pytest.raises(ParameterError, match="needs sub_gaussian"):
+        estimate(100, 500, curator)
+    narrow, wide = (estimate(100, 500, curator, sub_gaussian=sigma) for sigma in (0, 3))
+    assert narrow.mean == wide.mean == 5
+    assert wide.low < narrow.low < 5 < narrow.high < wide.high
+    with pytest.raises(ParameterError, match="in a range it is known"):
+        estimate(100, 50, CTL, sub_gaussian=1)
+
+
+def test_without_pulls_everything_is_possible() -> None:
+    """No pulls: no mean, and the whole range."""
+    made = estimate(0, 0, CuratorSpec("laplace", 1.0, Range(2, 5)))
+    assert (made.mean, made.low, made.high) == (None, 2, 5)
+
+
+@pytest.mark.parametrize(
+    ("pulls", "total", "alpha", "error"),
+    [
+        (10, 11, 0.05, ResponseError),
+        (10, 2.5, 0.05, ResponseError),
+        (10, -1, 0.05, ResponseError),
+        (10, math.nan, 0.05, ResponseError),
+        (-1, 0, 0.05, ParameterError),
+        (1.5, 0, 0.05, ParameterError),
+        (10, 5, 0, ParameterError),
+        (10, 5, 1, ParameterError),
+    ],
+)
+def test_bad_input_is_refused(pulls: Any, total: float, alpha: float, error: type[Exception]) -> None:
+    """A tally of bits adds up, and alpha is a level."""
+    with pytest.raises(error):
+        estimate(pulls, total, CTB, alpha=alpha)

@@ -1,0 +1,194 @@
+"""The theory's numbers are the paper's, and the sharper ones are sharper."""
+
+import math
+import random
+from collections.abc import Callable
+
+import pytest
+
+from ldpbandits.errors import ParameterError
+from ldpbandits.lab import bounds, paper
+from ldpbandits.lab.bound_table import BoundTable
+from ldpbandits.lab.rewards import Bernoulli, Law, gaps, parse_arms
+from ldpbandits.mean_map import response_mean
+
+MEANS = [arm.mean for arm in paper.BERNOULLI]
+GAPS = gaps(paper.BERNOULLI)
+
+
+def per_log(bound: Callable[[float], float]) -> float:
+    """The coefficient of log T."""
+    return (bound(math.e**2) - bound(math.e)) / 1
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "theorem_1", "exact", "upper_b", "upper_l"),
+    [
+        (0.1, 2533, 20343, 325876, 1367213),
+        (0.2, 627, 5093, 81876, 358680),
+        (0.5, 93.6, 823, 13559, 65880),
+        (1, 18.4, 214, 3809, 20333),
+        (2, 1.93, 63.2, 1402, 7320),
+        (4, 0.034, 29.7, 875, 3253),
+    ],
+)
+def test_the_table_of_constants(epsilon: float, theorem_1: float, exact: float, upper_b: float, upper_l: float) -> None:
+    """Multiples of log T on the paper's Bernoulli arms, to the digits given."""
+    assert bounds.theorem_1(GAPS, epsilon) == pytest.approx(theorem_1, rel=5e-3)
+    assert bounds.exact_constant(MEANS, epsilon) == pytest.approx(exact, rel=2e-3)
+    assert per_log(lambda t: bounds.theorem_3(GAPS, epsilon, t)) == pytest.approx(upper_b, rel=3e-4)
+    assert per_log(lambda t: bounds.theorem_2(GAPS, epsilon, t)) == pytest.approx(upper_l, rel=3e-4)
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1.0, 4.0, 50.0])
+def test_lower_bounds_are_ordered(epsilon: float) -> None:
+    """Theorem 1, four times that, the exact constant, the upper bounds: each at most the next; privacy has a price."""
+    tightened = bounds.theorem_1_tightened(GAPS, epsilon)
+    exact = bounds.exact_constant(MEANS, epsilon)
+    assert tightened == pytest.approx(4 * bounds.theorem_1(GAPS, epsilon))
+    assert tightened <= exact <= per_log(lambda t: bounds.theorem_3(GAPS, epsilon, t))
+    assert bounds.lai_robbins(MEANS) <= exact * (1 + 1e-9)
+
+
+def test_exact_constant_meets_its_limits() -> None:
+    """As epsilon grows it becomes Lai and Robbins' constant; as epsilon goes to 0, 2 / epsilon^2 sum 1 / Delta."""
+    assert bounds.exact_constant(MEANS, 40.0) == pytest.approx(bounds.lai_robbins(MEANS))
+    small = 2 / 1e-6**2 * sum(1 / gap for gap in GAPS if gap > 0)
+    assert bounds.exact_constant(MEANS, 1e-6) == pytest.approx(small, rel=1e-6)
+
+
+def test_kl_is_the_divergence() -> None:
+    """It agrees with the definition, is infinite where it must be, and stays accurate for close p and q."""
+    assert bounds.kl(0.3, 0.6) == pytest.approx(0.3 * math.log(0.3 / 0.6) + 0.7 * math.log(0.7 / 0.4))
+    assert bounds.kl(0.5, 1.0) == bounds.kl(0.5, 0.0) == math.inf
+    assert bounds.kl(1.0, 1.0) == bounds.kl(0.0, 0.0) == 0
+    assert bounds.kl(0.0, 0.5) == pytest.approx(math.log(2))
+    assert bounds.kl(0.5, 0.5 + 1e-7) == pytest.approx(2e-14, rel=1e-6)
+
+
+def test_lemma_7_holds_for_random_private_channels() -> None:
+    """For random epsilon-LDP channels the divergence is below the tightened bound, a fourth of the paper's."""
+    rng = random.Random(3)
+    tightest = 0.0
+    for _ in range(2_000):
+        epsilon = rng.uniform(0.1, 3)
+        ratios = [math.exp(rng.choice([-1, 1]) * epsilon * rng.random() ** 0.2) for _ in range(6)]
+        # g is any law, f = ratio g; both are scaled to sum to one, which keeps ratios within e^(+-epsilon) only if
+        # the extremes are on both sides, so keep the channels that are epsilon-LDP.
+        g = [rng.random() for _ in ratios]
+        f = [ratio * weight for ratio, weight in zip(ratios, g, strict=True)]
+        f, g = [x / sum(f) for x in f], [x / sum(g) for x in g]
+        if max(abs(math.log(x / y)) for x, y in zip(f, g, strict=True)) > epsilon:
+            continue
+        p, q = rng.random(), rng.random()
+        a = [p * x + (1 - p) * y for x, y in zip(f, g, strict=True)]
+        b = [q * x + (1 - q) * y for x, y in zip(f, g, strict=True)]
+        divergence = sum(x * math.log(x / y) for x, y in zip(a, b, strict=True))
+        bound = bounds.kl_bound(p, q, epsilon)
+        assert divergence <= bound
+        assert bounds.kl_bound_paper(p, q, epsilon) == pytest.approx(4 * bound)
+        tightest = max(tightest, divergence / bound)
+    assert tightest > 0.05  # the channels are not all far from the bound
+
+
+def test_theorys_factors() -> None:
+    """The paper prints 1.7 and 9.0 at epsilon 2, 101 and 441 at 0.2, 17 and 81 at 0.5."""
+    assert bounds.privacy_factor_b(2) == pytest.approx(1.7, abs=0.05)
+    assert bounds.privacy_factor_l(2) == 9
+    assert bounds.privacy_factor_b(0.2) == pytest.approx(101, abs=0.7)
+    assert bounds.privacy_factor_l(0.2) == pytest.approx(441)
+    assert bounds.privacy_factor_b(0.5) == pytest.approx(17, abs=0.4)
+    assert bounds.privacy_factor_l(0.5) == pytest.approx(81)
+
+
+def test_upper_bounds_are_the_expressions_of_the_paper() -> None:
+    """Written out for one suboptimal arm of gap 1/4 at T = e^10."""
+    gaps_, t, epsilon = [0.0, 0.25], math.e**10, 1.5
+    factor_b = ((math.exp(epsilon) + 1) / (math.exp(epsilon) - 1)) ** 2
+    factor_l = (1 + 4 / epsilon) ** 2
+    log_term = 8 * 10 / 0.25
+    one, two = (1 + math.pi**2 / 3) * 0.25, (1 + 2 * math.pi**2 / 3) * 0.25
+    assert bounds.ucb1_bound(gaps_, t) == pytest.approx(log_term + one)
+    assert bounds.theorem_2(gaps_, epsilon, t) == pytest.approx(factor_l * log_term + two)
+    assert bounds.theorem_3(gaps_, epsilon, t) == pytest.approx(factor_b * log_term + one)
+    c = bounds.PAPER_GENERAL
+    assert bounds.corollary_1(gaps_, epsilon, t, c) == pytest.approx(factor_l * log_term / c**2 + two)
+    assert bounds.corollary_1_paper(gaps_, epsilon, t, c) == pytest.approx((factor_l * log_term + two) / c**2)
+    assert bounds.corollary_2(gaps_, epsilon, t, c) == pytest.approx(factor_b * log_term / c**2 + one)
+    assert bounds.corollary_2_paper(gaps_, epsilon, t, c) == pytest.approx((factor_b * log_term + one) / c**2)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+def test_distribution_free_bounds_hold_for_the_worst_gap(epsilon: float) -> None:
+    """At no gap does the smaller of T Delta and the distribution-dependent bound exceed the distribution-free one."""
+    n, t = 20, 1e7
+    for dependent, free in (
+        (bounds.theorem_2, bounds.theorem_2_free),
+        (bounds.theorem_3, bounds.theorem_3_free),
+    ):
+        limit = free(n, epsilon, t)
+        for exponent in range(-60, 1):
+            gap = 10 ** (exponent / 10)
+            assert min(t * gap, dependent([0.0, *[gap] * (n - 1)], epsilon, t)) <= limit
+        assert free(n, epsilon, 4 * t) < 2.2 * limit  # of the order sqrt(T log T)
+
+
+def test_the_sigmoid_constants() -> None:
+    """0.0281 and 0.0760 from the paper, 0.1573 by Jensen."""
+    assert pytest.approx(0.0281, abs=5e-5) == bounds.PAPER_GENERAL
+    assert pytest.approx(0.0760, abs=5e-5) == bounds.PAPER_GAUSSIAN
+    assert pytest.approx(0.1573, abs=5e-5) == bounds.JENSEN
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.3, 1.0])
+def test_jensens_constant_bounds_the_gap_of_sigmoid_means(spread: float) -> None:
+    """For two-point noise of variance up to one, also lopsided, E s(a + Z) - E s(b + Z) >= c_s (a - b)."""
+    for share in (0.01, 0.2, 0.5, 0.9):
+        low, high = -spread * math.sqrt(share / (1 - share)), spread * math.sqrt((1 - share) / share)
+
+        def mean(mu: float, share: float = share, low: float = low, high: float = high) -> float:
+            return share / (1 + math.exp(-mu - high)) + (1 - share) / (1 + math.exp(-mu - low))
+
+        for a, b in ((1.0, 0.0), (1.0, 0.9), (0.5, 0.4), (0.1, 0.0)):
+            assert mean(a) - mean(b) >= bounds.JENSEN * (a - b)
+
+
+def test_the_table_says_what_applies() -> None:
+    """Bernoulli arms satisfy what theorems assume, Gaussian arms what corollaries assume; others are marked."""
+
+    def applying(arms: list[Law]) -> set[str]:
+        return {bound.name.split(",")[0] for bound in BoundTable(arms, 1.0, 1e5).bounds() if bound.applies}
+
+    bounded = {"UCB1", "Theorem 2", "Theorem 3"}
+    lower = {"Lai and Robbins", "Theorem 1", "exact constant"}
+    sigmoid = {"Corollary 1", "Corollary 1 as printed", "Corollary 2", "Corollary 2 as printed"}
+    assert applying(list(paper.BERNOULLI)) == bounded | lower
+    assert applying(list(paper.MIXED)) == bounded
+    assert applying(list(paper.GAUSSIAN)) == sigmoid
+    assert applying([*parse_arms("gaussian(0.5,1)"), *parse_arms("gaussian(0.4,0.5)")]) == set()
+    assert applying(parse_arms("gaussian(0.5,1.5)")) == set()
+    assert applying(parse_arms("uniform(0,3)")) == set()
+
+
+def test_the_table_has_every_bound_and_every_arm() -> None:
+    """4 lower bounds, 5 upper ones, 12 for the sigmoid, and for each arm the maps of Lemmas 3 and 7."""
+    made = BoundTable(paper.BERNOULLI, 2, 1e7).to_json()
+    assert len(made["bounds"]) == 21
+    values = {bound["name"]: bound for bound in made["bounds"]}
+    assert values["Theorem 3"]["at_horizon"] == pytest.approx(bounds.theorem_3(GAPS, 2, 1e7))
+    assert values["Theorem 3"]["per_log_t"] == pytest.approx(1402.24, abs=0.01)
+    assert values["exact constant"]["per_log_t"] == pytest.approx(63.19, abs=0.01)
+    assert values["exact constant"]["at_horizon"] == pytest.approx(63.1904 * math.log(1e7), rel=1e-5)
+    assert made["theorys_factor"]["ldp-ucb-l"] == 9
+    assert len(made["arms"]) == 20
+    assert made["arms"][1]["response_mean"] == pytest.approx(response_mean(0.8, 2))
+    assert made["arms"][1]["kl"] <= made["arms"][1]["kl_bound"] < made["arms"][1]["kl_bound_paper"]
+
+
+@pytest.mark.parametrize(
+    ("arms", "epsilon", "horizon"), [([], 1, 10), ([Bernoulli(0.5)] * 3, 1, 2), ([Bernoulli(0.5)], 0, 9)]
+)
+def test_a_bad_bandit_is_refused(arms: list[Law], epsilon: float, horizon: float) -> None:
+    """No arms, a horizon below the number of arms, an epsilon of 0."""
+    with pytest.raises(ParameterError):
+        BoundTable(arms, epsilon, horizon)

@@ -1,0 +1,73 @@
+"""Arms know their mean exactly, and are read from text."""
+
+import math
+
+import pytest
+
+from ldpbandits.errors import ArmError
+from ldpbandits.lab import paper
+from ldpbandits.lab.rewards import Bernoulli, Beta, Choice, Gaussian, Law, Uniform, gaps, parse_arms, written
+
+
+@pytest.mark.parametrize(
+    ("text", "arms", "mean"),
+    [
+        ("bernoulli(0.9)", [Bernoulli(0.9)], 0.9),
+        ("5*beta(4,1)", [Beta(4, 1)] * 5, 0.8),
+        ("uniform(0,1)", [Uniform(0, 1)], 0.5),
+        ("choice(0.4,1)", [Choice((0.4, 1))], 0.7),
+        ("gaussian(0.7,1)", [Gaussian(0.7, 1)], 0.7),
+        (" 2 * choice( -1 , 2, 5e-1 ) ", [Choice((-1, 2, 0.5))] * 2, 0.5),
+        ("choice(0.1,0.2,0.3)", [Choice((0.1, 0.2, 0.3))], 0.2),
+    ],
+)
+def test_arms_are_read_and_know_their_mean(text: str, arms: list[Law], mean: float) -> None:
+    """The mean is the float nearest to the true one, with no rounding in between."""
+    assert parse_arms(text) == arms
+    assert arms[0].mean == mean
+    assert parse_arms(written(arms[0])) == arms[:1]
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("bernoulli", "an arm is written law(numbers)"),
+        ("bernoulli(0.5", "an arm is written"),
+        ("0*bernoulli(0.5)", "the count before * must be from 1"),
+        ("-1*bernoulli(0.5)", "an arm is written"),
+        ("poisson(1)", "law must be one of bernoulli, beta, uniform, choice, gaussian, got 'poisson'"),
+        ("bernoulli(1.5)", "bernoulli(p) needs p in [0, 1], got 1.5"),
+        ("bernoulli(nan)", "needs p in [0, 1]"),
+        ("bernoulli(0.1,0.2)", "bernoulli takes p, got 2 numbers"),
+        ("bernoulli()", "bernoulli takes p, got 0 numbers"),
+        ("bernoulli(x)", "must be numbers, got 'x'"),
+        ("beta(0,1)", "a > 0 and b > 0"),
+        ("uniform(1,0)", "low < high"),
+        ("choice()", "one finite value or more"),
+        ("choice(inf)", "one finite value or more"),
+        ("gaussian(0,0)", "sd > 0"),
+        ("gaussian(inf,1)", "finite mean"),
+    ],
+)
+def test_what_is_not_an_arm_is_refused_by_its_rule(text: str, rule: str) -> None:
+    """In one line, with what was given."""
+    with pytest.raises(ArmError) as caught:
+        parse_arms(text)
+    assert rule in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("arms", [paper.BERNOULLI, paper.MIXED, paper.GAUSSIAN])
+def test_the_papers_arms(arms: tuple[Law, ...]) -> None:
+    """20 arms: one of mean 0.9, five of 0.8, 0.7 and 0.6, four of 0.5."""
+    assert [arm.mean for arm in arms] == [0.9, *[0.8] * 5, *[0.7] * 5, *[0.6] * 5, *[0.5] * 4]
+    assert gaps(arms)[0] == 0
+    assert gaps(arms)[-1] == pytest.approx(0.4)
+
+
+def test_ranges() -> None:
+    """The smallest interval that holds all rewards."""
+    assert Choice((0.4, 1.0)).range == (0.4, 1.0)
+    assert Uniform(-1, 2).range == (-1, 2)
+    assert Gaussian(0).range == (-math.inf, math.inf)
+    assert Beta(2, 2).range == Bernoulli(0.5).range == (0, 1)

@@ -1,0 +1,156 @@
+"""Simulations meet the reference values, stay below the theory's bounds, and do not depend on the number of threads."""
+
+import csv
+import math
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ldpbandits.errors import ParameterError
+from ldpbandits.lab import bounds, paper
+from ldpbandits.lab.algorithms import algorithm
+from ldpbandits.lab.rewards import Bernoulli, Law, gaps
+from ldpbandits.lab.run import Simulation, log_spaced, simulate
+
+FOLDER = Path(__file__).parent.parent.parent / "benchmarks"
+with (FOLDER / "reference.csv").open(encoding="ascii") as file:
+    REFERENCE = list(csv.DictReader(file))
+
+
+def theorem(name: str, arms: tuple[Law, ...], epsilon: float | None, t: float) -> float:
+    """The upper bound on the regret of this algorithm."""
+    found = gaps(arms)
+    if epsilon is None:
+        # UCB1 on the sigmoid of rewards: as Corollary 2, without the factor of privacy.
+        sigmoid = name == "ucb1-s"
+        return bounds.ucb1_bound(found, t) / (bounds.JENSEN**2 if sigmoid else 1)
+    by_name = {
+        "ldp-ucb-b": bounds.theorem_3,
+        "ldp-ucb-l": bounds.theorem_2,
+        "ldp-ucb-bs": bounds.corollary_2,
+        "ldp-ucb-ls": bounds.corollary_1,
+    }
+    return by_name[name](found, epsilon, t)
+
+
+@pytest.mark.parametrize("row", REFERENCE, ids=lambda row: "-".join(row.values()))
+def test_reference_values(row: dict[str, str]) -> None:
+    """Regret at T = 1e5 over 32 trials within four joint standard errors. False alarm: 2e-4 a case; seeded.
+
+    At every checkpoint the regret is below the bound of its theorem.
+    """
+    arms: tuple[Law, ...] = getattr(paper, row["arms"])
+    name, epsilon = row["algorithm"], float(row["epsilon"]) if row["epsilon"] else None
+    made = simulate(algorithm(name, epsilon), arms, 100_000, trials=32, seed=5)
+    joint = math.hypot(float(row["sem"]), made.sem_regret[-1])
+    assert abs(made.mean_regret[-1] - float(row["regret"])) < 4 * joint
+    for t, mean in zip(made.checkpoints, made.mean_regret, strict=True):
+        assert mean <= theorem(name, arms, epsilon, t)
+
+
+def numbers(made: Simulation) -> list[float]:
+    """All that was simulated."""
+    return made.pulls.ravel().tolist()
+
+
+@pytest.mark.parametrize("name", ["ldp-ucb-b", "ldp-ucb-l"])
+def test_the_number_of_threads_changes_nothing(name: str) -> None:
+    """1, 2 and 5 threads give the same pulls, trial by trial; another seed, others; fewer trials, the first ones."""
+    made = [simulate(algorithm(name, 1), paper.MIXED, 3_000, trials=6, seed=8, jobs=jobs) for jobs in (1, 2, 5)]
+    assert numbers(made[0]) == numbers(made[1]) == numbers(made[2])
+    other = simulate(algorithm(name, 1), paper.MIXED, 3_000, trials=6, seed=9)
+    assert numbers(other) != numbers(made[0])
+    fewer = simulate(algorithm(name, 1), paper.MIXED, 3_000, trials=2, seed=8)
+    assert numbers(fewer) == made[0].pulls[:2].ravel().tolist()
+
+
+def test_trials_differ() -> None:
+    """No two trials share a stream."""
+    made = simulate(algorithm("ucb1"), paper.BERNOULLI, 2_000, trials=20, seed=0)
+    assert len({tuple(row) for row in made.pulls[:, -1].tolist()}) == 20
+
+
+def test_checkpoints_do_not_change_the_run() -> None:
+    """Where one looks does not change what happens; pulls add up to t at each checkpoint."""
+    often = simulate(
+        algorithm("ldp-ucb-l", 2), paper.BERNOULLI, 1_000, trials=2, seed=1, checkpoints=[1, 10, 500, 1_000]
+    )
+    once = simulate(algorithm("ldp-ucb-l", 2), paper.BERNOULLI, 1_000, trials=2, seed=1, checkpoints=[1_000])
+    assert np.array_equal(often.pulls[:, -1], once.pulls[:, -1])
+    assert often.pulls.sum(axis=2).tolist() == [[1, 10, 500, 1_000]] * 2
+
+
+def test_checkpoints_are_log_spaced() -> None:
+    """Ten a decade from 10 to the horizon, which is always the last."""
+    assert log_spaced(1_000)[:11] == (10, 13, 16, 20, 25, 32, 40, 50, 63, 79, 100)
+    assert log_spaced(1_000)[-1] == 1_000
+    assert log_spaced(12_345)[-2:] == (10_000, 12_345)
+    assert log_spaced(3) == (3,)
+    for horizon in (1, 9, 10, 11, 12, 99, 10**7, 10**12 + 1):
+        points = log_spaced(horizon)
+        assert list(points) == sorted(set(points))
+        assert points[-1] == horizon
+
+
+def test_regret_is_pseudo_regret() -> None:
+    """sum N_a Delta_a: it never falls, and is never negative."""
+    made = simulate(algorithm("ucb1"), [Bernoulli(0.9), Bernoulli(0.4)], 5_000, trials=4, seed=2)
+    assert (np.diff(made.regret, axis=1) >= 0).all()
+    assert np.allclose(made.regret, 0.5 * made.pulls[:, :, 1])
+
+
+def test_the_json_has_the_promised_keys() -> None:
+    """Regret at each checkpoint, pulls at the end; a single trial has no standard error."""
+    made = simulate(algorithm("ldp-ucb-b", 2), paper.BERNOULLI, 500, trials=1, seed=4).to_json()
+    assert list(made) == [
+        "algorithm", "epsilon", "horizon", "trials", "seed", "engine", "seconds", "checkpoints", "regret", "pulls",
+    ]  # fmt: skip
+    assert made["checkpoints"][-1] == made["horizon"] == 500
+    assert len(made["regret"]["mean"]) == len(made["checkpoints"])
+    assert set(made["regret"]["sem"]) == {None}
+    assert sum(made["pulls"]["mean"]) == 500
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ({"horizon": 19}, "horizon must be at least the number of arms, 20"),
+        ({"horizon": 0}, "horizon must be a whole number >= 1"),
+        ({"horizon": 100.5}, "horizon must be a whole number"),
+        ({"trials": 0}, "trials must be a whole number >= 1"),
+        ({"jobs": 0}, "jobs must be a whole number >= 1"),
+        ({"seed": -1}, "seed must be a whole number >= 0"),
+        ({"arms": []}, "at least one arm"),
+        ({"arms": paper.GAUSSIAN}, "use ucb1-s, ldp-ucb-bs or ldp-ucb-ls"),
+        ({"checkpoints": [10, 10, 100]}, "each larger than the one before"),
+        ({"checkpoints": [10]}, "the last checkpoint must be the horizon"),
+        ({"checkpoints": []}, "one or more"),
+    ],
+)
+def test_a_bad_experiment_is_refused_by_its_rule(change: dict[str, object], rule: str) -> None:
+    """Before anything is played."""
+    settings: dict[str, object] = {"algorithm": algorithm("ucb1"), "arms": paper.BERNOULLI, "horizon": 100, "seed": 0}
+    with pytest.raises(ParameterError) as caught:
+        simulate(**{**settings, **change})  # type: ignore[arg-type]
+    assert rule in str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "epsilon"), [("ucb1", 1.0), ("ldp-ucb-b", None), ("ldp-ucb-b", 0), ("ucb2", None)])
+def test_a_bad_algorithm_is_refused(name: str, epsilon: float | None) -> None:
+    """Unknown, private without an epsilon, or not private with one."""
+    with pytest.raises(ParameterError):
+        algorithm(name, epsilon)
+
+
+def test_an_interrupt_stops_the_trials() -> None:
+    """What is raised while waiting (Ctrl-C above all) comes out at once, and no thread goes on."""
+
+    def interrupt(_: int) -> None:
+        raise KeyboardInterrupt
+
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        simulate(algorithm("ucb1"), paper.BERNOULLI, 10_000, trials=200, seed=0, progress=interrupt)
+    assert threading.active_count() == before

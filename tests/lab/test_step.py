@@ -1,0 +1,136 @@
+"""The per-round simulator plays what is deployed, and its rewards and responses have their laws."""
+
+import math
+import random
+
+import numba
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from ldpbandits import Agent, CuratorSpec, Response
+from ldpbandits.lab import paper, step
+from ldpbandits.lab.algorithms import NAMES, Algorithm, Custom, algorithm, is_private
+from ldpbandits.lab.rewards import Beta, Choice, Gaussian, Law, Uniform
+from ldpbandits.lab.run import simulate
+from ldpbandits.wire import Range
+
+
+@pytest.mark.parametrize("name", ["ucb1", "ldp-ucb-b", "ldp-ucb-l"])
+def test_compiled_and_live_agents_pull_the_same_arm_at_every_round(name: str) -> None:
+    """For 100,000 rounds of the paper's mixed arms, the compiled loop and `Agent` choose the same arm.
+
+    The live agent gets its responses from the same stream through the same functions, run by Python.
+    """
+    rounds = 100_000
+    played = algorithm(name, 2.0 if is_private(name) else None)
+    assert not isinstance(played.rule, Custom)
+    play, advance = step.encode(played, paper.MIXED), step.advance(played.rule)
+    compiled_rng, live_rng = (np.random.Generator(np.random.PCG64(17)) for _ in range(2))
+    pulls, totals = np.zeros(20), np.zeros(20)
+    agent = Agent(played.rule, 20)
+    before = pulls.copy()
+    for t in range(rounds):
+        advance(play, compiled_rng, pulls, totals, t, t + 1)
+        arm = agent.select()
+        reward = step._reward.py_func(live_rng, play.laws, arm)  # type: ignore[attr-defined]
+        response = step._response.py_func(live_rng, play.channel, reward)  # type: ignore[attr-defined]
+        agent.update(arm, Response(float(response)))
+        before[arm] += 1
+        assert pulls[arm] == before[arm], t
+    assert agent.pulls == tuple(pulls)
+    assert agent.totals == tuple(totals)
+
+
+def draws(law: Law, played: Algorithm, count: int, seed: int) -> NDArray[np.float64]:
+    """Responses of a single arm, one by one."""
+    play, advance = step.encode(played, [law]), step.advance(played.rule)
+    rng = np.random.Generator(np.random.PCG64(seed))
+    made = np.empty(count)
+    for i in range(count):
+        pulls, totals = np.ones(1), np.zeros(1)
+        advance(play, rng, pulls, totals, 1, 2)
+        made[i] = totals[0]
+    return made
+
+
+@pytest.mark.parametrize(
+    ("law", "cdf"),
+    [
+        (Beta(4, 1), stats.beta(4, 1).cdf),
+        (Uniform(0, 1), stats.uniform(0, 1).cdf),
+        (Gaussian(0.7, 2.0), lambda y: stats.norm(0.7, 2.0).cdf(np.log(y / (1 - y)))),
+    ],
+)
+def test_rewards_have_their_law(law: Law, cdf: object) -> None:
+    """Kolmogorov-Smirnov on 20,000 rewards of each continuous law. False alarm: 1e-6; seeded."""
+    name = "ucb1-s" if isinstance(law, Gaussian) else "ucb1"
+    assert stats.kstest(draws(law, algorithm(name), 20_000, 1), cdf).pvalue > 1e-6
+
+
+def test_choices_are_equally_likely() -> None:
+    """Chi-square on 20,000 draws among three values. False alarm: 1e-6; seeded."""
+    made = draws(Choice((0.0, 0.25, 1.0)), algorithm("ucb1"), 20_000, 2)
+    values, counts = np.unique(made, return_counts=True)
+    assert values.tolist() == [0.0, 0.25, 1.0]
+    assert stats.chisquare(counts).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 2.0])
+def test_responses_have_their_law(epsilon: float) -> None:
+    """CTB: Bernoulli of Lemma 3's mean. CTL: reward plus Laplace noise. False alarm: 1e-6 each; seeded."""
+    law, samples = Choice((0.3,)), 20_000
+    bits = draws(law, algorithm("ldp-ucb-b", epsilon), samples, 3)
+    p = (0.3 * math.exp(epsilon) + 0.7) / (1 + math.exp(epsilon))
+    assert set(bits.tolist()) == {0.0, 1.0}
+    assert stats.binomtest(int(bits.sum()), samples, p).pvalue > 1e-6
+    noisy = draws(law, algorithm("ldp-ucb-l", epsilon), samples, 4)
+    assert stats.kstest(noisy, stats.laplace(0.3, 1 / epsilon).cdf).pvalue > 1e-6
+    sigmoid = 1 / (1 + math.exp(-0.3))
+    noisy = draws(law, algorithm("ldp-ucb-ls", epsilon), samples, 5)
+    assert stats.kstest(noisy, stats.laplace(sigmoid, 1 / epsilon).cdf).pvalue > 1e-6
+
+
+def test_a_declared_range_scales_rewards() -> None:
+    """An algorithm on rewards in [0, 5] plays as the same one on a fifth of them."""
+    wide = Algorithm("wide", algorithm("ldp-ucb-b", 1.0).rule, CuratorSpec("bernoulli", 1.0, Range(0, 5)))
+    scaled = simulate(wide, [Uniform(0, 5), Choice((1.0, 2.0))], 2_000, trials=3, seed=1)
+    unit = simulate(algorithm("ldp-ucb-b", 1.0), [Uniform(0, 1), Choice((0.2, 0.4))], 2_000, trials=3, seed=1)
+    assert np.array_equal(scaled.pulls, unit.pulls)
+    assert np.allclose(scaled.regret, 5 * unit.regret)
+
+
+def index_of_ucb1(mean: float, pulls: float, t: float, parameters: tuple[float, ...]) -> float:
+    """UCB1's index, written by a user."""
+    return mean + math.sqrt(parameters[0] * math.log(t) / pulls)
+
+
+@numba.njit  # type: ignore[untyped-decorator]
+def greedy(mean: float, pulls: float, t: float, parameters: tuple[float, ...]) -> float:  # noqa: ARG001
+    """A user's index with no parameters, compiled by the user."""
+    return mean
+
+
+def test_a_users_index_plays_in_the_same_loop() -> None:
+    """UCB1's index as a user would write it pulls as UCB1 does; another index and a floor play by their own rule."""
+    arms = paper.BERNOULLI
+    mine = Algorithm("mine", Custom(index_of_ucb1, (2.0,)), algorithm("ucb1").curator)
+    ours = simulate(algorithm("ucb1"), arms, 20_000, trials=2, seed=3)
+    theirs = simulate(mine, arms, 20_000, trials=2, seed=3)
+    assert np.array_equal(ours.pulls, theirs.pulls)
+    stuck = simulate(Algorithm("greedy", Custom(greedy), algorithm("ucb1").curator), arms, 1_000, trials=2, seed=3)
+    assert (stuck.pulls[:, -1].min(axis=1) == 1).all()
+    fed = simulate(
+        Algorithm("fed", Custom(greedy, floor=2.0), algorithm("ucb1").curator), arms, 1_000, trials=2, seed=3
+    )
+    assert (fed.pulls[:, -1].min(axis=1) > 2 * math.log(1_000)).all()
+
+
+def test_every_name_is_an_algorithm() -> None:
+    """All six names of the design, private ones with their epsilon."""
+    assert NAMES == ("ucb1", "ucb1-s", "ldp-ucb-b", "ldp-ucb-l", "ldp-ucb-bs", "ldp-ucb-ls")
+    for name in NAMES:
+        epsilon = random.Random(name).choice([0.5, 1.0]) if is_private(name) else None
+        assert algorithm(name, epsilon).epsilon == epsilon
+        assert algorithm(name, epsilon).name == name

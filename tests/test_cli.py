@@ -1,0 +1,171 @@
+"""The command line: what it prints, and that bad input is one line and exit code 2."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ldpbandits.cli import main
+
+ARMS = ["--arm", "bernoulli(0.9)", "--arm", "5*beta(4,1)", "--arm", "uniform(0,1)"]
+SIMULATE = ["simulate", "--algorithm", "ldp-ucb-b", "--epsilon", "2", *ARMS, "--horizon", "1e4", "--trials", "4"]
+BOUNDS = ["bounds", "--epsilon", "2", *ARMS, "--horizon", "1e7"]
+
+
+def run(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    """Run the command line in this process."""
+    try:
+        code = main(arguments)
+    except SystemExit as end:
+        code = int(end.code or 0)
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
+
+
+def test_simulate_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """One JSON object on stdout, with the promised keys, and nothing on stderr."""
+    code, out, err = run([*SIMULATE, "--json", "--seed", "3", "--engine", "step"], capsys)
+    made = json.loads(out)
+    assert (code, err) == (0, "")
+    assert made["algorithm"] == "ldp-ucb-b"
+    assert (made["epsilon"], made["horizon"], made["trials"], made["seed"]) == (2, 10_000, 4, 3)
+    assert made["engine"] == "step"
+    assert len(made["regret"]["mean"]) == len(made["regret"]["sem"]) == len(made["checkpoints"])
+    assert made["checkpoints"][-1] == 10_000
+    assert len(made["pulls"]["mean"]) == 7
+    assert sum(made["pulls"]["mean"]) == pytest.approx(10_000)
+
+
+def test_jobs_change_no_number(capsys: pytest.CaptureFixture[str]) -> None:
+    """The same seed gives the same numbers with one thread and with three."""
+    made = [json.loads(run([*SIMULATE, "--json", "--jobs", jobs], capsys)[1]) for jobs in ("1", "3")]
+    for one in made:
+        del one["seconds"]
+    assert made[0] == made[1]
+
+
+def test_simulate_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    """For people: regret by decade, and pulls by arm."""
+    code, out, _ = run(SIMULATE, capsys)
+    assert code == 0
+    assert out.startswith("ldp-ucb-b, epsilon = 2, 4 trials, seed 0")
+    for text in ("10,000", "regret", "5  beta(4,1)", "Mean pulls of each arm"):
+        assert text in out
+
+
+def test_a_baseline_ignores_epsilon_aloud(capsys: pytest.CaptureFixture[str]) -> None:
+    """ucb1 has no epsilon: one given has no effect, and that is said."""
+    arguments = ["simulate", "--algorithm", "ucb1", *ARMS, "--horizon", "1e3", "--trials", "2", "--json"]
+    code, out, err = run([*arguments, "--epsilon", "2"], capsys)
+    assert code == 0
+    assert json.loads(out)["epsilon"] is None
+    assert err == "ldpbandits simulate: ucb1 is not private, --epsilon has no effect\n"
+
+
+def test_bounds_prints_json_and_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    """All bounds, for machines and for people; what the arms do not satisfy is marked."""
+    code, out, err = run([*BOUNDS, "--json"], capsys)
+    made = json.loads(out)
+    assert (code, err) == (0, "")
+    assert made["horizon"] == 1e7
+    assert {bound["name"] for bound in made["bounds"]} > {"Theorem 1", "Theorem 2", "Theorem 3", "exact constant"}
+    code, out, err = run(BOUNDS, capsys)
+    assert (code, err) == (0, "")
+    assert all(bound["name"] in out for bound in made["bounds"])
+    assert "* assumes Bernoulli arms" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "rule"),
+    [
+        ([], "required: COMMAND"),
+        (["sing"], "invalid choice: 'sing'"),
+        (["simulate"], "required: --algorithm, --arm, --horizon"),
+        ([*SIMULATE, "--algorithm", "ucb9"], "algorithm must be one of"),
+        ([*SIMULATE, "--epsilon", "0"], "epsilon must be finite and > 0"),
+        ([*SIMULATE, "--epsilon", "nan"], "epsilon must be finite and > 0"),
+        ([*SIMULATE, "--epsilon", "two"], "invalid number value: 'two'"),
+        ([*SIMULATE, "--arm", "bernoulli(2)"], "needs p in [0, 1], got 2.0"),
+        ([*SIMULATE, "--arm", "gaussian(0,1)"], "takes rewards in [0, 1]"),
+        ([*SIMULATE, "--horizon", "6"], "horizon must be at least the number of arms, 7, got 6"),
+        ([*SIMULATE, "--horizon", "1e400"], "horizon must be a whole number"),
+        ([*SIMULATE, "--horizon", "1e3.5"], "invalid number value"),
+        ([*SIMULATE, "--trials", "0"], "trials must be a whole number >= 1, got 0"),
+        ([*SIMULATE, "--trials", "1.5"], "trials must be a whole number"),
+        ([*SIMULATE, "--seed", "-1"], "seed must be a whole number >= 0"),
+        ([*SIMULATE, "--jobs", "0"], "jobs must be a whole number >= 1"),
+        ([*SIMULATE, "--engine", "warp"], "invalid choice: 'warp'"),
+        ([*SIMULATE, "--trails", "4"], "unrecognized arguments: --trails"),
+        (["simulate", "--algorithm", "ldp-ucb-l", *ARMS, "--horizon", "100"], "is private and needs an epsilon"),
+        ([*BOUNDS, "--epsilon", "-1"], "epsilon must be finite and > 0"),
+        ([*BOUNDS, "--horizon", "3"], "horizon must be finite and at least"),
+        ([*BOUNDS, "--arm", "dice(6)"], "an arm's law must be one of"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    arguments: list[str], rule: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing on stdout, one line on stderr that names the rule."""
+    code, out, err = run(arguments, capsys)
+    assert code == 2
+    assert out == ""
+    assert err.count("\n") == 1
+    assert rule in err
+    assert err.startswith("ldpbandits")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["simulate", "--help"], ["bounds", "--help"], ["--version"]])
+def test_help_and_version(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Help is on stdout, with exit code 0."""
+    code, out, err = run(arguments, capsys)
+    assert code == 0
+    assert "ldpbandits" in out
+    assert err == ""
+
+
+def test_every_command_is_in_the_readme(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A command that is not documented does not exist for its users."""
+    _, out, _ = run(["--help"], capsys)
+    commands = [
+        line.split()[0] for line in out.splitlines() if line.startswith("    ") and not line.startswith("     ")
+    ]
+    assert {"simulate", "bounds"} <= set(commands)
+    readme = (root / "README.md").read_text(encoding="utf-8")
+    for command in commands:
+        assert f"ldpbandits {command}" in readme
+
+
+def test_an_interrupt_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ctrl-C ends with exit code 130 and no traceback."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ldpbandits.lab.run.simulate", interrupted)
+    assert run(SIMULATE, capsys) == (130, "", "ldpbandits simulate: interrupted\n")
+
+
+def test_without_the_lab_extra_bounds_work_and_simulate_says_what_to_install() -> None:
+    """With numpy, numba and rich out of reach, theory still runs and simulation is refused in one line."""
+    script = """
+import sys
+for name in ("numpy", "numba", "scipy", "rich", "matplotlib"):
+    sys.modules[name] = None
+from ldpbandits.cli import main
+print(main(["bounds", "--epsilon", "1", "--arm", "3*bernoulli(0.4)", "--horizon", "100", "--json"]))
+print(main(["simulate", "--algorithm", "ucb1", "--arm", "bernoulli(0.4)", "--horizon", "100"]))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.endswith("}\n0\n2\n")
+    assert done.stderr.startswith("ldpbandits simulate: needs ")
+    assert done.stderr.endswith(": pip install 'ldpbandits[lab]'\n")
+
+
+def test_the_module_runs() -> None:
+    """`python -m ldpbandits` is the same command."""
+    done = subprocess.run(
+        [sys.executable, "-m", "ldpbandits", "--version"], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.startswith("ldpbandits 0.")
