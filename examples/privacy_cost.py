@@ -74,7 +74,7 @@ def main() -> None:
     console.print(table)
     console.print(
         "regret: mean over the trials at T; bound: what the theorem allows; ratio: to ucb1's regret; paper: the ratio "
-        "it prints, at a T that it does not state (1e7 fits best: --horizon 1e7); theory: the ratio of the leading terms."
+        "it prints, at a T that it does not state (1e7 fits best: --horizon 1e7); theory: that of the leading terms."
     )
 
 
