@@ -36,6 +36,7 @@ unit: $(READY)
 # The built wheel, alone in an environment: it imports, nothing came with it, and device and agent pass their tests.
 bare: $(READY)
 	@rm -rf $(BARE) build/wheel
+	@mkdir -p build
 	$(BIN)/python -m build --wheel --no-isolation --outdir build/wheel . > build/wheel.log 2>&1 || (cat build/wheel.log; exit 1)
 	$(PYTHON) -m venv $(BARE)
 	$(BARE)/bin/python -m pip $(PIP_OPTIONS) install --no-index build/wheel/*.whl
@@ -57,16 +58,15 @@ figure: $(READY)  ## draw the picture of the README anew
 	$(BIN)/python examples/readme_figure.py
 
 clean:  ## remove what the other commands made
-	rm -rf $(VENV) $(BARE) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(BARE) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "ldpbandits needs Python 3.11 or newer; make PYTHON=/path/to/python3.11 says which to use" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2> /dev/null \
 		|| { echo "python3 has no venv module: install it (on Debian: apt-get install python3-venv)" >&2; exit 1; }
-	@echo "setting up $(VENV) ..."
+	@echo "setting up $(VENV), about half a minute ..."
 	@rm -rf $(VENV)
-	@mkdir -p build
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) install -c constraints.txt pip
 	@$(PIP) install -c constraints.txt --group dev

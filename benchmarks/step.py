@@ -8,8 +8,9 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbandits.lab import paper, step
+from ldpbandits.lab import paper
 from ldpbandits.lab.algorithms import Algorithm, Custom, algorithm
+from ldpbandits.lab.run import Trials
 from ldpbandits.mean_map import response_mean
 
 ROUNDS, REPEATS = 2_000_000, 5
@@ -104,7 +105,7 @@ def nanoseconds(run: Callable[[np.random.Generator, int], object]) -> float:
 
 def ours(played: Algorithm) -> Callable[[np.random.Generator, int], object]:
     """Our loop, with nothing looked at before the end."""
-    trials = step.Trials(played, paper.BERNOULLI)
+    trials = Trials(played, paper.BERNOULLI)
     return lambda rng, rounds: list(trials.play([rounds], rng))
 
 

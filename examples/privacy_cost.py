@@ -74,9 +74,12 @@ def main() -> None:
     console.print(table)
     console.print(
         "regret: mean over the trials at T; bound: what the theorem allows; ratio: to ucb1's regret; paper: the ratio "
-        "it prints, at a T that it does not state (1e7 fits best: --horizon 1e7); theory: that of the leading terms."
+        "it prints, at a T that it does not state (1e7 fits best); theory: that of the leading terms."
     )
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        raise SystemExit("interrupted") from None

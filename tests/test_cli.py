@@ -74,7 +74,8 @@ def test_bounds_prints_json_and_a_table(capsys: pytest.CaptureFixture[str]) -> N
     code, out, err = run(BOUNDS, capsys)
     assert (code, err) == (0, "")
     assert all(bound["name"] in out for bound in made["bounds"])
-    assert "* assumes Bernoulli arms" in out
+    assert "a  assumes Bernoulli arms" in out
+    assert max(map(len, out.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(
@@ -86,18 +87,18 @@ def test_bounds_prints_json_and_a_table(capsys: pytest.CaptureFixture[str]) -> N
         ([*SIMULATE, "--algorithm", "ucb9"], "algorithm must be one of"),
         ([*SIMULATE, "--epsilon", "0"], "epsilon must be finite and > 0"),
         ([*SIMULATE, "--epsilon", "nan"], "epsilon must be finite and > 0"),
-        ([*SIMULATE, "--epsilon", "two"], "invalid number value: 'two'"),
+        ([*SIMULATE, "--epsilon", "two"], "must be a number, got 'two'"),
         ([*SIMULATE, "--arm", "bernoulli(2)"], "needs p in [0, 1], got 2.0"),
         ([*SIMULATE, "--arm", "gaussian(0,1)"], "takes rewards in [0, 1]"),
         ([*SIMULATE, "--horizon", "6"], "horizon must be at least the number of arms, 7, got 6"),
         ([*SIMULATE, "--horizon", "1e400"], "horizon must be a whole number"),
-        ([*SIMULATE, "--horizon", "1e3.5"], "invalid number value"),
+        ([*SIMULATE, "--horizon", "1e3.5"], "must be a number"),
         ([*SIMULATE, "--trials", "0"], "trials must be a whole number >= 1, got 0"),
         ([*SIMULATE, "--trials", "1.5"], "trials must be a whole number"),
         ([*SIMULATE, "--seed", "-1"], "seed must be a whole number >= 0"),
         ([*SIMULATE, "--jobs", "0"], "jobs must be a whole number >= 1"),
         ([*SIMULATE, "--engine", "warp"], "invalid choice: 'warp'"),
-        ([*SIMULATE, "--trails", "4"], "unrecognized arguments: --trails"),
+        ([*SIMULATE, "--trails", "4"], "unrecognized arguments: --trails 4 (try ldpbandits simulate --help)"),
         (["simulate", "--algorithm", "ldp-ucb-l", *ARMS, "--horizon", "100"], "is private and needs an epsilon"),
         ([*BOUNDS, "--epsilon", "-1"], "epsilon must be finite and > 0"),
         ([*BOUNDS, "--horizon", "3"], "horizon must be finite and at least"),
@@ -137,6 +138,19 @@ def test_every_command_is_in_the_readme(root: Path, capsys: pytest.CaptureFixtur
         assert f"ldpbandits {command}" in readme
 
 
+def test_large_seeds_are_read_without_loss(capsys: pytest.CaptureFixture[str]) -> None:
+    """A seed beyond 2^53 is the seed that was given."""
+    seed = str(2**90 + 1)
+    assert json.loads(run([*SIMULATE, "--json", "--seed", seed], capsys)[1])["seed"] == 2**90 + 1
+
+
+def test_too_little_memory_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """More trials than fit in memory: one line, exit code 1."""
+    code, out, err = run([*SIMULATE, "--trials", "1e15"], capsys)
+    assert (code, out) == (1, "")
+    assert err == "ldpbandits simulate: not enough memory for so many trials and arms\n"
+
+
 def test_an_interrupt_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Ctrl-C ends with exit code 130 and no traceback."""
 
@@ -161,6 +175,18 @@ print(main(["simulate", "--algorithm", "ucb1", "--arm", "bernoulli(0.4)", "--hor
     assert done.stdout.endswith("}\n0\n2\n")
     assert done.stderr.startswith("ldpbandits simulate: needs ")
     assert done.stderr.endswith(": pip install 'ldpbandits[lab]'\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_is_one_line() -> None:
+    """Output that cannot be written: one line, exit code 1, no traceback."""
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "ldpbandits", *BOUNDS], stdout=full, stderr=subprocess.PIPE, check=False, timeout=60
+        )
+    assert done.returncode == 1
+    assert done.stderr.count(b"\n") == 1
+    assert b"No space left" in done.stderr
 
 
 def test_the_module_runs() -> None:

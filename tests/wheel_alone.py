@@ -1,6 +1,7 @@
 """Run in an environment that holds nothing but the installed wheel: it imports, works, and brought nothing with it."""
 
 from importlib.metadata import distributions, requires
+from importlib.resources import files
 
 from ldpbandits import Agent, BernoulliCurator, ucb1
 
@@ -9,6 +10,8 @@ if installed != {"ldpbandits"}:
     raise SystemExit(f"not alone: {sorted(installed)}")
 if unconditional := [line for line in requires("ldpbandits") or [] if "extra ==" not in line]:
     raise SystemExit(f"brings other packages: {unconditional}")
+if not (files("ldpbandits") / "py.typed").is_file():
+    raise SystemExit("py.typed is not in the wheel: users would not get our types")
 agent, curator = Agent(ucb1(), arms=2), BernoulliCurator(epsilon=1.0)
 for _ in range(10):
     arm = agent.select()

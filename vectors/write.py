@@ -47,7 +47,7 @@ def case(curator: Curator, reward: float, words: Words) -> Case:
 def check_robust(curator: Curator, reward: float, consumed: list[int], response: float) -> None:
     """Refuse a sigmoid case that an `exp` off by four units in the last place would change."""
     if isinstance(curator.spec.transform, Sigmoid):
-        value = transformed(curator.spec.transform, reward)
+        value = float(transformed(curator.spec.transform, reward))
         for direction in (-inf, inf):
             moved = value
             for _ in range(4):
@@ -60,7 +60,7 @@ def check_robust(curator: Curator, reward: float, consumed: list[int], response:
 def planted_bernoulli(curator: BernoulliCurator, reward: float, rng: random.Random) -> Iterator[Case]:
     """Words just below and at the threshold."""
     if not isinstance(curator.spec.transform, Sigmoid):
-        threshold = curator.threshold(transformed(curator.spec.transform, reward))
+        threshold = curator.threshold(float(transformed(curator.spec.transform, reward)))
         for word in (threshold - 1, threshold):
             yield case(curator, reward, Words(rng, {0: word}))
 

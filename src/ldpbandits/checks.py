@@ -1,6 +1,7 @@
 """Checks at the edges: each returns the value it was given, or says in one line which rule it breaks."""
 
 from math import isfinite
+from numbers import Integral, Real
 from typing import TypeGuard
 
 from ldpbandits.errors import ParameterError
@@ -13,39 +14,48 @@ LARGEST_EPSILON = 50.0
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Tell whether `value` is a finite int or float; True and False are not numbers here."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and _is_finite(value)
+    """Tell whether `value` is a real number that a float can hold; True and False are not numbers here."""
+    if not isinstance(value, float):
+        if not isinstance(value, Real) or isinstance(value, bool):
+            return False
+        try:
+            value = float(value)
+        except OverflowError:  # an int beyond the largest float
+            return False
+    return isfinite(value)
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Tell whether `value` is an int; True and False are not numbers here."""
-    return isinstance(value, int) and not isinstance(value, bool)
+    """Tell whether `value` is an int, or an integer of numpy's; True and False are not numbers here."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def _is_finite(value: float) -> bool:
+def shown(value: object) -> str:
+    """Write a value for an error, in one line of bearable length."""
     try:
-        return isfinite(value)
-    except OverflowError:  # an int beyond the largest float
-        return False
+        text = repr(value).replace("\n", " ")
+    except ValueError:  # an int of more digits than Python prints
+        return "a number too long to show"
+    return text if len(text) <= 80 else f"{text[:77]}..."  # noqa: PLR2004 - about a line
 
 
 def check_epsilon(epsilon: object) -> float:
     """Check that `epsilon` is finite and > 0, and no further out than anyone needs."""
     if not is_number(epsilon) or not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
         limits = f"from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}"
-        raise ParameterError(f"epsilon must be finite and > 0, {limits}, got {epsilon!r}")
+        raise ParameterError(f"epsilon must be finite and > 0, {limits}, got {shown(epsilon)}")
     return float(epsilon)
 
 
 def check_count(name: str, value: object, least: int = 1) -> int:
     """Check that `value` is a whole number of at least `least`; 1e5 counts as whole."""
     if not is_number(value) or value != int(value) or value < least:
-        raise ParameterError(f"{name} must be a whole number >= {least}, got {value!r}")
+        raise ParameterError(f"{name} must be a whole number >= {least}, got {shown(value)}")
     return int(value)
 
 
 def check_probability(name: str, value: object) -> float:
     """Check that `value` lies strictly between 0 and 1."""
     if not is_number(value) or not 0 < value < 1:
-        raise ParameterError(f"{name} must lie strictly between 0 and 1, got {value!r}")
+        raise ParameterError(f"{name} must lie strictly between 0 and 1, got {shown(value)}")
     return float(value)

@@ -17,10 +17,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
-from ldpbandits.checks import check_epsilon, is_number
-from ldpbandits.errors import SpecError
+from ldpbandits.checks import check_epsilon, is_number, shown
+from ldpbandits.errors import ParameterError, SpecError
 
 Mechanism: TypeAlias = Literal["bernoulli", "laplace"]
+
+GRID_BITS = 20
+"""Responses of CTL are multiples of 2^-20: rewards and noise are on that grid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +35,13 @@ class Range:
 
     def __post_init__(self) -> None:
         """Check that the range is finite and not empty."""
-        if not (is_number(self.low) and is_number(self.high) and self.low < self.high):
-            raise SpecError(f"a range needs two finite numbers low < high, got [{self.low!r}, {self.high!r}]")
-        if not is_number(self.high - self.low):
-            raise SpecError(f"a range must be no wider than the largest float, got [{self.low!r}, {self.high!r}]")
+        given = f"[{shown(self.low)}, {shown(self.high)}]"
+        if not (is_number(self.low) and is_number(self.high) and float(self.low) < float(self.high)):
+            raise SpecError(f"a range needs two finite numbers low < high, got {given}")
         object.__setattr__(self, "low", float(self.low))
         object.__setattr__(self, "high", float(self.high))
+        if not is_number(self.high - self.low):
+            raise SpecError(f"a range must be no wider than the largest float, got {given}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +88,15 @@ class CuratorSpec:
     def __post_init__(self) -> None:
         """Refuse what no curator can honour."""
         if self.mechanism not in get_args(Mechanism):
-            raise SpecError(f"mechanism must be 'bernoulli' or 'laplace', got {self.mechanism!r}")
+            raise SpecError(f"mechanism must be 'bernoulli' or 'laplace', got {shown(self.mechanism)}")
         if not isinstance(self.transform, Range | Sigmoid | RealLine):
-            raise SpecError(f"transform must be a Range, a Sigmoid or a RealLine, got {self.transform!r}")
+            raise SpecError(f"transform must be a Range, a Sigmoid or a RealLine, got {shown(self.transform)}")
         if self.mechanism == "bernoulli" and isinstance(self.transform, RealLine):
             raise SpecError("the bernoulli mechanism needs rewards in a range: use Range(low, high) or Sigmoid()")
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
+        try:
+            object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
+        except ParameterError as error:
+            raise SpecError(str(error)) from None
 
     @property
     def guarantee(self) -> Guarantee:
@@ -112,6 +119,11 @@ class CuratorSpec:
         return {"mechanism": self.mechanism, "epsilon": self.epsilon, "transform": transform}
 
     @classmethod
+    def of(cls, spec: object) -> "CuratorSpec":
+        """Take a spec, or its JSON."""
+        return spec if isinstance(spec, CuratorSpec) else cls.from_json(spec)
+
+    @classmethod
     def from_json(cls, data: object) -> "CuratorSpec":
         """Read a spec, or say what is wrong with it; a key that is not known is refused, not ignored."""
         fields = _fields("a curator spec", data, required={"mechanism", "epsilon"}, optional={"transform"})
@@ -123,16 +135,16 @@ def _read_transform(data: object) -> Transform:
     fields = _fields("a transform", data, required={"kind"}, optional={"low", "high"})
     kind = fields.pop("kind")
     if not isinstance(kind, str) or kind not in _TRANSFORMS:
-        raise SpecError(f"a transform's kind must be one of {', '.join(_TRANSFORMS)}, got {kind!r}")
+        raise SpecError(f"a transform's kind must be one of {', '.join(_TRANSFORMS)}, got {shown(kind)}")
     try:
         return _TRANSFORMS[kind](**fields)
     except TypeError:
-        raise SpecError(f"a transform of kind {kind!r} takes no {' and no '.join(sorted(fields))}") from None
+        raise SpecError(f"a transform of kind {kind!r} takes no {' and no '.join(sorted(map(str, fields)))}") from None
 
 
 def _fields(what: str, data: object, *, required: set[str], optional: set[str]) -> dict[str, Any]:
     if not isinstance(data, Mapping):
-        raise SpecError(f"{what} must be an object with the keys {', '.join(sorted(required))}, got {data!r}")
+        raise SpecError(f"{what} must be an object with the keys {', '.join(sorted(required))}, got {shown(data)}")
     missing, unknown = required - data.keys(), data.keys() - required - optional
     if missing or unknown:
         problem = f"lacks {', '.join(sorted(missing))}" if missing else f"has no {', '.join(sorted(map(str, unknown)))}"

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +14,6 @@ from ldpbandits import (
     BernoulliCurator,
     Curator,
     LaplaceCurator,
-    ParameterError,
     Range,
     RealLine,
     RewardError,
@@ -22,9 +22,9 @@ from ldpbandits import (
     curator_from_spec,
 )
 from ldpbandits.device import curators as curators_module
-from ldpbandits.device.curators import GRID_BITS
 from ldpbandits.device.randomness import Draw
-from ldpbandits.wire import Transform
+from ldpbandits.device.transforms import transformed
+from ldpbandits.wire import GRID_BITS, Transform
 
 EPSILONS = [1e-6, 1e-3, 0.05, 0.1, 0.2, 1 / 3, 0.5, 1.0, 1.1, 2.0, 4.0, 8.0, 20.0, 44.0, 45.0, 50.0]
 KINDS: list[type[Curator]] = [BernoulliCurator, LaplaceCurator]
@@ -138,18 +138,12 @@ def test_the_precision_event_is_real() -> None:
 
 def test_rewards_on_the_real_line_within_one_are_within_one_on_the_grid() -> None:
     """Rounding to the grid never takes two rewards that differ by at most 1 more than 2^20 steps apart."""
-    curator, rng = LaplaceCurator(1.0, RealLine()), random.Random(5)
-
-    def steps(reward: float) -> int:
-        """The response with no noise: words that show tails everywhere."""
-        silent = curator.respond_not_private(reward, lambda count: [0, *[2**64 - 1] * (count - 1)])
-        return int(Fraction(silent) * 2**GRID_BITS)
-
+    rng = random.Random(5)
     for _ in range(2_000):
         low = rng.uniform(-50, 50)
         high = low + 1
         if Fraction(high) - Fraction(low) <= 1:
-            assert steps(high) - steps(low) <= 2**GRID_BITS
+            assert LaplaceCurator.steps(high) - LaplaceCurator.steps(low) <= 2**GRID_BITS
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -214,6 +208,58 @@ def test_clipping_by_name(
     assert clipped == nearest
     with pytest.raises(RewardError, match="NaN"):
         curator.respond(math.nan, clip=True)
+
+
+@pytest.mark.parametrize(
+    "reward",
+    [
+        2**53 + 1,
+        2**54 + 2,
+        2**60 + 128,
+        -(2**70),
+        Fraction(1, 2**21) - Fraction(1, 2**74),
+        pytest.param(10**400, id="huge"),
+    ],
+)
+def test_no_rounding_moves_neighbours_apart_on_the_real_line(reward: float) -> None:
+    """Ints and fractions that no float holds keep their distance of 1: they go to the grid exactly."""
+    steps = []
+    for number in (reward, reward + 1):
+        value = transformed(RealLine(), number)
+        assert isinstance(value, Fraction)
+        steps.append(LaplaceCurator.steps(value))
+    assert steps[1] - steps[0] == 2**GRID_BITS
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_frame_of_an_error_holds_the_reward(kind: type[Curator]) -> None:
+    """Whoever collects tracebacks with their local variables does not collect rewards."""
+    calls: list[Callable[[Curator], object]] = [
+        lambda curator: curator.respond(7.123),
+        lambda curator: curator.respond_many([0.5, 7.123]),
+        lambda curator: curator.respond_not_private(7.123, lambda count: [0] * count),
+    ]
+    for call in calls:
+        with pytest.raises(RewardError) as caught:
+            call(kind(1.0))
+        ours = [entry for entry in caught.traceback if Path(entry.path).name in {"curators.py", "transforms.py"}]
+        assert ours
+        assert not any("7.123" in repr(entry.frame.f_locals) for entry in ours)
+
+
+def test_a_curator_cannot_be_given_another_guarantee() -> None:
+    """The spec is what the thresholds were made for: it cannot be replaced."""
+    for name in ("spec", "epsilon", "guarantee"):
+        with pytest.raises(AttributeError):
+            setattr(BernoulliCurator(5.0), name, 0.1)
+
+
+def test_other_real_numbers_are_rewards_too(seeded: Callable[[int], Draw]) -> None:
+    """A Fraction or a bool counts as the number it is."""
+    curator = LaplaceCurator(1.0)
+    half = curator.respond_not_private(0.5, seeded(1))
+    assert curator.respond_not_private(Fraction(1, 2), seeded(1)) == half  # type: ignore[arg-type]
+    assert curator.respond_not_private(True, seeded(1)) == curator.respond_not_private(1.0, seeded(1))  # noqa: FBT003
 
 
 def test_the_real_line_has_nothing_to_clip_to() -> None:
@@ -285,6 +331,8 @@ GOOD = {"mechanism": "bernoulli", "epsilon": 1.0}
         ({**GOOD, "transform": {"kind": "range", "low": 1, "high": 1}}, "low < high"),
         ({**GOOD, "transform": {"kind": "range", "low": 0, "high": math.inf}}, "low < high"),
         ({**GOOD, "transform": {"kind": "range", "low": -1e308, "high": 1e308}}, "no wider than"),
+        ({**GOOD, "transform": {"kind": "range", "low": 2**53, "high": 2**53 + 1}}, "low < high"),
+        pytest.param({**GOOD, "epsilon": 10**5000}, "got a number too long to show", id="long"),
         ({**GOOD, "transform": {"kind": "tanh"}}, "kind must be one of range, sigmoid, real-line"),
         ({**GOOD, "transform": {"kind": "sigmoid", "low": 0}}, "takes no low"),
         ({**GOOD, "transform": "sigmoid"}, "must be an object"),
@@ -295,7 +343,7 @@ GOOD = {"mechanism": "bernoulli", "epsilon": 1.0}
 )
 def test_a_bad_spec_is_refused_by_its_rule(spec: object, rule: str) -> None:
     """What is unknown or out of range is refused in one clear line."""
-    with pytest.raises(ParameterError) as caught:
+    with pytest.raises(SpecError) as caught:
         curator_from_spec(spec)
     assert rule in str(caught.value)
     assert "\n" not in str(caught.value)

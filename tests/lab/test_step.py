@@ -2,6 +2,7 @@
 
 import math
 import random
+from typing import Any
 
 import numba
 import numpy as np
@@ -9,11 +10,11 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from ldpbandits import Agent, CuratorSpec, Response
+from ldpbandits import Agent, BernoulliCurator, CuratorSpec, ParameterError, Response, ucb1
 from ldpbandits.lab import paper, step
 from ldpbandits.lab.algorithms import NAMES, Algorithm, Custom, algorithm, is_private
 from ldpbandits.lab.rewards import Beta, Choice, Gaussian, Law, Uniform
-from ldpbandits.lab.run import simulate
+from ldpbandits.lab.run import Trials, simulate
 from ldpbandits.wire import Range
 
 
@@ -26,7 +27,7 @@ def test_compiled_and_live_agents_pull_the_same_arm_at_every_round(name: str) ->
     rounds = 100_000
     played = algorithm(name, 2.0 if is_private(name) else None)
     assert not isinstance(played.rule, Custom)
-    play, advance = step.encode(played, paper.MIXED), step.advance(played.rule)
+    play, advance = step.encode(played, paper.MIXED), step.stepping(played.rule)
     compiled_rng, live_rng = (np.random.Generator(np.random.PCG64(17)) for _ in range(2))
     pulls, totals = np.zeros(20), np.zeros(20)
     agent = Agent(played.rule, 20)
@@ -34,8 +35,8 @@ def test_compiled_and_live_agents_pull_the_same_arm_at_every_round(name: str) ->
     for t in range(rounds):
         advance(play, compiled_rng, pulls, totals, t, t + 1)
         arm = agent.select()
-        reward = step._reward.py_func(live_rng, play.laws, arm)  # type: ignore[attr-defined]
-        response = step._response.py_func(live_rng, play.channel, reward)  # type: ignore[attr-defined]
+        reward = step.reward.py_func(live_rng, play.laws, arm)  # type: ignore[attr-defined]
+        response = step.response.py_func(live_rng, play.channel, reward)  # type: ignore[attr-defined]
         agent.update(arm, Response(float(response)))
         before[arm] += 1
         assert pulls[arm] == before[arm], t
@@ -45,7 +46,7 @@ def test_compiled_and_live_agents_pull_the_same_arm_at_every_round(name: str) ->
 
 def draws(law: Law, played: Algorithm, count: int, seed: int) -> NDArray[np.float64]:
     """Responses of a single arm, one by one."""
-    play, advance = step.encode(played, [law]), step.advance(played.rule)
+    play, advance = step.encode(played, [law]), step.stepping(played.rule)
     rng = np.random.Generator(np.random.PCG64(seed))
     made = np.empty(count)
     for i in range(count):
@@ -125,6 +126,23 @@ def test_a_users_index_plays_in_the_same_loop() -> None:
         Algorithm("fed", Custom(greedy, floor=2.0), algorithm("ucb1").curator), arms, 1_000, trials=2, seed=3
     )
     assert (fed.pulls[:, -1].min(axis=1) > 2 * math.log(1_000)).all()
+
+
+@pytest.mark.parametrize(
+    ("index", "parameters", "floor"),
+    [(greedy, (), -1.0), (greedy, (), math.nan), (greedy, ("x",), 0.0), (lambda mean: mean, (), 0.0)],
+)
+def test_a_bad_rule_of_your_own_is_refused(index: Any, parameters: Any, floor: float) -> None:
+    """A floor below 0, parameters that are not numbers, a function with another signature: one line, before playing."""
+    with pytest.raises(ParameterError) as caught:
+        Trials(Algorithm("bad", Custom(index, parameters, floor), algorithm("ucb1").curator), paper.BERNOULLI)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_algorithms_curator_is_data() -> None:
+    """The curator itself is refused, with the call to make."""
+    with pytest.raises(ParameterError, match=r"as in curator\.spec"):
+        Algorithm("mine", ucb1(), BernoulliCurator(1.0))  # type: ignore[arg-type]
 
 
 def test_every_name_is_an_algorithm() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ldpbandits.agent.kernels import select, ucb_index
 from ldpbandits.agent.rules import UCB
-from ldpbandits.checks import check_count, is_number, is_whole
+from ldpbandits.checks import check_count, is_number, is_whole, shown
 from ldpbandits.errors import ArmError, ResponseError, SnapshotError, SpecError
 from ldpbandits.types import Arm, Response
 
@@ -20,7 +20,7 @@ class Agent:
     def __init__(self, rule: UCB, arms: int) -> None:
         """Start with `arms` arms, numbered from 0, none of them pulled."""
         if not isinstance(rule, UCB):
-            raise SpecError(f"a rule must be a UCB(width, floor), got {rule!r}")
+            raise SpecError(f"a rule must be a UCB(width, floor), got {shown(rule)}")
         self.rule = rule
         self._pulls = [0] * check_count("arms", arms)
         self._totals = [0.0] * len(self._pulls)
@@ -49,12 +49,14 @@ class Agent:
     def update(self, arm: Arm, response: Response) -> None:
         """Count one response of this arm."""
         if not is_whole(arm) or not 0 <= arm < len(self._pulls):
-            raise ArmError(f"arm must be a whole number from 0 to {len(self._pulls) - 1}, got {arm!r}")
+            raise ArmError(f"arm must be a whole number from 0 to {len(self._pulls) - 1}, got {shown(arm)}")
         if not is_number(response):
-            raise ResponseError(f"a response must be a finite number, got {response!r}")
+            raise ResponseError(f"a response must be a finite number, got {shown(response)}")
         total = self._totals[arm] + float(response)
         if not isfinite(total):
-            raise ResponseError(f"the total of arm {arm} would no longer be finite with a response of {response!r}")
+            raise ResponseError(
+                f"the total of arm {arm} would no longer be finite with a response of {shown(response)}"
+            )
         self._pulls[arm] += 1
         self._totals[arm] = total
 
@@ -73,15 +75,15 @@ class Agent:
             raise SnapshotError("a snapshot's pulls and totals are lists with one entry an arm")
         for arm, (count, total) in enumerate(zip(pulls, totals, strict=True)):
             if not is_whole(count) or count < 0:
-                raise SnapshotError(f"the pulls of arm {arm} must be a whole number >= 0, got {count!r}")
+                raise SnapshotError(f"the pulls of arm {arm} must be a whole number >= 0, got {shown(count)}")
             if not is_number(total):
-                raise SnapshotError(f"the total of arm {arm} must be a finite number, got {total!r}")
+                raise SnapshotError(f"the total of arm {arm} must be a finite number, got {shown(total)}")
             if count == 0 and total != 0:
-                raise SnapshotError(f"arm {arm} has no pulls, but a total of {total!r}")
+                raise SnapshotError(f"arm {arm} has no pulls, but a total of {shown(total)}")
         if not is_number(snapshot["t"]) or snapshot["t"] != sum(pulls):
-            raise SnapshotError(f"t must be the sum of the pulls, {sum(pulls)}, got {snapshot['t']!r}")
+            raise SnapshotError(f"t must be the sum of the pulls, {sum(pulls)}, got {shown(snapshot['t'])}")
         agent = cls(UCB.from_json(snapshot["rule"]), len(pulls))
-        agent._pulls = list(pulls)
+        agent._pulls = [int(count) for count in pulls]
         agent._totals = [float(total) for total in totals]
         return agent
 

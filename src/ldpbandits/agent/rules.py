@@ -6,7 +6,7 @@ from math import sqrt
 from typing import Any
 
 from ldpbandits.agent.kernels import Parameters
-from ldpbandits.checks import check_epsilon, is_number
+from ldpbandits.checks import check_epsilon, is_number, shown
 from ldpbandits.errors import SpecError
 
 
@@ -22,7 +22,7 @@ class UCB:
         for name in ("width", "floor"):
             value = getattr(self, name)
             if not is_number(value) or value < 0:
-                raise SpecError(f"a UCB rule's {name} must be finite and >= 0, got {value!r}")
+                raise SpecError(f"a UCB rule's {name} must be finite and >= 0, got {shown(value)}")
             object.__setattr__(self, name, float(value))
 
     @property
@@ -38,7 +38,7 @@ class UCB:
     def from_json(cls, data: object) -> "UCB":
         """Read a rule, or say what is wrong with it."""
         if not isinstance(data, Mapping) or data.keys() != {"kind", "width", "floor"} or data["kind"] != "ucb":
-            raise SpecError(f"a rule must be {{'kind': 'ucb', 'width': ..., 'floor': ...}}, got {data!r}")
+            raise SpecError(f"a rule must be {{'kind': 'ucb', 'width': ..., 'floor': ...}}, got {shown(data)}")
         return cls(data["width"], data["floor"])
 
 

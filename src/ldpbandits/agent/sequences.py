@@ -8,6 +8,7 @@ number of pulls: 10,000 times 4^j, with weight proportional to (1 + |j|)^-2.5.
 from collections.abc import Callable, Iterable
 from math import exp, lgamma, log, log1p, sqrt
 
+from ldpbandits.checks import shown
 from ldpbandits.errors import ResponseError
 
 TUNED_FOR = 10_000
@@ -23,48 +24,60 @@ _COMPONENTS = [(4.0**j * TUNED_FOR, log(w / sum(_WEIGHTS))) for j, w in zip(_SCA
 
 
 def bernoulli_interval(pulls: int, ones: float, alpha: float) -> tuple[float, float]:
-    """Return the interval for p from `ones` among `pulls` independent bits of mean p.
+    """Return the interval {p: M(p) < 1/alpha} for p, from `ones` among `pulls` independent bits of mean p.
 
-    M(p) is the likelihood ratio of x to p, mixed over x ~ Beta(rho p, rho (1 - p)). Its logarithm is convex in p: the
-    derivative is h(1 - p, zeros) - h(p, ones), where h(p, k) = sum over i < k of 1/p - 1/(p + i/rho) decreases in p.
-    So are sums of such M, and the set is an interval. It holds ones / pulls, where no ratio exceeds 1.
+    It is an interval because log M is convex, and it holds ones / pulls, where M is at most 1.
     """
     if ones != int(ones) or not 0 <= ones <= pulls:
-        raise ResponseError(f"a total of bits must be a whole number from 0 to the pulls, {pulls}, got {ones!r}")
-    zeros = pulls - ones
-    precisions = [(best_at / BEST, weight) for best_at, weight in _COMPONENTS]
+        raise ResponseError(f"a total of bits must be a whole number from 0 to the pulls, {pulls}, got {shown(ones)}")
     # lgamma is good to a few units in the last place: what it loses may widen the interval, never narrow it.
-    limit = -log(alpha) + 1e-14 * lgamma(pulls + precisions[-1][0])
+    limit = -log(alpha) + 1e-14 * lgamma(pulls + _COMPONENTS[-1][0] / BEST)
 
     def inside(p: float) -> bool:
-        likelihood = ones * log(p) + zeros * log1p(-p)
-        return limit > _log_sum_exp(
-            weight + _log_beta_ratio(rho * p, ones, rho * (1 - p), zeros) - likelihood for rho, weight in precisions
-        )
+        return log_bits_martingale(pulls, ones, p) < limit
 
     return _edge(inside, ones / pulls, 0.0), _edge(inside, ones / pulls, 1.0)
 
 
-def laplace_radius(pulls: int, epsilon: float, sigma: float, alpha: float) -> float:
-    """Return r such that [mean - r, mean + r] is the interval around the mean of `pulls` responses of CTL.
+def log_bits_martingale(pulls: int, ones: float, p: float) -> float:
+    """log M(p), with M(p) the likelihood ratio of x to p mixed over x ~ Beta(rho p, rho (1 - p)) and over rho.
 
-    A response X = R + L with sigma-sub-Gaussian R has log E e^(l (X - m)) <= psi(l) for |l| < epsilon, where
-    psi(l) = l^2 sigma^2 / 2 - log(1 - l^2 / epsilon^2). (For noise on the grid of 2^-20 the last factor is
-    (cosh a - 1) / (cosh a - cosh b) with a = epsilon / 2^20 and b = l / 2^20: smaller, as (cosh b - 1) / b^2 grows.)
-    M(m) mixes e^(l D - n psi(l)) over l and -l, where D = n |mean - m|, and grows with D.
+    For each rho it is convex in p: the derivative is h(1 - p, zeros) - h(p, ones), where h(p, k) = sum over i < k of
+    1/p - 1/(p + i/rho) decreases in p. Sums of functions whose logarithm is convex have a convex logarithm.
     """
-    variance = sigma**2 + 2 / epsilon**2
-    tilts = [(sqrt(BEST / (best_at * variance)), weight) for best_at, weight in _COMPONENTS]
-    terms = [(tilt, weight - pulls * psi) for tilt, weight in tilts for psi in [_psi(tilt, epsilon, sigma)]]
+    zeros = pulls - ones
+    likelihood = ones * log(p) + zeros * log1p(-p)
+    precisions = ((best_at / BEST, weight) for best_at, weight in _COMPONENTS)
+    mixed = _log_sum_exp(weight + _log_beta_ratio(rho * p, ones, rho * (1 - p), zeros) for rho, weight in precisions)
+    return mixed - likelihood
+
+
+def laplace_radius(pulls: int, epsilon: float, sigma: float, alpha: float) -> float:
+    """Return r such that [mean - r, mean + r] is the interval around the mean of `pulls` responses of CTL."""
 
     def inside(distance: float) -> bool:
-        spread = (weight + sign * tilt * distance - log(2) for tilt, weight in terms for sign in (1, -1))
-        return -log(alpha) > _log_sum_exp(spread)
+        return log_laplace_martingale(pulls, distance, epsilon, sigma) < -log(alpha)
 
     far = 1.0
     while inside(far):
         far *= 2
     return _edge(inside, 0.0, far) / pulls
+
+
+def log_laplace_martingale(pulls: int, distance: float, epsilon: float, sigma: float) -> float:
+    """log M(m), with M(m) = e^(l D - n psi(l)) mixed over l and -l and over |l|; D = n |mean - m|, in which M grows.
+
+    A response X = R + L with sigma-sub-Gaussian R has log E e^(l (X - m)) <= psi(l) for |l| < epsilon, where
+    psi(l) = l^2 sigma^2 / 2 - log(1 - l^2 / epsilon^2). (For noise on the grid of 2^-20 the last factor is
+    (cosh a - 1) / (cosh a - cosh b) with a = epsilon / 2^20 and b = l / 2^20: smaller, as (cosh b - 1) / b^2 grows.)
+    """
+    variance = sigma**2 + 2 / epsilon**2
+    tilts = ((sqrt(BEST / (best_at * variance)), weight) for best_at, weight in _COMPONENTS)
+    return _log_sum_exp(
+        weight - log(2) + sign * tilt * distance - pulls * _psi(tilt, epsilon, sigma)
+        for tilt, weight in tilts
+        for sign in (1, -1)
+    )
 
 
 def _psi(tilt: float, epsilon: float, sigma: float) -> float:

@@ -8,16 +8,14 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from ldpbandits.device.randomness import WORD, Draw, discrete_laplace, first_bits, system_words
-from ldpbandits.device.transforms import transformed
+from ldpbandits.device.randomness import WORD, DiscreteLaplace, Draw, discrete_laplace, first_bits, system_words
+from ldpbandits.device.transforms import Refused, transformed
+from ldpbandits.errors import RewardError
 from ldpbandits.types import Response
-from ldpbandits.wire import CuratorSpec, Guarantee, Mechanism, Range, Transform
+from ldpbandits.wire import GRID_BITS, CuratorSpec, Guarantee, Mechanism, Range, Transform
 
 UNIT_BITS = 53
 """CTB takes a reward in [0, 1] to a multiple of 2^-53, which loses nothing above 2^-53 in a float."""
-
-GRID_BITS = 20
-"""CTL puts rewards and noise on multiples of 2^-20; what the rounding moves is far below what any noise hides."""
 
 
 class Curator(ABC):
@@ -27,42 +25,59 @@ class Curator(ABC):
 
     def __init__(self, epsilon: float, transform: Transform | None = None) -> None:
         """Make a curator for this epsilon; rewards lie in [0, 1] unless a transform says otherwise."""
-        self.spec = CuratorSpec(self.mechanism, epsilon, Range() if transform is None else transform)
+        self._spec = CuratorSpec(self.mechanism, epsilon, Range() if transform is None else transform)
+
+    @property
+    def spec(self) -> CuratorSpec:
+        """The curator as data."""
+        return self._spec
 
     @property
     def epsilon(self) -> float:
         """The guarantee's epsilon: the law of the response never exceeds it."""
-        return self.spec.epsilon
+        return self._spec.epsilon
 
     @property
     def guarantee(self) -> Guarantee:
         """What is promised, and for which pairs of rewards."""
-        return self.spec.guarantee
+        return self._spec.guarantee
 
     def to_spec(self) -> dict[str, Any]:
         """Return this curator as plain JSON-able data; `curator_from_spec` takes it back."""
-        return self.spec.to_json()
+        return self._spec.to_json()
 
     def respond(self, reward: float, *, clip: bool = False) -> Response:
         """Return one private response to this reward; each call spends epsilon anew."""
-        return self._privatise(transformed(self.spec.transform, reward, clip=clip), system_words)
+        value = transformed(self._spec.transform, reward, clip=clip)
+        if isinstance(value, Refused):
+            del reward  # a traceback shows the variables of this frame to whoever collects errors
+            raise RewardError(value)
+        return self._privatise(value, system_words)
 
     def respond_many(self, rewards: Iterable[float], *, clip: bool = False) -> list[Response]:
         """Return one private response to each reward; nothing is drawn unless every reward can be taken."""
-        accepted = [transformed(self.spec.transform, reward, clip=clip) for reward in rewards]
-        return [self._privatise(value, system_words) for value in accepted]
+        values = [transformed(self._spec.transform, reward, clip=clip) for reward in rewards]
+        refused = [value for value in values if isinstance(value, Refused)]
+        if refused:
+            del rewards, values  # as in respond
+            raise RewardError(refused[0])
+        return [self._privatise(value, system_words) for value in values if not isinstance(value, Refused)]
 
     def respond_not_private(self, reward: float, draw: Draw, *, clip: bool = False) -> Response:
         """Respond with the caller's randomness, for tests and shared vectors: who knows the words knows the reward."""
-        return self._privatise(transformed(self.spec.transform, reward, clip=clip), draw)
+        value = transformed(self._spec.transform, reward, clip=clip)
+        if isinstance(value, Refused):
+            del reward
+            raise RewardError(value)
+        return self._privatise(value, draw)
 
     @abstractmethod
-    def _privatise(self, value: float, draw: Draw) -> Response:
+    def _privatise(self, value: float | Fraction, draw: Draw) -> Response:
         """Draw the response to a transformed reward."""
 
     def __repr__(self) -> str:
         """Show the call that makes this curator."""
-        return f"{type(self).__name__}(epsilon={self.epsilon}, transform={self.spec.transform})"
+        return f"{type(self).__name__}(epsilon={self.epsilon}, transform={self._spec.transform})"
 
     def __eq__(self, other: object) -> bool:
         """Curators are equal when their specs are."""
@@ -90,11 +105,11 @@ class BernoulliCurator(Curator):
         self._least = first_bits(Fraction(self.epsilon), 1, WORD) + 1
         self._spread = (1 << WORD) - 2 * self._least
 
-    def threshold(self, unit: float) -> int:
+    def threshold(self, unit: float | Fraction) -> int:
         """How many of the 2^64 words give the response 1, for a transformed reward in [0, 1]."""
         return self._least + (int(unit * (1 << UNIT_BITS)) * self._spread >> UNIT_BITS)
 
-    def _privatise(self, value: float, draw: Draw) -> Response:
+    def _privatise(self, value: float | Fraction, draw: Draw) -> Response:
         return Response(1.0 if draw(1)[0] < self.threshold(value) else 0.0)
 
 
@@ -112,12 +127,21 @@ class LaplaceCurator(Curator):
     def __init__(self, epsilon: float, transform: Transform | None = None) -> None:
         """Make a CTL curator; behind `Sigmoid()`, CTL-S."""
         super().__init__(epsilon, transform)
-        self.noise = discrete_laplace(Fraction(self.epsilon) / (1 << GRID_BITS))
+        self._noise = discrete_laplace(Fraction(self.epsilon) / (1 << GRID_BITS))
 
-    def _privatise(self, value: float, draw: Draw) -> Response:
+    @property
+    def noise(self) -> DiscreteLaplace:
+        """The law of the noise, in steps of the grid."""
+        return self._noise
+
+    def _privatise(self, value: float | Fraction, draw: Draw) -> Response:
+        return Response((self.steps(value) + self._noise.sample(draw)) / (1 << GRID_BITS))
+
+    @staticmethod
+    def steps(value: float | Fraction) -> int:
+        """Return the nearest multiple of 2^-20, in steps; halves go up."""
         numerator, denominator = value.as_integer_ratio()
-        steps = ((numerator << (GRID_BITS + 1)) + denominator) // (2 * denominator)  # the nearest, halves go up
-        return Response((steps + self.noise.sample(draw)) / (1 << GRID_BITS))
+        return ((numerator << (GRID_BITS + 1)) + denominator) // (2 * denominator)
 
 
 CURATORS: dict[Mechanism, type[Curator]] = {kind.mechanism: kind for kind in (BernoulliCurator, LaplaceCurator)}
@@ -125,5 +149,5 @@ CURATORS: dict[Mechanism, type[Curator]] = {kind.mechanism: kind for kind in (Be
 
 def curator_from_spec(spec: object) -> Curator:
     """Make the curator that a spec asks for: a `CuratorSpec`, or its JSON."""
-    checked = spec if isinstance(spec, CuratorSpec) else CuratorSpec.from_json(spec)
+    checked = CuratorSpec.of(spec)
     return CURATORS[checked.mechanism](checked.epsilon, checked.transform)

@@ -6,8 +6,8 @@ on. The event has probability p exactly, although p is irrational, because any n
 
 The magnitude of discrete Laplace noise is geometric, P(G >= g) = e^(-g x), and the binary digits of a geometric
 variable are independent: since g is the sum of its digits, e^(-g x) is a product over them, so digit k is one with
-probability 1 / (1 + e^(2^k x)). One word a digit gives the exact law with a fixed number of draws, so that neither the
-time taken nor the randomness used tells how large the noise is.
+probability 1 / (1 + e^(2^k x)). One word a digit gives the exact law, and how much randomness is used does not tell how
+large the noise is.
 """
 
 from collections.abc import Callable, Sequence

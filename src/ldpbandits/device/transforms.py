@@ -1,13 +1,20 @@
 """From a user's reward to what a mechanism takes: a number in [0, 1], or any number for the real line.
 
-Every check of a reward is here. An error names the rule and never the reward, and hides the exception that led to it.
+Every check of a reward is here. A reward that cannot be taken is answered with the rule it breaks; the exception is
+raised elsewhere, because the frames of its traceback hold local variables, and here those hold the reward.
 """
 
+from fractions import Fraction
 from math import exp, inf, isfinite, isnan
-from numbers import Real
+from numbers import Rational, Real
 
-from ldpbandits.errors import RewardError
 from ldpbandits.wire import Range, Sigmoid, Transform
+
+
+class Refused(str):
+    """The rule that a reward breaks."""
+
+    __slots__ = ()
 
 
 def sigmoid(x: float) -> float:
@@ -17,39 +24,40 @@ def sigmoid(x: float) -> float:
     return exp(x) / (1.0 + exp(x))
 
 
-def transformed(transform: Transform, reward: object, *, clip: bool = False) -> float:
+def transformed(transform: Transform, reward: object, *, clip: bool = False) -> float | Fraction | Refused:
     """Check a reward and apply the transform. With `clip`, a reward out of range counts as the nearest one in range."""
     number = _number(reward)
+    if isinstance(number, Refused):
+        return number
     if isinstance(transform, Range):
         low, high = transform.low, transform.high
         if not low <= number <= high:
             if not clip:
-                raise RewardError(f"a reward must lie in the declared range [{low}, {high}]")
+                return Refused(f"a reward must lie in the declared range [{low}, {high}]")
             number = min(max(number, low), high)
         return (number - low) / (high - low)
     if isinstance(transform, Sigmoid):
-        if not clip:
-            _require_finite(number)
-        return sigmoid(number)
+        return sigmoid(number) if clip or isfinite(number) else Refused("a reward must be finite")
     if clip:
-        raise RewardError("rewards on the real line have no range to clip to: declare one with Range(low, high)")
-    _require_finite(number)
-    return number
+        return Refused("rewards on the real line have no range to clip to: declare one with Range(low, high)")
+    return _exact(reward)
 
 
-def _number(reward: object) -> float:
-    """Return the reward as a float, infinite when it is beyond the floats; NaN and what is not a number are refused."""
+def _number(reward: object) -> float | Refused:
+    """Return the reward as a float, infinite when it is beyond the floats."""
     if not isinstance(reward, (float, int)) and not isinstance(reward, Real):
-        raise RewardError("a reward must be a number")
+        return Refused("a reward must be a number: an int, a float or another real number")
     try:
         number = float(reward)
     except OverflowError:
-        number = inf if reward > 0 else -inf  # type: ignore[operator]
-    if isnan(number):
-        raise RewardError("a reward must be a number, not NaN")
-    return number
+        return inf if reward > 0 else -inf  # type: ignore[operator]
+    return Refused("a reward must be a number, not NaN") if isnan(number) else number
 
 
-def _require_finite(number: float) -> None:
-    if not isfinite(number):
-        raise RewardError("a reward must be finite")
+def _exact(reward: object) -> Fraction | Refused:
+    """Return the reward without rounding: a float would move large ints, and neighbours apart."""
+    if isinstance(reward, float) and not isfinite(reward):
+        return Refused("a reward must be finite")
+    if not isinstance(reward, (float, Rational)):
+        return Refused("a reward on the real line must be an int, a float or a Fraction")
+    return Fraction(reward)

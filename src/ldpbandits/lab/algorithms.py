@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from ldpbandits.agent.kernels import Index, Parameters
 from ldpbandits.agent.rules import UCB, ldp_ucb_b, ldp_ucb_l, ucb1
+from ldpbandits.checks import is_number, shown
 from ldpbandits.errors import ParameterError
 from ldpbandits.lab.rewards import Law, written
 from ldpbandits.wire import CuratorSpec, Mechanism, Range, Sigmoid, Transform
@@ -32,6 +33,15 @@ class Custom:
     parameters: Parameters = ()
     floor: float = 0.0
 
+    def __post_init__(self) -> None:
+        """Check what can be checked without playing."""
+        if not all(map(is_number, self.parameters)):
+            raise ParameterError(f"parameters must be finite numbers, got {shown(self.parameters)}")
+        if not is_number(self.floor) or self.floor < 0:
+            raise ParameterError(f"floor must be finite and >= 0, got {shown(self.floor)}")
+        object.__setattr__(self, "parameters", tuple(map(float, self.parameters)))
+        object.__setattr__(self, "floor", float(self.floor))
+
 
 @dataclass(frozen=True)
 class NotPrivate:
@@ -47,6 +57,13 @@ class Algorithm:
     name: str
     rule: UCB | Custom
     curator: CuratorSpec | NotPrivate
+
+    def __post_init__(self) -> None:
+        """Check that the curator is data."""
+        if not isinstance(self.curator, CuratorSpec | NotPrivate):
+            raise ParameterError(
+                f"an algorithm's curator is a CuratorSpec, as in curator.spec, got {shown(self.curator)}"
+            )
 
     @property
     def epsilon(self) -> float | None:
@@ -83,10 +100,10 @@ def is_private(name: str) -> bool:
 def algorithm(name: str, epsilon: float | None = None) -> Algorithm:
     """Return one of the paper's algorithms, or a baseline, by its name."""
     if name not in NAMES:
-        raise ParameterError(f"algorithm must be one of {', '.join(NAMES)}, got {name!r}")
+        raise ParameterError(f"algorithm must be one of {', '.join(NAMES)}, got {shown(name)}")
     if not is_private(name):
         if epsilon is not None:
-            raise ParameterError(f"{name} is not private and takes no epsilon, got {epsilon!r}")
+            raise ParameterError(f"{name} is not private and takes no epsilon, got {shown(epsilon)}")
         return Algorithm(name, ucb1(), NotPrivate(_NOT_PRIVATE[name]))
     if epsilon is None:
         raise ParameterError(f"{name} is private and needs an epsilon")

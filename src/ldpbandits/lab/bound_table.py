@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from math import log
+from math import isfinite, log
 from typing import Any, Literal, TypeAlias
 
-from ldpbandits.checks import check_epsilon, is_number
+from ldpbandits.checks import check_epsilon, is_number, shown
 from ldpbandits.errors import ParameterError
 from ldpbandits.lab import bounds
 from ldpbandits.lab.rewards import Bernoulli, Gaussian, Law, gaps, written
@@ -14,11 +14,7 @@ from ldpbandits.mean_map import response_mean
 
 Kind: TypeAlias = Literal["lower", "upper"]
 
-C_S = {
-    "paper's general c_s": bounds.PAPER_GENERAL,
-    "paper's Gaussian c_s": bounds.PAPER_GAUSSIAN,
-    "Jensen's c_s": bounds.JENSEN,
-}
+C_S = {"general c_s": bounds.PAPER_GENERAL, "Gaussian c_s": bounds.PAPER_GAUSSIAN, "Jensen c_s": bounds.JENSEN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +44,7 @@ class BoundTable:
         if not is_number(horizon) or horizon < max(len(arms), 2):
             least = max(len(arms), 2)
             raise ParameterError(
-                f"horizon must be finite and at least the number of arms and 2, {least}, got {horizon!r}"
+                f"horizon must be finite and at least {least} (the number of arms, and 2), got {shown(horizon)}"
             )
         self.arms, self.epsilon, self.horizon = tuple(arms), check_epsilon(epsilon), float(horizon)
         self.gaps, self.means = gaps(arms), [arm.mean for arm in arms]
@@ -74,20 +70,19 @@ class BoundTable:
         return {
             "epsilon": self.epsilon,
             "horizon": self.horizon,
-            "arms": [self._arm(arm, gap) for arm, gap in zip(self.arms, self.gaps, strict=True)],
-            "bounds": [asdict(bound) for bound in self.bounds()],
+            "arms": [_finite(self._arm(arm, gap)) for arm, gap in zip(self.arms, self.gaps, strict=True)],
+            "bounds": [_finite(asdict(bound)) for bound in self.bounds()],
             "theorys_factor": self.factors(),
         }
 
     def _arm(self, arm: Law, gap: float) -> dict[str, Any]:
         best = max(self.means)
-        seen = [response_mean(mean, self.epsilon) for mean in (arm.mean, best)]
         return {
             "arm": written(arm),
             "mean": arm.mean,
             "gap": gap,
-            "response_mean": seen[0] if self._means_in_unit else None,
-            "kl": bounds.kl(*seen) if self._means_in_unit else None,
+            "response_mean": response_mean(arm.mean, self.epsilon) if self._means_in_unit else None,
+            "kl": bounds.response_kl(arm.mean, best, self.epsilon) if self._means_in_unit else None,
             "kl_bound": bounds.kl_bound(arm.mean, best, self.epsilon),
             "kl_bound_paper": bounds.kl_bound_paper(arm.mean, best, self.epsilon),
         }
@@ -100,9 +95,9 @@ class BoundTable:
                 name, "lower", of, value, at_horizon, "Bernoulli arms, consistent policies", self._is_bernoulli
             )
 
-        private = "any epsilon-LDP policy"
+        private = "any private policy"
         return [
-            line("Lai and Robbins", "any policy without privacy", lambda: bounds.lai_robbins(self.means)),
+            line("Lai and Robbins", "any policy", lambda: bounds.lai_robbins(self.means)),
             line("Theorem 1", private, lambda: bounds.theorem_1(self.gaps, self.epsilon)),
             line("Theorem 1, tightened", private, lambda: bounds.theorem_1_tightened(self.gaps, self.epsilon)),
             line("exact constant", private, lambda: bounds.exact_constant(self.means, self.epsilon)),
@@ -129,9 +124,9 @@ class BoundTable:
     def _sigmoid_upper(self) -> list[Bound]:
         corollaries = {
             ("Corollary 1", "ldp-ucb-ls"): bounds.corollary_1,
-            ("Corollary 1 as printed", "ldp-ucb-ls"): bounds.corollary_1_paper,
+            ("Corollary 1 printed", "ldp-ucb-ls"): bounds.corollary_1_paper,
             ("Corollary 2", "ldp-ucb-bs"): bounds.corollary_2,
-            ("Corollary 2 as printed", "ldp-ucb-bs"): bounds.corollary_2_paper,
+            ("Corollary 2 printed", "ldp-ucb-bs"): bounds.corollary_2_paper,
         }
         assumes = "one law of noise of variance <= 1, means in [0, 1]"
 
@@ -149,3 +144,8 @@ class BoundTable:
         constant = bound(1.0)  # log 1 = 0 leaves the terms that do not grow
         value = bound(self.horizon)
         return Bound(name, "upper", of, (value - constant) / log(self.horizon), value, assumes, applies)
+
+
+def _finite(fields: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no infinity: what is beyond the floats is null."""
+    return {name: None if isinstance(value, float) and not isfinite(value) else value for name, value in fields.items()}

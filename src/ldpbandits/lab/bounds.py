@@ -23,6 +23,13 @@ h is the slope of the sigmoid and convex in x^2, so E h(m + Z) >= h(sqrt(E (m + 
 """
 
 
+_PULLS_B = 1 + pi**2 / 3
+"""How many pulls of a suboptimal arm do not grow with T: in UCB1's theorem and in Theorem 3."""
+
+_PULLS_L = 1 + 2 * pi**2 / 3
+"""The same in Theorem 2."""
+
+
 def privacy_factor_b(epsilon: float) -> float:
     """((e^epsilon + 1) / (e^epsilon - 1))^2: theory's factor of LDP-UCB-B over UCB1 (remark i after Theorem 3).
 
@@ -38,12 +45,12 @@ def privacy_factor_l(epsilon: float) -> float:
 
 def ucb1_bound(gaps: Sequence[float], horizon: float) -> float:
     """Auer, Cesa-Bianchi, Fischer (2002), Theorem 1: regret of UCB1 <= sum 8 log T / Delta + (1 + pi^2 / 3) Delta."""
-    return _upper(gaps, horizon, factor=1, constant=1 + pi**2 / 3)
+    return _upper(gaps, horizon, factor=1, constant=_PULLS_B)
 
 
 def theorem_2(gaps: Sequence[float], epsilon: float, horizon: float) -> float:
     """Regret of LDP-UCB-L <= sum 8 (1 + 4 / epsilon)^2 log T / Delta + (1 + 2 pi^2 / 3) Delta."""
-    return _upper(gaps, horizon, factor=privacy_factor_l(epsilon), constant=1 + 2 * pi**2 / 3)
+    return _upper(gaps, horizon, factor=privacy_factor_l(epsilon), constant=_PULLS_L)
 
 
 def theorem_2_free(arms: int, epsilon: float, horizon: float) -> float:
@@ -52,22 +59,22 @@ def theorem_2_free(arms: int, epsilon: float, horizon: float) -> float:
     Arms with Delta <= alpha cost at most T alpha, each other one at most C log T / alpha + (1 + 2 pi^2 / 3), where
     C = 8 (1 + 4 / epsilon)^2; alpha = sqrt(n C log T / T) gives 2 sqrt(C n T log T) + n (1 + 2 pi^2 / 3).
     """
-    return _distribution_free(arms, horizon, factor=privacy_factor_l(epsilon), constant=1 + 2 * pi**2 / 3)
+    return _distribution_free(arms, horizon, factor=privacy_factor_l(epsilon), constant=_PULLS_L)
 
 
 def theorem_3(gaps: Sequence[float], epsilon: float, horizon: float) -> float:
     """Regret of LDP-UCB-B <= sum 8 ((e^epsilon + 1) / (e^epsilon - 1))^2 log T / Delta + (1 + pi^2 / 3) Delta."""
-    return _upper(gaps, horizon, factor=privacy_factor_b(epsilon), constant=1 + pi**2 / 3)
+    return _upper(gaps, horizon, factor=privacy_factor_b(epsilon), constant=_PULLS_B)
 
 
 def theorem_3_free(arms: int, epsilon: float, horizon: float) -> float:
     """Regret of LDP-UCB-B on any instance with gaps <= 1: `theorem_2_free` with factor and constant of Theorem 3."""
-    return _distribution_free(arms, horizon, factor=privacy_factor_b(epsilon), constant=1 + pi**2 / 3)
+    return _distribution_free(arms, horizon, factor=privacy_factor_b(epsilon), constant=_PULLS_B)
 
 
 def corollary_1(gaps: Sequence[float], epsilon: float, horizon: float, c_s: float = JENSEN) -> float:
     """Regret of LDP-UCB-LS: Theorem 2 with 1 / c_s^2 on its log term, where alone the gap of the responses enters."""
-    return _upper(gaps, horizon, factor=privacy_factor_l(epsilon) / c_s**2, constant=1 + 2 * pi**2 / 3)
+    return _upper(gaps, horizon, factor=privacy_factor_l(epsilon) / c_s**2, constant=_PULLS_L)
 
 
 def corollary_1_paper(gaps: Sequence[float], epsilon: float, horizon: float, c_s: float = JENSEN) -> float:
@@ -77,7 +84,7 @@ def corollary_1_paper(gaps: Sequence[float], epsilon: float, horizon: float, c_s
 
 def corollary_2(gaps: Sequence[float], epsilon: float, horizon: float, c_s: float = JENSEN) -> float:
     """Regret of LDP-UCB-BS: Theorem 3 with 1 / c_s^2 on its log term."""
-    return _upper(gaps, horizon, factor=privacy_factor_b(epsilon) / c_s**2, constant=1 + pi**2 / 3)
+    return _upper(gaps, horizon, factor=privacy_factor_b(epsilon) / c_s**2, constant=_PULLS_B)
 
 
 def corollary_2_paper(gaps: Sequence[float], epsilon: float, horizon: float, c_s: float = JENSEN) -> float:
@@ -90,7 +97,8 @@ def kl_bound(p: float, q: float, epsilon: float) -> float:
 
     The paper's last step puts 1/2 where x^2 + (1 - x)^2 + x (1 - x) (e^epsilon + e^-epsilon) >= 1 does, twice.
     """
-    return (sinh(check_epsilon(epsilon)) * (p - q)) ** 2
+    root = sinh(check_epsilon(epsilon)) * (p - q)
+    return root * root
 
 
 def kl_bound_paper(p: float, q: float, epsilon: float) -> float:
@@ -116,28 +124,39 @@ def exact_constant(means: Sequence[float], epsilon: float) -> float:
     K(x|0) = (e^epsilon f - g) / (e^epsilon - 1) are non-negative just because it is epsilon-LDP, and CTB followed by K
     is that channel.
     """
-    return _information_bound(means, lambda mean: response_mean(mean, check_epsilon(epsilon)))
+    return _information_bound(means, lambda mean, best: response_kl(mean, best, epsilon))
 
 
 def lai_robbins(means: Sequence[float]) -> float:
     """liminf R(T) / log T >= sum Delta / kl(mu_a, mu*): the price of learning with Bernoulli arms and no privacy."""
-    return _information_bound(means, lambda mean: mean)
+    return _information_bound(means, kl)
 
 
 def kl(p: float, q: float) -> float:
-    """The divergence of Bernoulli(p) from Bernoulli(q), p log(p / q) + (1 - p) log((1 - p) / (1 - q)).
+    """The divergence of Bernoulli(p) from Bernoulli(q), p log(p / q) + (1 - p) log((1 - p) / (1 - q))."""
+    return _kl_term(p, q, q - p) + _kl_term(1 - p, 1 - q, p - q)
 
-    Written with x - log(1 + x), whose terms of first order cancel before they are rounded: p and q may be close.
+
+def response_kl(mean: float, other: float, epsilon: float) -> float:
+    """The divergence of CTB's responses to rewards of these two means: `kl` of Lemma 3's map, without cancellation."""
+    epsilon = check_epsilon(epsilon)
+    step = (other - mean) * tanh(epsilon / 2)
+    ones = _kl_term(response_mean(mean, epsilon), response_mean(other, epsilon), step)
+    zeros = _kl_term(response_mean(1 - mean, epsilon), response_mean(1 - other, epsilon), -step)
+    return ones + zeros
+
+
+def _kl_term(p: float, q: float, step: float) -> float:
+    """Return p (x - log(1 + x)) with x = step / p and step = q - p: p log(p / q), and a part that cancels in the sum.
+
+    Close to 0 by its series: the terms of first order have cancelled before anything is rounded.
     """
-    return _kl_term(p, q - p) + _kl_term(1 - p, p - q)
-
-
-def _kl_term(share: float, step: float) -> float:
-    """Return share (x - log(1 + x)) with x = step / share, and its limits."""
-    if share == 0:
-        return step
-    x = step / share
-    return inf if x <= -1 else share * (x - log1p(x))
+    if p == 0 or q == 0:
+        return step if p == 0 else inf
+    x = step / p
+    if abs(x) < 1e-4:  # noqa: PLR2004 - the next term is below 1e-16 of the first
+        return p * x * x * (1 / 2 - x / 3 + x * x / 4 - x**3 / 5)
+    return p * (x - log1p(x) if abs(x) < 1 / 2 else x - log(q / p))
 
 
 def _suboptimal(gaps: Sequence[float]) -> list[float]:
@@ -153,9 +172,13 @@ def _distribution_free(arms: int, horizon: float, *, factor: float, constant: fl
 
 
 def _lower(gaps: Sequence[float], information: Callable[[float], float]) -> float:
-    return sum(gap / information(gap) for gap in _suboptimal(gaps))
+    return sum(_ratio(gap, information(gap)) for gap in _suboptimal(gaps))
 
 
-def _information_bound(means: Sequence[float], seen: Callable[[float], float]) -> float:
+def _information_bound(means: Sequence[float], information: Callable[[float, float], float]) -> float:
     best = max(means)
-    return sum((best - mean) / kl(seen(mean), seen(best)) for mean in means if mean < best)
+    return sum(_ratio(best - mean, information(mean, best)) for mean in means if mean < best)
+
+
+def _ratio(gap: float, information: float) -> float:
+    return gap / information if information > 0 else inf  # gaps so small that their square is 0

@@ -10,8 +10,19 @@ from fractions import Fraction
 from math import inf
 from typing import TypeAlias
 
-from ldpbandits.checks import is_number
+from ldpbandits.checks import is_number, shown
 from ldpbandits.errors import ArmError
+
+LARGEST = 1e100
+"""Rewards beyond it would overflow when they are summed or squared."""
+
+SMALLEST_SHAPE = 0.01
+MOST_ARMS = 100_000
+_SIZE = f"of size <= {LARGEST:g}"
+
+
+def _fits(value: object) -> bool:
+    return is_number(value) and abs(value) <= LARGEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +33,7 @@ class Bernoulli:
 
     def __post_init__(self) -> None:
         """Check that p is a probability."""
-        _require(is_number(self.p) and 0 <= self.p <= 1, "bernoulli(p) needs p in [0, 1]", self.p)
+        _require(_fits(self.p) and 0 <= self.p <= 1, "bernoulli(p) needs p in [0, 1]", self.p)
 
     @property
     def mean(self) -> float:
@@ -43,9 +54,9 @@ class Beta:
     b: float
 
     def __post_init__(self) -> None:
-        """Check that both shapes are positive."""
-        positive = is_number(self.a) and is_number(self.b) and self.a > 0 and self.b > 0
-        _require(positive, "beta(a, b) needs finite a > 0 and b > 0", self.a, self.b)
+        """Check that both shapes are positive, and not so small that samplers get lost between 0 and 1."""
+        rule = f"beta(a, b) needs a > 0 and b > 0, from {SMALLEST_SHAPE:g} to {LARGEST:g}"
+        _require(all(_fits(x) and x >= SMALLEST_SHAPE for x in (self.a, self.b)), rule, self.a, self.b)
 
     @property
     def mean(self) -> float:
@@ -67,8 +78,8 @@ class Uniform:
 
     def __post_init__(self) -> None:
         """Check the interval."""
-        ordered = is_number(self.low) and is_number(self.high) and self.low < self.high
-        _require(ordered, "uniform(low, high) needs finite low < high", self.low, self.high)
+        ordered = _fits(self.low) and _fits(self.high) and self.low < self.high
+        _require(ordered, f"uniform(low, high) needs low < high, {_SIZE}", self.low, self.high)
 
     @property
     def mean(self) -> float:
@@ -89,8 +100,8 @@ class Choice:
 
     def __post_init__(self) -> None:
         """Check that there is something to choose from."""
-        listed = len(self.values) > 0 and all(map(is_number, self.values))
-        _require(listed, "choice(v1, v2, ...) needs one finite value or more", *self.values)
+        listed = len(self.values) > 0 and all(map(_fits, self.values))
+        _require(listed, f"choice(v1, v2, ...) needs one value or more, {_SIZE}", *self.values)
 
     @property
     def mean(self) -> float:
@@ -112,8 +123,8 @@ class Gaussian:
 
     def __post_init__(self) -> None:
         """Check both numbers."""
-        valid = is_number(self.mean) and is_number(self.sd) and self.sd > 0
-        _require(valid, "gaussian(mean, sd) needs a finite mean and a finite sd > 0", self.mean, self.sd)
+        valid = _fits(self.mean) and _fits(self.sd) and self.sd > 0
+        _require(valid, f"gaussian(mean, sd) needs a mean and an sd > 0, {_SIZE}", self.mean, self.sd)
 
     @property
     def range(self) -> tuple[float, float]:
@@ -123,7 +134,6 @@ class Gaussian:
 
 Law: TypeAlias = Bernoulli | Beta | Uniform | Choice | Gaussian
 LAWS: dict[str, type[Law]] = {kind.__name__.lower(): kind for kind in (Bernoulli, Beta, Uniform, Choice, Gaussian)}
-MOST_ARMS = 100_000
 
 
 def gaps(arms: Iterable[Law]) -> list[float]:
@@ -134,25 +144,25 @@ def gaps(arms: Iterable[Law]) -> list[float]:
 
 def parse_arms(text: str) -> list[Law]:
     """Read `law(number, ...)` or `count*law(number, ...)`; raise ArmError with the rule for what cannot be read."""
-    written = re.fullmatch(r"\s*(?:(\d{1,6})\s*\*)?\s*(\w+)\s*\(([^()]*)\)\s*", text)
+    written = re.fullmatch(r"\s*(?:(\d{1,20})\s*\*)?\s*(\w+)\s*\(([^()]*)\)\s*", text, flags=re.ASCII)
     if written is None:
-        raise ArmError(f"an arm is written law(numbers) or count*law(numbers), such as 5*beta(4,1), got {text!r}")
+        raise ArmError(f"an arm is written law(numbers) or count*law(numbers), such as 5*beta(4,1), got {shown(text)}")
     count, name, arguments = int(written[1] or 1), written[2], written[3]
     if name not in LAWS:
-        raise ArmError(f"an arm's law must be one of {', '.join(LAWS)}, got {name!r}")
+        raise ArmError(f"an arm's law must be one of {', '.join(LAWS)}, got {shown(name)}")
     if not 1 <= count <= MOST_ARMS:
         raise ArmError(f"the count before * must be from 1 to {MOST_ARMS}, got {count}")
     try:
         numbers = [float(number) for number in arguments.split(",")] if arguments.strip() else []
     except ValueError:
-        raise ArmError(f"the arguments of {name} must be numbers, got {arguments!r}") from None
+        raise ArmError(f"the arguments of {name} must be numbers, got {shown(arguments)}") from None
     return [_make(LAWS[name], numbers)] * count
 
 
 def written(arm: Law) -> str:
     """Write an arm as the command line reads it."""
     numbers = arm.values if isinstance(arm, Choice) else tuple(getattr(arm, name) for name in arm.__slots__)
-    return f"{type(arm).__name__.lower()}({','.join(f'{number:.12g}' for number in numbers)})"
+    return f"{type(arm).__name__.lower()}({','.join(repr(number).removesuffix('.0') for number in numbers)})"
 
 
 def _make(kind: type[Law], numbers: list[float]) -> Law:
@@ -170,4 +180,4 @@ def _average(values: tuple[float, ...]) -> float:
 
 def _require(holds: bool, rule: str, *values: object) -> None:  # noqa: FBT001 - the condition is the subject
     if not holds:
-        raise ArmError(f"{rule}, got {', '.join(map(repr, values)) or 'nothing'}")
+        raise ArmError(f"{rule}, got {', '.join(map(shown, values)) or 'nothing'}")

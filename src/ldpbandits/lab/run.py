@@ -5,7 +5,7 @@ Each trial has its own stream of randomness, spawned from the seed by its number
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,6 +14,7 @@ from threading import Event
 from typing import Any
 
 import numpy as np
+from numba.core.errors import NumbaError
 from numpy.typing import NDArray
 
 from ldpbandits.checks import check_count
@@ -23,6 +24,41 @@ from ldpbandits.lab.algorithms import Algorithm
 from ldpbandits.lab.rewards import Law, gaps
 
 CHECKPOINTS_A_DECADE = 10
+LARGEST_HORIZON = 2**53
+"""Pulls are counted in floats, which are exact up to here."""
+
+
+class Trials:
+    """One algorithm on one bandit, ready to be played any number of times, also on several threads at once."""
+
+    def __init__(self, algorithm: Algorithm, arms: Sequence[Law]) -> None:
+        """Compile what has to be compiled, by playing no round."""
+        self._advance, self._play, self._arms = step.stepping(algorithm.rule), step.encode(algorithm, arms), len(arms)
+        try:
+            list(self.play([0], np.random.default_rng(0)))
+        except NumbaError as error:
+            reason = str(error).strip().splitlines()[-1]
+            raise ParameterError(f"the index of {algorithm.name} cannot be compiled: {reason}") from error
+
+    def play(
+        self, checkpoints: Iterable[int], rng: np.random.Generator, is_stopped: Callable[[], bool] = lambda: False
+    ) -> Iterator[NDArray[np.float64]]:
+        """Play one trial; yield the pulls of each arm at each checkpoint, until `is_stopped`."""
+        # Pulls are floats here: dividing by an integer would need a conversion that vector instructions lack.
+        pulls, totals = np.zeros(self._arms), np.zeros(self._arms)
+        t = 0
+        for checkpoint in checkpoints:
+            while True:
+                until = min(
+                    checkpoint, t + max(10**6, t // 20)
+                )  # compiled code does not look up; come back now and then
+                self._advance(self._play, rng, pulls, totals, t, until)
+                t = until
+                if is_stopped():
+                    return
+                if t == checkpoint:
+                    break
+            yield pulls.copy()
 
 
 @dataclass(frozen=True)
@@ -102,6 +138,8 @@ def simulate(
     seed = check_count("seed", seed, least=0)
     jobs = check_count("jobs", (os.cpu_count() or 1) if jobs is None else jobs)
     points = _check_points(log_spaced(horizon) if checkpoints is None else checkpoints, horizon)
+    if horizon > LARGEST_HORIZON:
+        raise ParameterError(f"horizon must be at most 2^53, got {horizon:g}")
     if not arms:
         raise ParameterError("a bandit needs at least one arm")
     if horizon < len(arms):
@@ -109,16 +147,14 @@ def simulate(
     algorithm.check_arms(arms)
 
     pulls = np.empty((trials, len(points), len(arms)))
-    bandit = step.Trials(algorithm, arms)
+    bandit = Trials(algorithm, arms)
     streams = np.random.SeedSequence(seed).spawn(trials)
     stopped = Event()
 
     def play(number: int) -> None:
         rng = np.random.Generator(np.random.PCG64(streams[number]))
-        for row, counts in enumerate(bandit.play(points, rng)):
+        for row, counts in enumerate(bandit.play(points, rng, stopped.is_set)):
             pulls[number, row] = counts
-            if stopped.is_set():
-                return
 
     started = time.perf_counter()
     with ThreadPoolExecutor(jobs) as pool:

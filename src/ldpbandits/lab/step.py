@@ -4,7 +4,7 @@ It compiles the agent's own kernels, so that what is simulated is what is deploy
 and the oracle of the others.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple, TypeAlias
 
@@ -107,7 +107,8 @@ def _encode_channel(algorithm: Algorithm) -> Channel:
 
 
 @inlined
-def _reward(rng: np.random.Generator, laws: Laws, arm: int) -> float:
+def reward(rng: np.random.Generator, laws: Laws, arm: int) -> float:
+    """Draw a reward of this arm."""
     kind, first, second = laws.kinds[arm], laws.first[arm], laws.second[arm]
     if kind == _BERNOULLI:
         return 1.0 if rng.random() < first else 0.0
@@ -121,7 +122,8 @@ def _reward(rng: np.random.Generator, laws: Laws, arm: int) -> float:
 
 
 @inlined
-def _response(rng: np.random.Generator, channel: Channel, reward: float) -> float:
+def response(rng: np.random.Generator, channel: Channel, reward: float) -> float:
+    """Make a reward a response."""
     value = sigmoid(reward) if channel.sigmoid else (reward - channel.low) / channel.width
     if channel.mechanism == _CTB:
         return 1.0 if rng.random() < channel.start + channel.rise * value else 0.0
@@ -137,7 +139,7 @@ def _advance(
     indexes = np.empty(len(pulls))
     while t < until:
         arm = _select(index, play.parameters, play.floor, pulls, totals, float(t), indexes)
-        totals[arm] += _response(rng, play.channel, _reward(rng, play.laws, arm))
+        totals[arm] += response(rng, play.channel, reward(rng, play.laws, arm))
         pulls[arm] += 1.0
         t += 1
 
@@ -155,27 +157,11 @@ def _advance_custom(
 
 
 Advance: TypeAlias = Callable[[Play, np.random.Generator, Floats, Floats, int, int], None]
+"""Called with (play, rng, pulls, totals, t, until), it plays rounds t to until - 1 and updates the tally in place."""
+
 _compiled_index = lru_cache(maxsize=32)(inlined)  # once for each function, not once for each simulation
 
 
-def advance(rule: UCB | Custom) -> Advance:
-    """Return the compiled loop for a rule: with (play, rng, pulls, totals, t, until), it plays t to until - 1."""
+def stepping(rule: UCB | Custom) -> Advance:
+    """Return the compiled loop for a rule."""
     return _advance_ucb if isinstance(rule, UCB) else partial(_advance_custom, _compiled_index(rule.index))
-
-
-class Trials:
-    """One algorithm on one bandit, ready to be played any number of times, also on several threads at once."""
-
-    def __init__(self, algorithm: Algorithm, arms: Sequence[Law]) -> None:
-        """Compile what has to be compiled."""
-        self._advance, self._play, self._arms = advance(algorithm.rule), encode(algorithm, arms), len(arms)
-
-    def play(self, checkpoints: Iterable[int], rng: np.random.Generator) -> Iterator[Floats]:
-        """Play one trial; yield the pulls of each arm at each checkpoint. A trial can be left at any of them."""
-        # Pulls are floats here, exact up to 2^53: dividing by an integer would need a conversion that vectors lack.
-        pulls, totals = np.zeros(self._arms), np.zeros(self._arms)
-        t = 0
-        for checkpoint in checkpoints:
-            self._advance(self._play, rng, pulls, totals, t, checkpoint)
-            t = checkpoint
-            yield pulls.copy()
