@@ -49,6 +49,7 @@ bench: $(READY)  ## what we claim about speed, measured beside the peers
 	$(PIP) install -c constraints.txt --group peers
 	$(BIN)/python benchmarks/curators.py
 	$(BIN)/python benchmarks/step.py
+	$(BIN)/python benchmarks/leap.py
 	$(BIN)/python benchmarks/reference.py
 
 vectors: $(READY)  ## write vectors/ anew

@@ -26,12 +26,12 @@ def run(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, 
 
 def test_simulate_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
     """One JSON object on stdout, with the promised keys, and nothing on stderr."""
-    code, out, err = run([*SIMULATE, "--json", "--seed", "3", "--engine", "step"], capsys)
+    code, out, err = run([*SIMULATE, "--json", "--seed", "3"], capsys)
     made = json.loads(out)
     assert (code, err) == (0, "")
     assert made["algorithm"] == "ldp-ucb-b"
     assert (made["epsilon"], made["horizon"], made["trials"], made["seed"]) == (2, 10_000, 4, 3)
-    assert made["engine"] == "step"
+    assert made["engine"] == "leap"
     assert len(made["regret"]["mean"]) == len(made["regret"]["sem"]) == len(made["checkpoints"])
     assert made["checkpoints"][-1] == 10_000
     assert len(made["pulls"]["mean"]) == 7

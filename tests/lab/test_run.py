@@ -6,7 +6,7 @@ import math
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from ldpbandits.errors import ParameterError
 from ldpbandits.lab import bounds, paper
 from ldpbandits.lab.algorithms import algorithm
 from ldpbandits.lab.rewards import Bernoulli, Law, gaps
-from ldpbandits.lab.run import Simulation, Trials, log_spaced, simulate
+from ldpbandits.lab.run import Engine, Simulation, Trials, log_spaced, simulate
 
 FOLDER = Path(__file__).parent.parent.parent / "benchmarks"
 with (FOLDER / "reference.csv").open(encoding="ascii") as file:
@@ -39,15 +39,16 @@ def theorem(name: str, arms: tuple[Law, ...], epsilon: float | None, t: float) -
     return by_name[name](found, epsilon, t)
 
 
+@pytest.mark.parametrize("engine", ["step", "leap"])
 @pytest.mark.parametrize("row", REFERENCE, ids=lambda row: "-".join(row.values()))
-def test_reference_values(row: dict[str, str]) -> None:
+def test_reference_values(row: dict[str, str], engine: Engine) -> None:
     """Regret at T = 1e5 over 32 trials within four joint standard errors. False alarm: 3e-4 a case; seeded.
 
     At every checkpoint the regret is below the bound of its theorem.
     """
     arms: tuple[Law, ...] = getattr(paper, row["arms"])
     name, epsilon = row["algorithm"], float(row["epsilon"]) if row["epsilon"] else None
-    made = simulate(algorithm(name, epsilon), arms, 100_000, trials=32, seed=5)
+    made = simulate(algorithm(name, epsilon), arms, 100_000, trials=32, seed=5, engine=engine)
     joint = math.hypot(float(row["sem"]), made.sem_regret[-1])
     assert abs(made.mean_regret[-1] - float(row["regret"])) < 4 * joint
     for t, mean in zip(made.checkpoints, made.mean_regret, strict=True):
@@ -77,13 +78,16 @@ def test_trials_differ() -> None:
 
 
 def test_checkpoints_do_not_change_the_run() -> None:
-    """Where one looks does not change what happens; pulls add up to t at each checkpoint."""
-    often = simulate(
-        algorithm("ldp-ucb-l", 2), paper.BERNOULLI, 1_000, trials=2, seed=1, checkpoints=[1, 10, 500, 1_000]
-    )
-    once = simulate(algorithm("ldp-ucb-l", 2), paper.BERNOULLI, 1_000, trials=2, seed=1, checkpoints=[1_000])
-    assert np.array_equal(often.pulls[:, -1], once.pulls[:, -1])
-    assert often.pulls.sum(axis=2).tolist() == [[1, 10, 500, 1_000]] * 2
+    """Where one looks does not change what happens in steps; pulls add up to t at each checkpoint in both engines."""
+    looks = ([1, 10, 500, 1_000], [1_000])
+    for engine in get_args(Engine):
+        often, once = (
+            simulate(algorithm("ldp-ucb-l", 2), paper.MIXED, 1_000, trials=2, seed=1, engine=engine, checkpoints=points)
+            for points in looks
+        )
+        assert often.pulls.sum(axis=2).tolist() == [[1, 10, 500, 1_000]] * 2
+        if engine == "step":
+            assert np.array_equal(often.pulls[:, -1], once.pulls[:, -1])
 
 
 def test_checkpoints_are_log_spaced() -> None:
@@ -177,14 +181,14 @@ def test_a_long_stretch_without_checkpoints_can_be_stopped() -> None:
         asked.append(1)
         return len(asked) == 3
 
-    rows = list(Trials(algorithm("ucb1"), paper.BERNOULLI).play([10**9], np.random.default_rng(0), stop))
+    rows = list(Trials(algorithm("ucb1"), paper.BERNOULLI, "step").play([10**9], np.random.default_rng(0), stop))
     assert rows == []
     assert len(asked) == 3
 
 
 def test_trials_release_the_gil() -> None:
     """While one thread plays two million rounds, another goes on counting; with the lock held it could not."""
-    trials = Trials(algorithm("ucb1"), paper.BERNOULLI)
+    trials = Trials(algorithm("ucb1"), paper.BERNOULLI, "step")
     playing = threading.Thread(target=lambda: list(trials.play([10**6, 2 * 10**6], np.random.default_rng(0))))
     counted = 0
     playing.start()

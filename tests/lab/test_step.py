@@ -96,8 +96,10 @@ def test_responses_have_their_law(epsilon: float) -> None:
 def test_a_declared_range_scales_rewards() -> None:
     """An algorithm on rewards in [0, 5] plays as the same one on a fifth of them."""
     wide = Algorithm("wide", algorithm("ldp-ucb-b", 1.0).rule, CuratorSpec("bernoulli", 1.0, Range(0, 5)))
-    scaled = simulate(wide, [Uniform(0, 5), Choice((1.0, 2.0))], 2_000, trials=3, seed=1)
-    unit = simulate(algorithm("ldp-ucb-b", 1.0), [Uniform(0, 1), Choice((0.2, 0.4))], 2_000, trials=3, seed=1)
+    scaled = simulate(wide, [Uniform(0, 5), Choice((1.0, 2.0))], 2_000, trials=3, seed=1, engine="step")
+    unit = simulate(
+        algorithm("ldp-ucb-b", 1.0), [Uniform(0, 1), Choice((0.2, 0.4))], 2_000, trials=3, seed=1, engine="step"
+    )
     assert np.array_equal(scaled.pulls, unit.pulls)
     assert np.allclose(scaled.regret, 5 * unit.regret)
 
@@ -117,7 +119,7 @@ def test_a_users_index_plays_in_the_same_loop() -> None:
     """UCB1's index as a user would write it pulls as UCB1 does; another index and a floor play by their own rule."""
     arms = paper.BERNOULLI
     mine = Algorithm("mine", Custom(index_of_ucb1, (2.0,)), algorithm("ucb1").curator)
-    ours = simulate(algorithm("ucb1"), arms, 20_000, trials=2, seed=3)
+    ours = simulate(algorithm("ucb1"), arms, 20_000, trials=2, seed=3, engine="step")
     theirs = simulate(mine, arms, 20_000, trials=2, seed=3)
     assert np.array_equal(ours.pulls, theirs.pulls)
     stuck = simulate(Algorithm("greedy", Custom(greedy), algorithm("ucb1").curator), arms, 1_000, trials=2, seed=3)
@@ -135,7 +137,7 @@ def test_a_users_index_plays_in_the_same_loop() -> None:
 def test_a_bad_rule_of_your_own_is_refused(index: Any, parameters: Any, floor: float) -> None:
     """A floor below 0, parameters that are not numbers, a function with another signature: one line, before playing."""
     with pytest.raises(ParameterError) as caught:
-        Trials(Algorithm("bad", Custom(index, parameters, floor), algorithm("ucb1").curator), paper.BERNOULLI)
+        Trials(Algorithm("bad", Custom(index, parameters, floor), algorithm("ucb1").curator), paper.BERNOULLI, "step")
     assert "\n" not in str(caught.value)
 
 

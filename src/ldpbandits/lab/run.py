@@ -11,17 +11,21 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil, log10
 from threading import Event
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numba.core.errors import NumbaError
 from numpy.typing import NDArray
 
-from ldpbandits.checks import check_count
+from ldpbandits.checks import check_count, shown
 from ldpbandits.errors import ParameterError
 from ldpbandits.lab import step
-from ldpbandits.lab.algorithms import Algorithm
+from ldpbandits.lab.algorithms import Algorithm, Custom
+from ldpbandits.lab.leap import leaping
 from ldpbandits.lab.rewards import Law, gaps
+
+Engine: TypeAlias = Literal["leap", "step"]
+"""How to play: in leaps, or every round. Both draw from the same law; only step takes an index of your own."""
 
 CHECKPOINTS_A_DECADE = 10
 LARGEST_HORIZON = 2**53
@@ -31,9 +35,10 @@ LARGEST_HORIZON = 2**53
 class Trials:
     """One algorithm on one bandit, ready to be played any number of times, also on several threads at once."""
 
-    def __init__(self, algorithm: Algorithm, arms: Sequence[Law]) -> None:
+    def __init__(self, algorithm: Algorithm, arms: Sequence[Law], engine: Engine = "leap") -> None:
         """Compile what has to be compiled, by playing no round."""
-        self._advance, self._play, self._arms = step.stepping(algorithm.rule), step.encode(algorithm, arms), len(arms)
+        self._advance = leaping(algorithm, arms) if engine == "leap" else step.stepping(algorithm.rule)
+        self._play, self._arms = step.encode(algorithm, arms), len(arms)
         try:
             list(self.play([0], np.random.default_rng(0)))
         except NumbaError as error:
@@ -68,6 +73,7 @@ class Simulation:
     algorithm: Algorithm
     arms: tuple[Law, ...]
     seed: int
+    engine: Engine
     checkpoints: tuple[int, ...]
     pulls: NDArray[np.float64]
     """Indexed by trial, checkpoint, arm."""
@@ -100,7 +106,7 @@ class Simulation:
             "horizon": self.checkpoints[-1],
             "trials": len(self.pulls),
             "seed": self.seed,
-            "engine": "step",
+            "engine": self.engine,
             "seconds": self.seconds,
             "checkpoints": list(self.checkpoints),
             "regret": {
@@ -125,14 +131,20 @@ def simulate(
     *,
     trials: int = 50,
     seed: int,
+    engine: Engine | None = None,
     jobs: int | None = None,
     checkpoints: Sequence[int] | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Simulation:
     """Play `trials` independent trials; the same seed gives the same numbers for any number of jobs.
 
-    `progress` is called with the number of trials done, after each.
+    The engine is leap, or step where the algorithm has an index of its own. `progress` is called with the number of
+    trials done, after each.
     """
+    if engine is None:
+        engine = "step" if isinstance(algorithm.rule, Custom) else "leap"
+    if engine not in get_args(Engine):
+        raise ParameterError(f"engine must be leap or step, got {shown(engine)}")
     horizon = check_count("horizon", horizon)
     trials = check_count("trials", trials)
     seed = check_count("seed", seed, least=0)
@@ -147,7 +159,7 @@ def simulate(
     algorithm.check_arms(arms)
 
     pulls = np.empty((trials, len(points), len(arms)))
-    bandit = Trials(algorithm, arms)
+    bandit = Trials(algorithm, arms, engine)
     streams = np.random.SeedSequence(seed).spawn(trials)
     stopped = Event()
 
@@ -167,7 +179,7 @@ def simulate(
             stopped.set()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    return Simulation(algorithm, tuple(arms), seed, points, pulls, time.perf_counter() - started)
+    return Simulation(algorithm, tuple(arms), seed, engine, points, pulls, time.perf_counter() - started)
 
 
 def _check_points(checkpoints: Sequence[int], horizon: int) -> tuple[int, ...]:

@@ -1,0 +1,74 @@
+"""Time the leaping simulator beside a plain compiled loop, in one run, on one core, on the paper's Bernoulli arms."""
+
+from collections.abc import Callable
+from time import perf_counter
+
+import numpy as np
+from plain import plain_b, plain_l
+
+from ldpbandits.lab import paper
+from ldpbandits.lab.algorithms import algorithm
+from ldpbandits.lab.run import Trials
+from ldpbandits.mean_map import response_mean
+
+MEANS = np.array([arm.mean for arm in paper.BERNOULLI])
+PLAIN_ROUNDS = 10**7
+"""The plain loop's time a round is measured here; it does not depend on T."""
+
+TARGETS = {
+    # algorithm, epsilon: how many times faster at 1e7 and at 1e9
+    ("ldp-ucb-b", 2.0): {10**7: 25, 10**9: 350},
+    ("ldp-ucb-b", 0.2): {10**7: 15, 10**9: 90},
+    ("ldp-ucb-l", 2.0): {10**7: 8, 10**9: 120},
+    ("ldp-ucb-l", 0.2): {10**7: 6, 10**9: 75},
+}
+FAR, FAR_SECONDS = 10**12, 2.0
+TRIALS = 5
+
+
+def plain(name: str, epsilon: float) -> Callable[[np.random.Generator, int], object]:
+    """The plain loop for an algorithm."""
+    if name == "ldp-ucb-l":
+        return lambda rng, rounds: plain_l(rng, MEANS, rounds, epsilon)
+    chances = [response_mean(reward, epsilon) for reward in (0.0, 1.0)]
+    return lambda rng, rounds: plain_b(rng, MEANS, rounds, *chances)
+
+
+def seconds(run: Callable[[np.random.Generator, int], object], rounds: int, trials: int) -> float:
+    """The mean time of a trial, over trials with their own seeds."""
+    run(np.random.default_rng(0), 1_000)  # compiles
+    started = perf_counter()
+    for seed in range(trials):
+        run(np.random.default_rng(seed), rounds)
+    return (perf_counter() - started) / trials
+
+
+def main() -> None:
+    """Print times and ratios; fail below the targets."""
+    failed = []
+    for (name, epsilon), targets in TARGETS.items():
+        trials = Trials(algorithm(name, epsilon), paper.BERNOULLI)
+
+        def leap(rng: np.random.Generator, rounds: int, trials: Trials = trials) -> object:
+            return list(trials.play([rounds], rng))
+
+        a_round = seconds(plain(name, epsilon), PLAIN_ROUNDS, 1) / PLAIN_ROUNDS
+        for horizon, target in targets.items():
+            took = seconds(leap, horizon, TRIALS)
+            ratio = a_round * horizon / took
+            print(
+                f"{name} epsilon {epsilon:<3g} T = {horizon:.0e}   {took * 1e3:8.1f} ms a trial   "
+                f"plain loop {a_round * horizon:8.1f} s   {ratio:7.0f} times as fast (at least {target})"
+            )
+            if ratio < target:
+                failed.append(f"{name} {epsilon} {horizon:.0e}")
+        took = seconds(leap, FAR, 2)
+        print(f"{name} epsilon {epsilon:<3g} T = {FAR:.0e}   {took:8.2f} s a trial")
+        if (name, epsilon) == ("ldp-ucb-b", 2.0) and took > FAR_SECONDS:
+            failed.append(f"{name} {epsilon} {FAR:.0e}")
+    if failed:
+        raise SystemExit(f"below target: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,312 @@
+"""The leaping simulator: exactly the law of the per-round simulator, without playing every round.
+
+While one arm is sure to stay the leader, only the sum of its responses matters, and that can be drawn at once.
+docs/leaping.md has the proofs, in the words and symbols used here.
+"""
+
+from collections.abc import Sequence
+from math import exp, floor, inf, lgamma, log, sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from ldpbandits.agent import kernels
+from ldpbandits.agent.rules import UCB
+from ldpbandits.errors import ParameterError
+from ldpbandits.lab import step
+from ldpbandits.lab.algorithms import Algorithm
+from ldpbandits.lab.compiled import compiled, uncached
+from ldpbandits.lab.rewards import Law
+from ldpbandits.lab.step import Advance, Floats, Play
+from ldpbandits.lab.sums import BITS, NOISY, Sums, encode_sums
+
+SHORT = 16
+"""Below this many pulls it is cheaper to draw responses one by one than as a block."""
+
+LONG = 96
+"""After this many pulls one by one it is worth looking whether a block is possible now."""
+
+NEVER = 2**62
+
+# How long a block to try. Any value is right, since a block that goes too far is cut where it must be; these are fast.
+ZEROS_MARGIN = 4.0
+LEAD_MARGIN = 7.0
+NOISE_MARGIN = 1.0
+
+
+class Leader(NamedTuple):
+    """The arm of largest index, and how long it is sure to stay that."""
+
+    pulls: float
+    mean: float
+    gap: float
+    """By how much its index leads the second."""
+    drift: float
+    """By how much a pull closes the gap at most, its response apart."""
+    most: int
+    """Pulls until something else is due: a checkpoint, or an arm about to starve."""
+
+
+@uncached
+def _room(leader: Leader, high: float, k: int) -> float:
+    """How far the sum of k responses may fall below k times `high` with the leader still leading; concave in k."""
+    return (leader.gap - k * leader.drift) * (leader.pulls + k) + (high - leader.mean) * k
+
+
+@uncached
+def _reveal(rng: np.random.Generator, k: int, zeros: int, until_zeros: int, until_lead: int) -> tuple[int, int]:
+    """Uncover k responses of which `zeros` are zeros, in random order, until so many zeros, or such a lead of them."""
+    seen = found = 0
+    while found < until_zeros and 2 * found - seen < until_lead:
+        found += rng.random() * (k - seen) < zeros - found
+        seen += 1
+    return seen, found
+
+
+@uncached
+def _is_crossed(rng: np.random.Generator, k: int, zeros: int, level: int) -> bool:
+    """Draw whether the zeros ever led the ones by `level`, given their number among k responses and no such lead at k.
+
+    By reflection the probability is C(k, zeros + net + level) / C(k, zeros), net = ones - zeros; it is worked out only
+    where the simple bound above it does not settle the matter.
+    """
+    net = k - 2 * zeros
+    u = rng.random()
+    if u >= exp(-2.0 * level * (level + net) / (k + 2.0)):
+        return False
+    mirrored = zeros + net + level
+    if mirrored > k:
+        return False
+    ratio = lgamma(zeros + 1.0) + lgamma(k - zeros + 1.0) - lgamma(mirrored + 1.0) - lgamma(k - mirrored + 1.0)
+    return u < exp(ratio)
+
+
+@uncached
+def _bits(rng: np.random.Generator, chance: float, leader: Leader) -> tuple[int, float]:
+    """Pull the leader while it is sure to lead; its responses are 1 with this chance, else 0. Return pulls and sum."""
+    slack = leader.gap * leader.pulls
+    by_zeros = (slack - ZEROS_MARGIN * sqrt(slack)) / (1 - chance)
+    by_lead = slack * slack / LEAD_MARGIN
+    if leader.mean > 0.5:  # noqa: PLR2004 - above it, ones are worth less than zeros cost
+        by_lead = min(by_lead, slack / (2 * leader.mean - 1))
+    length = min(max(by_zeros, by_lead), 0.7 * leader.gap / leader.drift, float(leader.most))
+    if not length >= SHORT:
+        k = ones = 0
+        while k < min(leader.most, LONG) and (k == 0 or ones >= -_room(leader, 0.0, k)):
+            ones += rng.random() < chance
+            k += 1
+        return k, float(ones)
+    k = int(length)
+    room = _room(leader, 1.0, k)
+    zeros = rng.binomial(k, 1 - chance)
+    if k <= by_zeros:
+        limit = floor(min(slack, room))
+        if zeros > limit:
+            k, zeros = _reveal(rng, k, zeros, limit + 1, NEVER)
+        return k, float(k - zeros)
+    level = floor(2 * min(slack, room - k / 2)) + 1
+    if 2 * zeros - k >= level:
+        k, zeros = _reveal(rng, k, zeros, NEVER, level)
+    elif _is_crossed(rng, k, zeros, level):
+        k, zeros = _reveal(rng, k, k - zeros + level, NEVER, level)
+    return k, float(k - zeros)
+
+
+@uncached
+def _normal_beyond(rng: np.random.Generator, least: float) -> float:
+    """A standard normal variable given that it exceeds `least` > 0, by Marsaglia's tail method."""
+    while True:
+        x = rng.standard_exponential() / least
+        if 2 * rng.standard_exponential() > x * x:
+            return least + x
+
+
+class NoisePath(NamedTuple):
+    """The Laplace noise of some pulls, as Brownian motion in which each pull takes an exponential time."""
+
+    pulls: int
+    noise: float
+    """After these pulls."""
+    time: float
+    """When the motion passed -level, just before the last pull; or, if it never did, when the last pull was."""
+    is_passed: bool
+
+
+@uncached
+def _noise(rng: np.random.Generator, k: int, level: float, scale: float) -> NoisePath:
+    """Draw the noise of k pulls, or of fewer: up to the first pull after the motion passed -level.
+
+    Given both ends, the chance of having passed is e^(-2 level (level + end) / time); the first passage before a given
+    time is level^2 / Z^2 with Z a normal variable that is large enough; from there the next pull is memoryless.
+    """
+    time = 2 * scale * scale * rng.standard_gamma(float(k))
+    noise = sqrt(time) * rng.standard_normal()
+    if noise > -level and rng.random() >= exp(-2 * level * (level + noise) / time):
+        return NoisePath(k, noise, time, False)  # noqa: FBT003 - numba takes no keywords here
+    passage = (level / _normal_beyond(rng, level / sqrt(time))) ** 2
+    before = rng.binomial(k - 1, min(passage / time, 1.0))
+    overshoot = scale * (rng.standard_exponential() - rng.standard_exponential())
+    return NoisePath(before + 1, overshoot - level, passage, True)  # noqa: FBT003
+
+
+@uncached
+def _noise_at(rng: np.random.Generator, path: NoisePath, level: float, j: int) -> float:
+    """Draw the noise after the first j pulls of a path.
+
+    Seen from -level, the motion before its first passage is a three-dimensional Bessel bridge to 0; and if it did not
+    pass, it is a Brownian bridge given that neither of its halves passed.
+    """
+    if j == path.pulls:
+        return path.noise
+    s = path.time * rng.beta(float(j), float(path.pulls - j))
+    share = s / path.time
+    spread = sqrt(s * (1 - share))
+    if path.is_passed:
+        x = level * (1 - share) + spread * rng.standard_normal()
+        y, z = spread * rng.standard_normal(), spread * rng.standard_normal()
+        return sqrt(x * x + y * y + z * z) - level
+    while True:
+        x = path.noise * share + spread * rng.standard_normal()
+        if x > -level:
+            before = 1 - exp(-2 * level * (level + x) / s)
+            after = 1 - exp(-2 * (level + x) * (level + path.noise) / (path.time - s))
+            if rng.random() < before * after:
+                return x
+
+
+@uncached
+def _one_by_one(rng: np.random.Generator, play: Play, arm: int, leader: Leader) -> tuple[int, float]:
+    """Pull the leader while it is sure to lead, drawing each response. Return pulls and sum."""
+    k, total = 0, 0.0
+    while k < leader.most and (k == 0 or total >= -_room(leader, 0.0, k)):
+        total += step.response(rng, play.channel, step.reward(rng, play.laws, arm))
+        k += 1
+    return k, total
+
+
+@uncached
+def _noisy_one_by_one(rng: np.random.Generator, sums: Sums, arm: int, leader: Leader) -> tuple[int, float]:
+    """Do the same for one of two rewards plus Laplace noise."""
+    high, drop, rare, scale = sums.high[arm], sums.drop[arm], sums.rare[arm], sums.scale
+    k, total = 0, 0.0
+    while k < min(leader.most, LONG) and (k == 0 or total >= -_room(leader, 0.0, k)):
+        noise = scale * (rng.standard_exponential() - rng.standard_exponential())
+        total += noise + (high - drop if rng.random() < rare else high)
+        k += 1
+    return k, total
+
+
+@uncached
+def _noisy(rng: np.random.Generator, sums: Sums, arm: int, leader: Leader) -> tuple[int, float]:
+    """Pull the leader while it is sure to lead; its responses are one of two rewards plus Laplace noise.
+
+    Laplace noise of scale b is Brownian motion after an exponential time of mean 2 b^2, so that the noise of k pulls is
+    Brownian motion after the sum of k such times, and its chance of having passed a level has a closed form.
+    """
+    slack, scale = leader.gap * leader.pulls, sums.scale
+    high, drop, rare = sums.high[arm], sums.drop[arm], sums.rare[arm]
+    clock = 2 * scale * scale
+    level = min(0.75 * slack, sqrt(clock * slack / (rare * drop)))
+    spare = (slack - level) / drop
+    length = min(
+        level * level / (NOISE_MARGIN * clock),
+        (spare - ZEROS_MARGIN * sqrt(spare)) / rare,
+        0.7 * leader.gap / leader.drift,
+        float(leader.most),
+    )
+    if not length >= SHORT:
+        return _noisy_one_by_one(rng, sums, arm, leader)
+    k = int(length)
+    limit = floor((min(slack, _room(leader, high, k)) - level) / drop)
+    if limit < 0:
+        return _noisy_one_by_one(rng, sums, arm, leader)
+    path = _noise(rng, k, level, scale)
+    k, noise = path.pulls, path.noise
+    zeros = rng.binomial(k, rare)
+    if zeros > limit:
+        k, zeros = _reveal(rng, k, zeros, int(limit) + 1, NEVER)
+        noise = _noise_at(rng, path, level, k)
+    return k, high * k - drop * zeros + noise
+
+
+@uncached
+def _top_two(means: Floats, widths: Floats, root: float, indexes: Floats) -> tuple[int, float]:
+    """Return the arm of largest index (the lowest-numbered of several), and how far it leads."""
+    for arm in range(len(means)):
+        indexes[arm] = means[arm] + widths[arm] * root
+    best, first, second = 0, indexes[0], -inf
+    for arm in range(1, len(means)):
+        if indexes[arm] > second:
+            if indexes[arm] > first:
+                best, first, second = arm, indexes[arm], first
+            else:
+                second = indexes[arm]
+    return best, first - second
+
+
+@uncached
+def _fewest(pulls: Floats) -> int:
+    least = 0
+    for arm in range(1, len(pulls)):
+        if pulls[arm] < pulls[least]:
+            least = arm
+    return least
+
+
+@uncached
+def _quiet_until(floor: float, fewest: float) -> float:
+    """Return a round before which no arm starves, when the fewest pulls of an arm are `fewest`."""
+    if fewest == 0:
+        return 0.0
+    return exp(fewest / floor) * (1 - 1e-12) - 2 if floor > 0 else inf
+
+
+@compiled
+def _leap(play: Play, sums: Sums, rng: np.random.Generator, pulls: Floats, totals: Floats, t: int, until: int) -> None:
+    n, width = len(pulls), play.parameters[0]
+    means, widths, indexes = np.zeros(n), np.zeros(n), np.empty(n)
+    for arm in range(n):
+        if pulls[arm] > 0:
+            means[arm], widths[arm] = totals[arm] / pulls[arm], width / sqrt(pulls[arm])
+    fewest = _fewest(pulls)
+    quiet_until = _quiet_until(play.floor, pulls[fewest])
+    while t < until:
+        arm, most = -1, until - t
+        if t >= quiet_until:
+            arm, most = kernels.starving(play.floor, pulls, float(t)), 1  # type: ignore[arg-type]
+        elif quiet_until < until:
+            most = max(1, int(quiet_until - t))
+        if arm >= 0:
+            k, total = 1, step.response(rng, play.channel, step.reward(rng, play.laws, arm))
+        else:
+            root = sqrt(log(float(t)))
+            arm, gap = _top_two(means, widths, root, indexes)
+            # Indexes are rounded to about 1e-16: what that may hide is taken off the gap.
+            gap = gap * (1 - 1e-9) - 4e-16
+            drift = widths[fewest] / (2 * t * root) + widths[arm] * root / (2 * pulls[arm])
+            leader = Leader(pulls[arm], means[arm], gap, drift, most)
+            if sums.kinds[arm] == BITS:
+                k, total = _bits(rng, sums.chance[arm], leader)
+            elif sums.kinds[arm] == NOISY:
+                k, total = _noisy(rng, sums, arm, leader)
+            else:
+                k, total = _one_by_one(rng, play, arm, leader)
+        t += k
+        pulls[arm] += k
+        totals[arm] += total
+        means[arm], widths[arm] = totals[arm] / pulls[arm], width / sqrt(pulls[arm])
+        if arm == fewest:
+            fewest = _fewest(pulls)
+            quiet_until = _quiet_until(play.floor, pulls[fewest])
+
+
+def leaping(algorithm: Algorithm, arms: Sequence[Law]) -> Advance:
+    """Return the compiled loop: with (play, rng, pulls, totals, t, until), it plays rounds t to until - 1 in leaps."""
+    if not isinstance(algorithm.rule, UCB):
+        raise ParameterError(f"{algorithm.name} has an index of its own, which only the engine step can play")
+    sums = encode_sums(algorithm, arms)
+
+    def advance(play: Play, rng: np.random.Generator, pulls: Floats, totals: Floats, t: int, until: int) -> None:
+        _leap(play, sums, rng, pulls, totals, t, until)
+
+    return advance

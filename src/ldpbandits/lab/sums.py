@@ -1,0 +1,90 @@
+"""How the sum of many responses of an arm can be drawn at once, where it can.
+
+BITS: each response is 1 with some chance, else 0. CTB makes bits of every law of rewards, by Lemma 3.
+NOISY: each response is one of two rewards plus Laplace noise: CTL on Bernoulli arms, and on choices between two values.
+OTHER: responses have to be drawn one by one.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import integrate, stats
+
+from ldpbandits.device.transforms import sigmoid, transformed
+from ldpbandits.lab.algorithms import Algorithm, NotPrivate
+from ldpbandits.lab.rewards import Bernoulli, Beta, Choice, Gaussian, Law, Uniform
+from ldpbandits.lab.step import Floats, Ints
+from ldpbandits.mean_map import response_mean
+from ldpbandits.wire import Range, Sigmoid, Transform
+
+BITS, NOISY, OTHER = range(3)
+
+
+class Sums(NamedTuple):
+    """For each arm, how its responses sum; what a kind does not use is zero."""
+
+    kinds: Ints
+    chance: Floats
+    """BITS: the chance of a response of 1."""
+    high: Floats
+    """NOISY: the larger reward."""
+    drop: Floats
+    """NOISY: by how much the other reward is smaller."""
+    rare: Floats
+    """NOISY: how likely the smaller one is."""
+    scale: float
+    """NOISY: the scale of the noise."""
+
+
+def encode_sums(algorithm: Algorithm, arms: Sequence[Law]) -> Sums:
+    """Write down how the responses of each arm sum under this algorithm."""
+    curator = algorithm.curator
+    rows = [_row(algorithm, arm) for arm in arms]
+    kinds, chance, high, drop, rare = (np.array(column) for column in zip(*rows, strict=True))
+    scale = 0.0 if isinstance(curator, NotPrivate) else 1 / curator.epsilon
+    return Sums(kinds, chance, high, drop, rare, scale)
+
+
+def _row(algorithm: Algorithm, arm: Law) -> tuple[int, float, float, float, float]:
+    """(kind, chance, high, drop, rare) of one arm."""
+    curator = algorithm.curator
+    if not isinstance(curator, NotPrivate) and curator.mechanism == "bernoulli":
+        return BITS, response_mean(mean_value(arm, curator.transform), curator.epsilon), 0.0, 0.0, 0.0
+    two = _two_values(arm)
+    if two is None:
+        return OTHER, 0.0, 0.0, 0.0, 0.0
+    low, high = (float(transformed(curator.transform, reward)) for reward in two[:2])
+    if not isinstance(curator, NotPrivate):
+        return NOISY, 0.0, high, high - low, two[2]
+    return (BITS, 1 - two[2], 0.0, 0.0, 0.0) if (low, high) == (0, 1) else (OTHER, 0.0, 0.0, 0.0, 0.0)
+
+
+def _two_values(arm: Law) -> tuple[float, float, float] | None:
+    """The smaller reward, the larger, and how likely the smaller is; None if there are not two."""
+    if isinstance(arm, Bernoulli):
+        return 0.0, 1.0, 1 - arm.p
+    if isinstance(arm, Choice) and len(arm.values) == 2:  # noqa: PLR2004 - two it is
+        return min(arm.values), max(arm.values), 0.5
+    return None
+
+
+def mean_value(arm: Law, transform: Transform) -> float:
+    """The mean of the transformed reward: of sigmoid(R) by summation or quadrature, otherwise from the mean of R."""
+    if not isinstance(transform, Sigmoid):
+        low, width = (transform.low, transform.high - transform.low) if isinstance(transform, Range) else (0.0, 1.0)
+        return (arm.mean - low) / width
+    match arm:
+        case Bernoulli(p=p):
+            return (1 - p) * sigmoid(0.0) + p * sigmoid(1.0)
+        case Choice(values=values):
+            return sum(map(sigmoid, values)) / len(values)
+        case Beta(a=a, b=b):
+            law, low, high = stats.beta(a, b), 0.0, 1.0
+        case Uniform(low=low, high=high):
+            law = stats.uniform(low, high - low)
+        case Gaussian(mean=mean, sd=sd):
+            law, low, high = stats.norm(mean, sd), mean - 12 * sd, mean + 12 * sd
+    # In terms of quantiles the integrand is bounded, also where the density of a Beta law is not.
+    value, _ = integrate.quad(lambda x: float(law.sf(x)) * sigmoid(x) * sigmoid(-x), low, high, epsabs=1e-13, limit=200)
+    return sigmoid(low) + float(value)
