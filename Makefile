@@ -14,8 +14,8 @@ PIP := $(BIN)/python -m pip $(PIP_OPTIONS)
 help:  ## say what each command does
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 16
 
-run: $(READY)  ## the cost of privacy on the paper's Bernoulli arms, simulated
-	@$(BIN)/python examples/privacy_cost.py
+run: $(READY)  ## the paper's nine panels: results/report.html
+	@$(BIN)/ldpbandits reproduce --out results
 
 test: lint types contract unit bare  ## every check
 	@echo "all checks passed"
@@ -51,6 +51,7 @@ bench: $(READY)  ## what we claim about speed, measured beside the peers
 	$(BIN)/python benchmarks/step.py
 	$(BIN)/python benchmarks/leap.py
 	$(BIN)/python benchmarks/reference.py
+	$(BIN)/python benchmarks/peers.py
 
 vectors: $(READY)  ## write vectors/ anew
 	$(BIN)/python vectors/write.py
@@ -59,7 +60,7 @@ figure: $(READY)  ## draw the picture of the README anew
 	$(BIN)/python examples/readme_figure.py
 
 clean:  ## remove what the other commands made
-	rm -rf $(VENV) $(BARE) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) $(BARE) build dist results .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

@@ -83,7 +83,14 @@ def test_bounds_prints_json_and_a_table(capsys: pytest.CaptureFixture[str]) -> N
     [
         ([], "required: COMMAND"),
         (["sing"], "invalid choice: 'sing'"),
-        (["simulate"], "required: --algorithm, --arm, --horizon"),
+        (["simulate"], "--algorithm is needed, unless there is a FILE.toml"),
+        (["simulate", "none.toml"], "none.toml: cannot be read: No such file"),
+        (["simulate", "none.toml", "--trials", "3"], "--trials and a file: what is played is in the file"),
+        ([*SIMULATE, "--cluster", "tcp://127.0.0.1:9"], "go with an experiment in a file"),
+        (["reproduce", "--panel", "3z"], "panel must be one of 1a, 1b"),
+        (["reproduce", "--trials", "0"], "trials must be a whole number >= 2, got 0"),
+        (["reproduce", "--horizon", "10"], "horizon must be a whole number >= 1000"),
+        (["reproduce", "--out", "/dev/null/results"], "cannot be written"),
         ([*SIMULATE, "--algorithm", "ucb9"], "algorithm must be one of"),
         ([*SIMULATE, "--epsilon", "0"], "epsilon must be finite and > 0"),
         ([*SIMULATE, "--epsilon", "nan"], "epsilon must be finite and > 0"),
@@ -98,7 +105,7 @@ def test_bounds_prints_json_and_a_table(capsys: pytest.CaptureFixture[str]) -> N
         ([*SIMULATE, "--seed", "-1"], "seed must be a whole number >= 0"),
         ([*SIMULATE, "--jobs", "0"], "jobs must be a whole number >= 1"),
         ([*SIMULATE, "--engine", "warp"], "invalid choice: 'warp'"),
-        ([*SIMULATE, "--trails", "4"], "unrecognized arguments: --trails 4 (try ldpbandits simulate --help)"),
+        ([*SIMULATE, "--trails", "4"], "unrecognized arguments: --trails (try ldpbandits simulate --help)"),
         (["simulate", "--algorithm", "ldp-ucb-l", *ARMS, "--horizon", "100"], "is private and needs an epsilon"),
         ([*BOUNDS, "--epsilon", "-1"], "epsilon must be finite and > 0"),
         ([*BOUNDS, "--horizon", "3"], "horizon must be finite and at least"),
@@ -117,7 +124,9 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert err.startswith("ldpbandits")
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["simulate", "--help"], ["bounds", "--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["simulate", "--help"], ["bounds", "--help"], ["reproduce", "--help"], ["--version"]]
+)
 def test_help_and_version(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """Help is on stdout, with exit code 0."""
     code, out, err = run(arguments, capsys)
@@ -132,7 +141,7 @@ def test_every_command_is_in_the_readme(root: Path, capsys: pytest.CaptureFixtur
     commands = [
         line.split()[0] for line in out.splitlines() if line.startswith("    ") and not line.startswith("     ")
     ]
-    assert {"simulate", "bounds"} <= set(commands)
+    assert {"simulate", "bounds", "reproduce"} <= set(commands)
     readme = (root / "README.md").read_text(encoding="utf-8")
     for command in commands:
         assert f"ldpbandits {command}" in readme

@@ -5,16 +5,20 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import ldpbandits
 from ldpbandits.checks import LARGEST_EPSILON, SMALLEST_EPSILON, check_count
-from ldpbandits.errors import LDPBanditsError, MissingExtra
+from ldpbandits.errors import LDPBanditsError, MissingExtra, OutputError, ParameterError
 from ldpbandits.lab.algorithms import NAMES, algorithm, is_private
 from ldpbandits.lab.bound_table import BoundTable
 from ldpbandits.lab.rewards import Law, parse_arms, written
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from ldpbandits.lab.run import Simulation
 
 OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -45,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except LDPBanditsError as error:
         print(f"ldpbandits {options.name}: {error}", file=sys.stderr)
-        return BAD_INPUT
+        return FAILED if isinstance(error, OutputError) and error.is_full else BAD_INPUT
     except MemoryError:
         print(f"ldpbandits {options.name}: not enough memory for so many trials and arms", file=sys.stderr)
         return FAILED
@@ -67,15 +71,30 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     simulate = _command(commands, "simulate", _simulate, "play an algorithm on a bandit and print its regret")
-    simulate.add_argument("--algorithm", required=True, metavar="A", help=f"one of {', '.join(NAMES)}")
+    simulate.add_argument(
+        "file", nargs="?", type=Path, metavar="FILE.toml", help="an experiment; instead of the options below"
+    )
+    simulate.add_argument(
+        "--out", type=Path, metavar="DIR", help="folder for the results of FILE.toml (default: its name)"
+    )
+    simulate.add_argument("--algorithm", metavar="A", help=f"one of {', '.join(NAMES)}")
     simulate.add_argument("--epsilon", type=_number, metavar="E", help=f"{EPSILON_HELP}; every ldp- algorithm needs it")
-    simulate.add_argument("--arm", required=True, action="append", metavar="LAW", help=ARM_HELP)
-    simulate.add_argument("--horizon", required=True, type=_number, metavar="T", help="rounds a trial, such as 1e5")
-    simulate.add_argument("--trials", type=_number, default=50, metavar="R", help="independent trials (default 50)")
-    simulate.add_argument("--seed", type=_number, default=0, metavar="S", help="same seed, same numbers (default 0)")
+    simulate.add_argument("--arm", action="append", metavar="LAW", help=ARM_HELP)
+    simulate.add_argument("--horizon", type=_number, metavar="T", help="rounds a trial, such as 1e5")
+    simulate.add_argument("--trials", type=_number, metavar="R", help="independent trials (default 50)")
+    simulate.add_argument("--seed", type=_number, metavar="S", help="same seed, same numbers (default 0)")
     engines = "leap (default) or step: the same law in leaps, far faster, or round by round"
-    simulate.add_argument("--engine", choices=["leap", "step"], default="leap", help=engines)
-    simulate.add_argument("--jobs", type=_number, metavar="N", help="threads (default: one a core); changes no number")
+    simulate.add_argument("--engine", choices=["leap", "step"], help=engines)
+    _add_workers(simulate)
+
+    reproduce = _command(commands, "reproduce", _reproduce, "play the paper's nine panels: data, figures, a report")
+    reproduce.add_argument("--out", type=Path, default=Path("results"), metavar="DIR", help="folder (default results)")
+    reproduce.add_argument("--panel", action="append", default=[], metavar="ID", help="1a to 1f, 2a to 2c; repeatable")
+    reproduce.add_argument("--horizon", type=_number, metavar="T", help="rounds a trial (default 1e7)")
+    reproduce.add_argument("--trials", type=_number, metavar="R", help="trials a curve (default 50, as in the paper)")
+    reproduce.add_argument("--quick", action="store_true", help="T = 1e6 and 20 trials, unless given")
+    reproduce.add_argument("--seed", type=_number, default=0, metavar="S", help="same seed, same numbers (default 0)")
+    _add_workers(reproduce)
 
     bounds = _command(commands, "bounds", _bounds, "print every bound of the theory for a bandit")
     bounds.add_argument("--epsilon", required=True, type=_number, metavar="E", help=EPSILON_HELP)
@@ -91,6 +110,11 @@ def _command(
     parser.set_defaults(command=run, name=name)
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     return parser
+
+
+def _add_workers(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--jobs", type=_number, metavar="N", help="threads (default: one a core); changes no number")
+    parser.add_argument("--cluster", metavar="ADDRESS", help="play on a Dask cluster, such as tcp://10.0.0.1:8786")
 
 
 def _number(text: str) -> float:
@@ -150,24 +174,30 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _simulate(options: argparse.Namespace) -> None:
+    if options.file is not None:
+        _simulate_file(options)
+        return
+    if options.cluster is not None or options.out is not None:
+        raise ParameterError("--cluster and --out go with an experiment in a file: simulate FILE.toml")
+    for name in ("algorithm", "arm", "horizon"):
+        if getattr(options, name) is None:
+            raise ParameterError(f"--{name} is needed, unless there is a FILE.toml")
     epsilon = options.epsilon
     if options.algorithm in NAMES and not is_private(options.algorithm) and epsilon is not None:
         print(f"ldpbandits simulate: {options.algorithm} is not private, --epsilon has no effect", file=sys.stderr)
         epsilon = None
     played, arms = algorithm(options.algorithm, epsilon), _arms(options.arm)
-    trials = check_count("trials", options.trials)
-    try:
+    trials = check_count("trials", 50 if options.trials is None else options.trials)
+    with _lab():
         from ldpbandits.lab.progress import bar
         from ldpbandits.lab.run import simulate
-    except ModuleNotFoundError as error:
-        raise MissingExtra(f"needs {error.name}: pip install 'ldpbandits[lab]'") from None
     with bar(f"{played.name}, T = {options.horizon:g}", trials) as progress:
         result = simulate(
             played,
             arms,
             options.horizon,
             trials=trials,
-            seed=options.seed,
+            seed=options.seed or 0,
             engine=options.engine,
             jobs=options.jobs,
             progress=progress,
@@ -176,6 +206,119 @@ def _simulate(options: argparse.Namespace) -> None:
         _print_json(result.to_json())
     else:
         _print_simulation(result)
+
+
+def _simulate_file(options: argparse.Namespace) -> None:
+    for name in ("algorithm", "epsilon", "arm", "horizon", "trials", "seed", "engine"):
+        if getattr(options, name) is not None:
+            raise ParameterError(f"--{name} and a file: what is played is in the file")
+    with _lab():
+        from ldpbandits.lab.experiments import Experiment
+        from ldpbandits.lab.progress import bar
+        from ldpbandits.lab.results import Folder, write_results
+        from ldpbandits.lab.run import play_all
+    experiment = Experiment.from_toml(options.file)
+    out = options.file.with_suffix("") if options.out is None else options.out
+    folder, curves = Folder(out), experiment.curves()
+    with _workers(options) as executor, bar(options.file.name, len(curves) * experiment.trials) as progress:
+        pulls = play_all(
+            curves, experiment.trials, executor=executor, jobs=_jobs(options), store=folder, progress=progress
+        )
+    simulations = experiment.simulations(pulls)
+    write_results(out, experiment, simulations)
+    if options.json:
+        _print_json([made.to_json() for made in simulations])
+        return
+    rows = [
+        (
+            made.algorithm.name,
+            "" if made.algorithm.epsilon is None else f"{made.algorithm.epsilon:g}",
+            f"{made.mean_regret[-1]:,.1f}",
+            "" if experiment.trials == 1 else f"{made.sem_regret[-1]:,.1f}",
+        )
+        for made in simulations
+    ]
+    print(f"T = {experiment.horizon:,}, {_counted(experiment.trials, 'trial')}, seed {experiment.seed}\n")
+    _print_table(("algorithm", "epsilon", "mean regret", "standard error"), rows)
+    print(f"\nIn {out}: results.csv, by checkpoint; experiment.json, to run it again; trials, to go on from.")
+
+
+def _reproduce(options: argparse.Namespace) -> None:
+    with _lab():
+        from ldpbandits.lab.paper import panels
+        from ldpbandits.lab.progress import bar
+        from ldpbandits.lab.reproduce import count, reproduce
+    chosen = panels(options.panel)
+    default_horizon, default_trials = (10**6, 20) if options.quick else (10**7, 50)
+    horizon = check_count("horizon", default_horizon if options.horizon is None else options.horizon, least=1_000)
+    trials = check_count("trials", default_trials if options.trials is None else options.trials, least=2)
+    seed = check_count("seed", options.seed, least=0)
+    with (
+        _workers(options) as executor,
+        bar(f"{_counted(len(chosen), 'panel')}, trials", count(chosen, trials)) as progress,
+    ):
+        summary = reproduce(
+            chosen,
+            options.out,
+            horizon=horizon,
+            trials=trials,
+            seed=seed,
+            jobs=_jobs(options),
+            executor=executor,
+            progress=progress,
+        )
+    if options.json:
+        _print_json(summary)
+        return
+    rows = [
+        (
+            panel["panel"],
+            curve["algorithm"],
+            f"{curve['epsilon']:g}",
+            f"{curve['regret']:,.0f}",
+            f"{curve['ratio']:.2f}",
+            f"{curve['ratio_sem']:.2f}",
+            "" if curve["paper"] is None else f"{'<' if curve['paper_is_limit'] else ''}{curve['paper']:g}",
+        )
+        for panel in summary["panels"]
+        for curve in panel["curves"]
+        if curve["epsilon"] is not None
+    ]
+    print(f"T = {horizon:,}, {trials} trials, seed {seed}, {summary['seconds']:.0f} s\n")
+    _print_table(("panel", "algorithm", "epsilon", "regret", "ratio", "+-", "paper"), rows)
+    print(f"\nThe report, with all figures: {options.out / 'report.html'}")
+
+
+@contextmanager
+def _lab() -> Iterator[None]:
+    """Say what to install when a module of the extra `lab` is not there."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"needs {error.name}: pip install 'ldpbandits[lab]'") from None
+
+
+@contextmanager
+def _workers(options: argparse.Namespace) -> "Iterator[Executor | None]":
+    """Yield the executor of a Dask cluster, or None for threads here."""
+    if options.cluster is None:
+        yield None
+        return
+    try:
+        from distributed import Client
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"--cluster needs {error.name}: pip install 'ldpbandits[cluster]'") from None
+    try:
+        client = Client(options.cluster, timeout=10)
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise ParameterError(f"no Dask scheduler answers at {options.cluster}: {reason}") from None
+    with client:
+        yield client.get_executor(pure=False)
+
+
+def _jobs(options: argparse.Namespace) -> int | None:
+    return None if options.jobs is None else check_count("jobs", options.jobs)
 
 
 def _print_simulation(result: "Simulation") -> None:

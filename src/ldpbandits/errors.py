@@ -7,6 +7,7 @@ LDPBanditsError
 │   └── SnapshotError    a snapshot that does not add up
 ├── RewardError      a reward the curator cannot take; never shows the reward   (also a ValueError)
 ├── ResponseError    a response the agent cannot count                          (also a ValueError)
+├── OutputError      results that cannot be written                             (also an OSError)
 └── MissingExtra     a part that needs an extra which is not installed          (also an ImportError)
 """
 
@@ -37,6 +38,15 @@ class RewardError(LDPBanditsError, ValueError):
 
 class ResponseError(LDPBanditsError, ValueError):
     """The agent cannot count this response."""
+
+
+class OutputError(LDPBanditsError, OSError):
+    """Results cannot be written; `is_full` tells a full disk from a place where nothing can be written."""
+
+    def __init__(self, message: str, *, is_full: bool = False) -> None:
+        """Say what cannot be written, and why."""
+        super().__init__(message)
+        self.is_full = is_full
 
 
 class MissingExtra(LDPBanditsError, ImportError):  # noqa: N818 - reads as what it is: an extra that is missing

@@ -1,17 +1,20 @@
-"""Many trials of one algorithm on one bandit, in parallel, with the same numbers however many threads there are.
+"""Many trials of algorithms on bandits, in parallel, with the same numbers wherever they are played.
 
-Each trial has its own stream of randomness, spawned from the seed by its number.
+Each trial has its own stream of randomness, derived from the seed and its number, so that nothing depends on the number
+of threads, processes or machines, nor on the order in which trials end.
 """
 
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from math import ceil, log10
 from threading import Event
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
 from numba.core.errors import NumbaError
@@ -124,6 +127,110 @@ def log_spaced(horizon: int) -> tuple[int, ...]:
     return (*sorted({point for point in spaced if point < horizon}), horizon)
 
 
+@dataclass(frozen=True)
+class Curve:
+    """One algorithm on one bandit, with the entropy of its random streams: plain data, to be played anywhere."""
+
+    algorithm: Algorithm
+    arms: tuple[Law, ...]
+    checkpoints: tuple[int, ...]
+    entropy: tuple[int, ...]
+    engine: Engine = "leap"
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be played."""
+        if self.engine not in get_args(Engine):
+            raise ParameterError(f"engine must be leap or step, got {shown(self.engine)}")
+        if not self.arms:
+            raise ParameterError("a bandit needs at least one arm")
+        if self.horizon < len(self.arms):
+            raise ParameterError(f"horizon must be at least the number of arms, {len(self.arms)}, got {self.horizon}")
+        if self.horizon > LARGEST_HORIZON:
+            raise ParameterError(f"horizon must be at most 2^53, got {self.horizon:g}")
+        self.algorithm.check_arms(self.arms)
+
+    @property
+    def horizon(self) -> int:
+        """The last checkpoint."""
+        return self.checkpoints[-1]
+
+
+@lru_cache(maxsize=64)
+def _trials(algorithm: Algorithm, arms: tuple[Law, ...], engine: Engine) -> Trials:
+    return Trials(algorithm, arms, engine)
+
+
+def play(curve: Curve, trial: int, is_stopped: Callable[[], bool] = lambda: False) -> NDArray[np.float64]:
+    """Play one trial of a curve; return the pulls of each arm at each checkpoint."""
+    rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(curve.entropy, spawn_key=(trial,))))
+    trials = _trials(curve.algorithm, curve.arms, curve.engine)
+    rows = list(trials.play(curve.checkpoints, rng, is_stopped))
+    return np.array(rows) if rows else np.empty((0, len(curve.arms)))
+
+
+class Store(Protocol):
+    """Where finished trials are kept."""
+
+    def load(self, curve: Curve, trial: int) -> NDArray[np.float64] | None:
+        """Return a finished trial, or None."""
+
+    def save(self, curve: Curve, trial: int, pulls: NDArray[np.float64]) -> None:
+        """Keep a finished trial."""
+
+
+def play_all(
+    curves: Sequence[Curve],
+    trials: int,
+    *,
+    executor: Executor | None = None,
+    jobs: int | None = None,
+    store: Store | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> list[NDArray[np.float64]]:
+    """Play trials 0 to `trials` - 1 of each curve but for those in the store; return pulls by trial, checkpoint, arm.
+
+    They are played on threads here, or on any executor: other processes or other machines. `progress` is called with
+    the number of trials done.
+    """
+    pulls = [np.empty((trials, len(curve.checkpoints), len(curve.arms))) for curve in curves]
+    missing = []
+    for number, curve in enumerate(curves):
+        for trial in range(trials):
+            kept = store.load(curve, trial) if store else None
+            if kept is None:
+                missing.append((number, trial))
+            else:
+                pulls[number][trial] = kept
+    done = len(curves) * trials - len(missing)
+    progress(done)
+    stopped = Event()
+    with ExitStack() as stack:
+        if executor is None:
+            for curve in dict.fromkeys(curves):
+                _trials(curve.algorithm, curve.arms, curve.engine)  # compile once, and complain here if it cannot be
+            pool: Executor = stack.enter_context(ThreadPoolExecutor(jobs or os.cpu_count() or 1))
+            futures = {
+                pool.submit(play, curves[number], trial, stopped.is_set): (number, trial) for number, trial in missing
+            }
+        else:
+            pool = executor
+            futures = {pool.submit(play, curves[number], trial): (number, trial) for number, trial in missing}
+        try:
+            for future in as_completed(futures):
+                number, trial = futures[future]
+                pulls[number][trial] = future.result()
+                if store:
+                    store.save(curves[number], trial, pulls[number][trial])
+                done += 1
+                progress(done)
+        except BaseException:  # Ctrl-C above all: threads finish their stretch, and no trial is begun any more
+            stopped.set()
+            for future in futures:
+                future.cancel()
+            raise
+    return pulls
+
+
 def simulate(
     algorithm: Algorithm,
     arms: Sequence[Law],
@@ -143,46 +250,19 @@ def simulate(
     """
     if engine is None:
         engine = "step" if isinstance(algorithm.rule, Custom) else "leap"
-    if engine not in get_args(Engine):
-        raise ParameterError(f"engine must be leap or step, got {shown(engine)}")
     horizon = check_count("horizon", horizon)
     trials = check_count("trials", trials)
     seed = check_count("seed", seed, least=0)
-    jobs = check_count("jobs", (os.cpu_count() or 1) if jobs is None else jobs)
-    points = _check_points(log_spaced(horizon) if checkpoints is None else checkpoints, horizon)
-    if horizon > LARGEST_HORIZON:
-        raise ParameterError(f"horizon must be at most 2^53, got {horizon:g}")
-    if not arms:
-        raise ParameterError("a bandit needs at least one arm")
-    if horizon < len(arms):
-        raise ParameterError(f"horizon must be at least the number of arms, {len(arms)}, got {horizon}")
-    algorithm.check_arms(arms)
-
-    pulls = np.empty((trials, len(points), len(arms)))
-    bandit = Trials(algorithm, arms, engine)
-    streams = np.random.SeedSequence(seed).spawn(trials)
-    stopped = Event()
-
-    def play(number: int) -> None:
-        rng = np.random.Generator(np.random.PCG64(streams[number]))
-        for row, counts in enumerate(bandit.play(points, rng, stopped.is_set)):
-            pulls[number, row] = counts
-
+    jobs = None if jobs is None else check_count("jobs", jobs)
+    points = check_points(log_spaced(horizon) if checkpoints is None else checkpoints, horizon)
+    curve = Curve(algorithm, tuple(arms), points, (seed,), engine)
     started = time.perf_counter()
-    with ThreadPoolExecutor(jobs) as pool:
-        futures = [pool.submit(play, number) for number in range(trials)]
-        try:
-            for done, future in enumerate(as_completed(futures), start=1):
-                future.result()
-                progress(done)
-        except BaseException:  # Ctrl-C above all: threads finish their stretch, and none begins a new one
-            stopped.set()
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    return Simulation(algorithm, tuple(arms), seed, engine, points, pulls, time.perf_counter() - started)
+    (pulls,) = play_all([curve], trials, jobs=jobs, progress=progress)
+    return Simulation(algorithm, curve.arms, seed, engine, points, pulls, time.perf_counter() - started)
 
 
-def _check_points(checkpoints: Sequence[int], horizon: int) -> tuple[int, ...]:
+def check_points(checkpoints: Sequence[int], horizon: int) -> tuple[int, ...]:
+    """Check that checkpoints grow, up to the horizon."""
     points = tuple(check_count("a checkpoint", point) for point in checkpoints)
     if not points or any(later <= earlier for earlier, later in pairwise(points)):
         raise ParameterError("checkpoints must be one or more whole numbers, each larger than the one before")

@@ -1,0 +1,82 @@
+"""The paper's nine panels: play every curve once, then draw, sum up and report."""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Any
+
+from ldpbandits.lab.algorithms import algorithm
+from ldpbandits.lab.experiments import Experiment
+from ldpbandits.lab.figures import draw
+from ldpbandits.lab.paper import BANDITS, Panel
+from ldpbandits.lab.report import page
+from ldpbandits.lab.results import Folder, versions, write, write_results
+from ldpbandits.lab.run import Simulation, play_all
+from ldpbandits.lab.summary import panel_summary
+
+
+def experiments(panels: Sequence[Panel], horizon: int, trials: int, seed: int) -> dict[str, Experiment]:
+    """Return one experiment a bandit, with every curve that some panel needs, once."""
+    made = {}
+    for bandit, arms in BANDITS.items():
+        needed = dict.fromkeys(played for panel in panels if panel.bandit == bandit for played in panel.curves)
+        if needed:
+            algorithms = tuple(algorithm(name, epsilon) for name, epsilon in needed)
+            made[bandit] = Experiment(arms, algorithms, horizon, trials, seed)
+    return made
+
+
+def count(panels: Sequence[Panel], trials: int) -> int:
+    """How many trials the panels need."""
+    return trials * len({(panel.bandit, played) for panel in panels for played in panel.curves})
+
+
+def reproduce(
+    panels: Sequence[Panel],
+    out: Path,
+    *,
+    horizon: int = 10**7,
+    trials: int = 50,
+    seed: int = 0,
+    jobs: int | None = None,
+    executor: Executor | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Play and write everything into a folder; return the summary. What was played before is not played again."""
+    planned = experiments(panels, horizon, trials, seed)
+    folder = Folder(out)
+    started = time.perf_counter()
+    curves = [curve for experiment in planned.values() for curve in experiment.curves()]
+    kept: list[int] = []
+
+    def noted(done: int) -> None:
+        kept.append(done)
+        progress(done)
+
+    played = iter(play_all(curves, trials, executor=executor, jobs=jobs, store=folder, progress=noted))
+    seconds = time.perf_counter() - started
+    found: dict[Any, Simulation] = {}
+    for bandit, experiment in planned.items():
+        simulations = experiment.simulations([next(played) for _ in experiment.algorithms])
+        for made in simulations:
+            found[bandit, (made.algorithm.name, made.algorithm.epsilon)] = made
+        write_results(out / bandit, experiment, simulations)
+    figures = {}
+    for panel in panels:
+        figures[panel.id], png = draw(panel, found)
+        write(out / "figures" / f"{panel.id}.svg", figures[panel.id])
+        write(out / "figures" / f"{panel.id}.png", png)
+    summary = {
+        "horizon": horizon,
+        "trials": trials,
+        "seed": seed,
+        "seconds": seconds,
+        "trials_kept": kept[0],
+        "versions": versions(),
+        "panels": [panel_summary(panel, found) for panel in panels],
+    }
+    write(out / "summary.json", (json.dumps(summary, indent=2) + "\n").encode())
+    write(out / "report.html", page(panels, found, summary, figures).encode())
+    return summary

@@ -1,0 +1,122 @@
+"""What an experiment leaves in its folder: finished trials, tidy tables, and all that is needed to run it again.
+
+    results/
+      results.csv        a row for each algorithm, epsilon and checkpoint
+      experiment.json    the experiment, and the versions that played it
+      trials/            finished trials, so that a run that was interrupted goes on where it was
+
+Every file is written beside its place and then moved there, so that there is never half a file.
+"""
+
+import csv
+import errno
+import io
+import json
+import os
+import platform
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+import ldpbandits
+from ldpbandits.errors import OutputError
+from ldpbandits.lab.experiments import Experiment
+from ldpbandits.lab.rewards import written
+from ldpbandits.lab.run import Curve, Simulation
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Turn what goes wrong with the disk into one line."""
+    try:
+        yield
+    except OSError as error:
+        is_full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+        raise OutputError(f"{path} cannot be written: {error.strerror}", is_full=is_full) from None
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    with _writing(path):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part.write_bytes(content)
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+class Folder:
+    """The folder of an experiment, or of several that share curves; it keeps finished trials."""
+
+    def __init__(self, path: Path) -> None:
+        """Make the folder, or say why it cannot be made, before anything is played."""
+        self.path = path
+        write(path / ".writable", b"")
+        with _writing(path):
+            (path / ".writable").unlink()
+
+    def load(self, curve: Curve, trial: int) -> NDArray[np.float64] | None:
+        """Return a finished trial, or None; a file that cannot be read is played again."""
+        try:
+            pulls = np.load(self._place(curve, trial), allow_pickle=False)
+        except (OSError, ValueError, EOFError):
+            return None
+        fits = pulls.shape == (len(curve.checkpoints), len(curve.arms))
+        return pulls if fits and (pulls.sum(axis=1) == np.array(curve.checkpoints)).all() else None
+
+    def save(self, curve: Curve, trial: int, pulls: NDArray[np.float64]) -> None:
+        """Keep a finished trial."""
+        content = io.BytesIO()
+        np.save(content, pulls)
+        write(self._place(curve, trial), content.getvalue())
+
+    def _place(self, curve: Curve, trial: int) -> Path:
+        """A file named by all that determines the numbers: whatever changes, the trial is played anew."""
+        played = curve.algorithm
+        described = [
+            ldpbandits.__version__, played.name, played.epsilon, [written(arm) for arm in curve.arms],
+            curve.checkpoints, curve.entropy, curve.engine,
+        ]  # fmt: skip
+        key = sha256(json.dumps(described).encode()).hexdigest()[:16]
+        epsilon = "" if played.epsilon is None else f"-{played.epsilon:g}"
+        return self.path / "trials" / f"{played.name}{epsilon}-{key}" / f"{trial:04}.npy"
+
+
+def table(simulations: Sequence[Simulation]) -> bytes:
+    """Return the tidy table: a row for each algorithm, epsilon and checkpoint."""
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    quantiles = [f"regret_q{round(100 * q):02}" for q in QUANTILES]
+    pulls = [f"pulls_{arm}" for arm in range(len(simulations[0].arms))]
+    rows.writerow(["algorithm", "epsilon", "t", "trials", "regret_mean", "regret_sem", *quantiles, *pulls])
+    for made in simulations:
+        epsilon = "" if made.algorithm.epsilon is None else repr(made.algorithm.epsilon)
+        spread = np.quantile(made.regret, QUANTILES, axis=0)
+        for i, t in enumerate(made.checkpoints):
+            sem = made.sem_regret[i]
+            numbers = [made.mean_regret[i], sem, *spread[:, i], *made.pulls[:, i].mean(axis=0)]
+            cells = ["" if np.isnan(number) else repr(float(number)) for number in numbers]
+            rows.writerow([made.algorithm.name, epsilon, t, len(made.pulls), *cells])
+    return text.getvalue().encode()
+
+
+def versions() -> dict[str, str]:
+    """What played: for the record beside the numbers."""
+    packages = {name: version(name) for name in ("numpy", "numba", "scipy")}
+    return {"ldpbandits": ldpbandits.__version__, "python": platform.python_version(), **packages}
+
+
+def write_results(folder: Path, experiment: Experiment, simulations: Sequence[Simulation]) -> None:
+    """Write table and record into the folder."""
+    write(folder / "results.csv", table(simulations))
+    record = {"experiment": experiment.to_json(), "versions": versions()}
+    write(folder / "experiment.json", (json.dumps(record, indent=2) + "\n").encode())

@@ -1,0 +1,96 @@
+"""Panels in numbers: regret, the ratio to the baseline with its standard error, the paper's number, theory's factor."""
+
+from collections.abc import Mapping
+from math import hypot
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ldpbandits.lab import bounds
+from ldpbandits.lab.paper import Panel, Played
+from ldpbandits.lab.rewards import Law, gaps
+from ldpbandits.lab.run import Simulation
+
+Curves: TypeAlias = Mapping[tuple[str, Played], Simulation]
+"""Simulations by bandit and (algorithm, epsilon)."""
+
+
+def ratio(private: Simulation, baseline: Simulation, row: int = -1) -> tuple[float, float]:
+    """Return the ratio of two independent mean regrets at a checkpoint, with its standard error to first order."""
+    one, other = float(private.mean_regret[row]), float(baseline.mean_regret[row])
+    errors = float(private.sem_regret[row]) / one, float(baseline.sem_regret[row]) / other
+    return one / other, one / other * hypot(*errors)
+
+
+def theorys_factor(name: str, epsilon: float) -> float:
+    """The ratio of upper bounds that the paper calls the cost of privacy; it bounds nothing."""
+    return (
+        bounds.privacy_factor_l(epsilon) if "-l" in name.removeprefix("ldp-ucb") else bounds.privacy_factor_b(epsilon)
+    )
+
+
+def upper_bound(name: str, epsilon: float | None, arms: tuple[Law, ...], t: float) -> float:
+    """The theorem's bound on the regret of an algorithm at t; for sigmoid ones with c_s by Jensen's inequality."""
+    found = gaps(arms)
+    if epsilon is None:
+        # UCB1 behind the sigmoid is Corollary 2 without the factor of privacy.
+        return bounds.ucb1_bound(found, t) / (bounds.JENSEN**2 if name == "ucb1-s" else 1)
+    theorems = {
+        "ldp-ucb-b": bounds.theorem_3,
+        "ldp-ucb-l": bounds.theorem_2,
+        "ldp-ucb-bs": bounds.corollary_2,
+        "ldp-ucb-ls": bounds.corollary_1,
+    }
+    return theorems[name](found, epsilon, t)
+
+
+def panel_summary(panel: Panel, curves: Curves) -> dict[str, Any]:
+    """Return the numbers of a panel at the horizon."""
+    baseline = curves[panel.bandit, panel.curves[0]]
+    listed = []
+    for name, epsilon in panel.curves:
+        made = curves[panel.bandit, (name, epsilon)]
+        entry: dict[str, Any] = {
+            "algorithm": name,
+            "epsilon": epsilon,
+            "regret": float(made.mean_regret[-1]),
+            "regret_sem": float(made.sem_regret[-1]),
+            "upper_bound": upper_bound(name, epsilon, made.arms, made.checkpoints[-1]),
+        }
+        if epsilon is not None:
+            entry["ratio"], entry["ratio_sem"] = ratio(made, baseline)
+            entry["paper"] = panel.paper.get(name)
+            entry["paper_is_limit"] = panel.paper_is_limit if name in panel.paper else None
+            entry["theorys_factor"] = theorys_factor(name, epsilon)
+        listed.append(entry)
+    return {"panel": panel.id, "title": panel.title, "horizon": baseline.checkpoints[-1], "curves": listed}
+
+
+def ratios_by_horizon(panel: Panel, curves: Curves) -> list[tuple[int, dict[str, tuple[float, float]]]]:
+    """Return how the ratios of a panel move with T, decade by decade from 10^4."""
+    baseline = curves[panel.bandit, panel.curves[0]]
+    rows = []
+    for row, t in enumerate(baseline.checkpoints):
+        if t >= 10**4 and (str(t).strip("0") == "1" or t == baseline.checkpoints[-1]):
+            rows.append((t, {name: ratio(curves[panel.bandit, (name, e)], baseline, row) for name, e in panel.private}))
+    return rows
+
+
+def ratio_reached(panel: Panel, curves: Curves, name: str, other: str) -> tuple[float, float] | None:
+    """Return the T from 10^4 on at which the ratio of `name` passes the paper's, and the ratio of `other` there.
+
+    Between checkpoints, by interpolation in log T; None if it does not pass.
+    """
+    epsilons = dict(panel.private)
+    baseline = curves[panel.bandit, panel.curves[0]]
+    t = np.log(np.array(baseline.checkpoints))
+    mine, others = (
+        curves[panel.bandit, (one, epsilons[one])].mean_regret / baseline.mean_regret for one in (name, other)
+    )
+    late = t >= np.log(10**4)
+    above = np.flatnonzero(late[1:] & (mine[:-1] < panel.paper[name]) & (mine[1:] >= panel.paper[name]))
+    if len(above) == 0:
+        return None
+    i = int(above[-1])
+    share = (panel.paper[name] - mine[i]) / (mine[i + 1] - mine[i])
+    return float(np.exp(t[i] + share * (t[i + 1] - t[i]))), float(others[i] + share * (others[i + 1] - others[i]))

@@ -1,0 +1,96 @@
+"""The nine panels: their data, their numbers, and a report that stands by itself."""
+
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+
+from ldpbandits.cli import main
+from ldpbandits.errors import ParameterError
+from ldpbandits.lab.algorithms import algorithm
+from ldpbandits.lab.paper import BANDITS, GAUSSIAN, MIXED, PANELS, panels
+from ldpbandits.lab.reproduce import count, experiments
+from ldpbandits.lab.rewards import Beta, Choice, Gaussian, Uniform
+from ldpbandits.lab.run import Simulation
+from ldpbandits.lab.summary import ratio, ratio_reached, theorys_factor
+
+
+def test_the_panels_are_the_papers() -> None:
+    """Nine panels on three bandits; a curve that several need is planned once."""
+    assert [panel.id for panel in PANELS] == ["1a", "1b", "1c", "1d", "1e", "1f", "2a", "2b", "2c"]
+    assert {panel.bandit for panel in PANELS} == set(BANDITS)
+    planned = experiments(PANELS, 10**6, 10, 0)
+    assert sum(len(made.algorithms) for made in planned.values()) == 11 + 5 + 11
+    assert count(PANELS, 10) == 270
+    assert {type(arm) for arm in MIXED} >= {Beta, Choice, Uniform}
+    assert all(isinstance(arm, Gaussian) and arm.sd == 1 for arm in GAUSSIAN)
+    assert [panel.id for panel in panels(["2c", "1a"])] == ["1a", "2c"]
+    with pytest.raises(ParameterError, match="panel must be one of"):
+        panels(["4x"])
+
+
+def test_reproduce_leaves_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two panels: tables, figures as SVG and PNG, a summary, and a page that needs no network; again in a moment."""
+    out = tmp_path / "results"
+    command = ["reproduce", "--out", str(out), "--panel", "1a", "--panel", "2a", "--horizon", "2e4", "--trials", "4"]
+    assert main([*command, "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary == json.loads((out / "summary.json").read_text(encoding="utf-8"))
+    by_panel = {panel["panel"]: panel["curves"] for panel in summary["panels"]}
+    assert [curve["algorithm"] for curve in by_panel["1a"]] == ["ucb1", "ldp-ucb-b", "ldp-ucb-l"]
+    assert [curve.get("paper") for curve in by_panel["1a"]] == [None, 1.6, 8.5]
+    assert [curve.get("paper") for curve in by_panel["2a"]] == [None, 10, 15]
+    for curve in (*by_panel["1a"], *by_panel["2a"]):
+        assert 0 < curve["regret"] < curve["upper_bound"]
+        assert curve["regret_sem"] > 0
+        if curve["epsilon"] is not None:
+            assert curve["ratio"] > 1
+            assert curve["ratio_sem"] > 0
+    for name in ("1a", "2a"):
+        ET.fromstring((out / "figures" / f"{name}.svg").read_bytes())  # noqa: S314 - our own figure
+        assert (out / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert (out / "bernoulli" / "results.csv").exists()
+    assert (out / "gaussian" / "experiment.json").exists()
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert page.count("data:image/svg+xml;base64,") == 2
+    assert not re.search(r'(src|href)="https?:', page)
+    assert main(command) == 0
+    assert "report.html" in capsys.readouterr().out
+    assert json.loads((out / "summary.json").read_text(encoding="utf-8"))["trials_kept"] == 24
+
+
+def made(regret: list[float], name: str, epsilon: float | None) -> Simulation:
+    """A simulation with this regret at T = 10^4, 10^5, ..., twice with a small spread."""
+    rows = np.array([regret, [1.02 * value for value in regret]])
+    pulls = np.zeros((2, len(regret), 20))
+    pulls[:, :, 1] = rows / 0.1
+    points = tuple(10 ** (4 + i) for i in range(len(regret)))
+    return Simulation(algorithm(name, epsilon), BANDITS["bernoulli"], 0, "leap", points, pulls, 0.0)
+
+
+def test_ratios_and_where_they_meet_the_paper() -> None:
+    """The ratio of means with its error to first order; between decades by interpolation in log T."""
+    panel = PANELS[0]
+    baseline, b, c = (("ucb1", None), *panel.private)
+    curves = {
+        (panel.bandit, baseline): made([100, 100, 100], *baseline),
+        (panel.bandit, b): made([110, 150, 170], *b),
+        (panel.bandit, c): made([200, 400, 900], *c),
+    }
+    value, sem = ratio(curves[panel.bandit, c], curves[panel.bandit, baseline])
+    assert value == pytest.approx(9)
+    assert sem == pytest.approx(9 * np.hypot(0.01 / 1.01, 0.01 / 1.01))
+    t, other = ratio_reached(panel, curves, "ldp-ucb-b", "ldp-ucb-l") or (0.0, 0.0)
+    assert t == pytest.approx(10**5.5)
+    assert other == pytest.approx(6.5)
+    curves[panel.bandit, b] = made([110, 120, 130], *b)
+    assert ratio_reached(panel, curves, "ldp-ucb-b", "ldp-ucb-l") is None
+
+
+def test_theorys_factor_is_by_mechanism() -> None:
+    """B and BS share a factor, L and LS another."""
+    assert theorys_factor("ldp-ucb-l", 2.0) == theorys_factor("ldp-ucb-ls", 2.0) == 9
+    assert theorys_factor("ldp-ucb-b", 2.0) == theorys_factor("ldp-ucb-bs", 2.0) == pytest.approx(1.724, abs=1e-3)

@@ -1,0 +1,217 @@
+"""Results are tidy, whole, and the same wherever and however often a run is stopped and taken up again."""
+
+import csv
+import errno
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ldpbandits.errors import OutputError
+from ldpbandits.lab import run
+from ldpbandits.lab.algorithms import algorithm
+from ldpbandits.lab.experiments import Experiment
+from ldpbandits.lab.paper import MIXED
+from ldpbandits.lab.results import Folder, table, write, write_results
+from ldpbandits.lab.run import Curve, play_all
+
+EXPERIMENT = Experiment(
+    MIXED, (algorithm("ucb1"), algorithm("ldp-ucb-b", 2.0), algorithm("ldp-ucb-l", 2.0)), 5_000, trials=6, seed=3
+)
+
+
+def run_in(folder: Path, experiment: Experiment = EXPERIMENT, **how: Any) -> bytes:
+    """Run an experiment in a folder; return its CSV."""
+    pulls = play_all(experiment.curves(), experiment.trials, store=Folder(folder), **how)
+    write_results(folder, experiment, experiment.simulations(pulls))
+    return (folder / "results.csv").read_bytes()
+
+
+def test_the_table_is_tidy(tmp_path: Path) -> None:
+    """A row for each algorithm, epsilon and checkpoint: mean, standard error, quantiles, pulls that add up to t."""
+    rows = list(csv.DictReader(io.StringIO(run_in(tmp_path).decode())))
+    assert len(rows) == 3 * len(EXPERIMENT.checkpoints or ())
+    assert {(row["algorithm"], row["epsilon"]) for row in rows} == {
+        ("ucb1", ""),
+        ("ldp-ucb-b", "2.0"),
+        ("ldp-ucb-l", "2.0"),
+    }
+    for row in rows:
+        assert sum(float(row[f"pulls_{arm}"]) for arm in range(20)) == pytest.approx(float(row["t"]))
+        assert float(row["regret_q05"]) <= float(row["regret_q50"]) <= float(row["regret_q95"])
+    assert rows[-1]["t"] == "5000"
+    one = Experiment(MIXED, (algorithm("ucb1"),), 100, trials=1)
+    (row, *_) = csv.DictReader(io.StringIO(table(one.simulations(play_all(one.curves(), 1))).decode()))
+    assert row["regret_sem"] == ""
+
+
+def test_what_is_beside_the_table_runs_it_again(tmp_path: Path) -> None:
+    """experiment.json holds the experiment and the versions."""
+    first = run_in(tmp_path / "a")
+    record = json.loads((tmp_path / "a" / "experiment.json").read_text(encoding="utf-8"))
+    assert set(record["versions"]) == {"ldpbandits", "python", "numpy", "numba", "scipy"}
+    assert run_in(tmp_path / "b", Experiment.from_json(record["experiment"])) == first
+
+
+def test_threads_and_processes_change_no_byte(tmp_path: Path) -> None:
+    """1 thread, 2 threads, and two other processes: the same file."""
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as processes:
+        made = {
+            run_in(tmp_path / "one", jobs=1),
+            run_in(tmp_path / "two", jobs=2),
+            run_in(tmp_path / "processes", executor=processes),
+        }
+    assert len(made) == 1
+
+
+def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an interrupt finished trials are not played again, no file is half written, and the result is the same."""
+
+    def interrupt(done: int) -> None:
+        if done == 7:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_in(tmp_path / "stopped", progress=interrupt)
+    kept = sorted((tmp_path / "stopped").rglob("*.npy"))
+    assert 7 <= len(kept) < 18
+    assert not list((tmp_path / "stopped").rglob("*.part"))
+    played: list[int] = []
+    play = run.play
+
+    def counted(curve: Curve, trial: int, *rest: Any) -> Any:
+        played.append(trial)
+        return play(curve, trial, *rest)
+
+    monkeypatch.setattr(run, "play", counted)
+    assert run_in(tmp_path / "stopped") == run_in(tmp_path / "whole")
+    assert len(played) == (18 - len(kept)) + 18
+    played.clear()
+    run_in(tmp_path / "whole")
+    assert played == []
+    changed = Experiment(MIXED, EXPERIMENT.algorithms, 6_000, trials=6, seed=3)
+    run_in(tmp_path / "whole", changed)
+    assert len(played) == 18
+    more = Experiment(MIXED, EXPERIMENT.algorithms, 6_000, trials=8, seed=3)
+    played.clear()
+    run_in(tmp_path / "whole", more)
+    assert len(played) == 6
+
+
+def test_a_broken_trial_is_played_again(tmp_path: Path) -> None:
+    """A file that cannot be read, or whose pulls do not add up, is not trusted."""
+    first = run_in(tmp_path)
+    files = sorted(tmp_path.rglob("*.npy"))
+    files[0].write_bytes(b"\\x93NUMPY broken")
+    files[1].write_bytes(b"")
+    np.save(files[2], np.load(files[2]) + 1)
+    (tmp_path / "results.csv").unlink()
+    assert run_in(tmp_path) == first
+
+
+def test_a_full_disk_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was there stays, what was begun is removed, and the error says that the disk is full."""
+    target = tmp_path / "results.csv"
+    write(target, b"old")
+
+    def full(self: Path, content: bytes) -> int:
+        with self.open("wb") as file:
+            file.write(content[:1])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OutputError, match="No space left on device") as caught:
+        write(target, b"new")
+    assert caught.value.is_full
+    assert target.read_bytes() == b"old"
+    assert [path.name for path in tmp_path.iterdir()] == ["results.csv"]
+
+
+def test_a_folder_that_cannot_be_made_is_refused_before_anything_is_played(tmp_path: Path) -> None:
+    """A file in the way: one line, and not the disk's fault."""
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(OutputError, match="cannot be written") as caught:
+        Folder(tmp_path / "file" / "results")
+    assert not caught.value.is_full
+
+
+TOML = """
+horizon = 2e5
+trials = 40
+seed = 1
+arms = ["bernoulli(0.9)", "5*bernoulli(0.8)", "4*uniform(0,1)"]
+
+[[algorithms]]
+name = "ucb1"
+
+[[algorithms]]
+name = "ldp-ucb-l"
+epsilon = [0.5, 2]
+"""
+
+
+@contextmanager
+def cluster(folder: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """A real Dask scheduler and two worker processes on loopback."""
+    file = folder / "scheduler.json"
+    common = ["--scheduler-file", str(file), "--host", "127.0.0.1", "--no-dashboard"]
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder}
+    dask = [sys.executable, "-m", "distributed.cli"]
+    scheduler = subprocess.Popen([dask[0], dask[1], f"{dask[2]}.dask_scheduler", *common, "--port", "0"], **quiet)
+    workers: list[subprocess.Popen[bytes]] = []
+    try:
+        deadline = time.monotonic() + 60
+        while not file.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        command = [dask[0], dask[1], f"{dask[2]}.dask_worker", *common, "--nthreads", "1", "--no-nanny"]
+        workers += [subprocess.Popen(command, **quiet) for _ in range(2)]
+        yield json.loads(file.read_text(encoding="utf-8"))["address"], workers
+    finally:
+        for process in (*workers, scheduler):
+            process.kill()
+            process.wait()
+
+
+def test_a_dask_cluster_changes_no_byte_also_when_a_worker_dies(tmp_path: Path) -> None:
+    """Two workers on loopback, one of them killed in the middle: the result is complete, and the same as on threads."""
+    experiment = tmp_path / "my.toml"
+    experiment.write_text(TOML, encoding="utf-8")
+    command = [sys.executable, "-m", "ldpbandits", "simulate", str(experiment)]
+    subprocess.run([*command, "--out", str(tmp_path / "here")], check=True, capture_output=True, timeout=300)
+    with cluster(tmp_path) as (address, workers):
+        there = tmp_path / "there"
+        running = subprocess.Popen(
+            [*command, "--out", str(there), "--cluster", address], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        deadline = time.monotonic() + 120
+        while len(list(there.rglob("*.npy"))) < 20 and running.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        is_midway = running.poll() is None
+        workers[0].send_signal(signal.SIGKILL)
+        _, error = running.communicate(timeout=300)
+    assert is_midway, "the run ended before a worker could be killed"
+    assert running.returncode == 0, error.decode()
+    assert (there / "results.csv").read_bytes() == (tmp_path / "here" / "results.csv").read_bytes()
+
+
+def test_a_cluster_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    """No scheduler at that address: one line, exit code 2."""
+    experiment = tmp_path / "my.toml"
+    experiment.write_text(TOML, encoding="utf-8")
+    command = [sys.executable, "-m", "ldpbandits", "simulate", str(experiment), "--cluster", "tcp://127.0.0.1:9"]
+    done = subprocess.run(command, check=False, capture_output=True, timeout=120)
+    assert done.returncode == 2
+    assert b"no Dask scheduler answers at tcp://127.0.0.1:9" in done.stderr
+    assert b"Traceback" not in done.stderr
