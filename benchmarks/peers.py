@@ -1,23 +1,29 @@
-"""Rounds a second of UCB1 beside other bandit libraries, in one run; what does not install or import is left out."""
+"""Rounds a second of UCB1 beside other bandit libraries, in one run; what does not install or import is left out.
 
+Each library gets an environment of its own under build/peers, since their dependencies exclude one another.
+"""
+
+import random
 import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from time import perf_counter
 
-import numpy as np
-
-from ldpbandits.lab import paper
-from ldpbandits.lab.algorithms import algorithm
-from ldpbandits.lab.run import Engine, Trials
-
-MEANS = [arm.mean for arm in paper.BERNOULLI]
+MEANS = [0.9, *[0.8] * 5, *[0.7] * 5, *[0.6] * 5, *[0.5] * 4]
+FOLDER = Path(__file__).parent.parent / "build" / "peers"
 
 
-def ours(engine: Engine) -> Callable[[int], None]:
-    """Our simulator."""
-    trials = Trials(algorithm("ucb1"), paper.BERNOULLI, engine)
+def ldpbandits_step() -> Callable[[int], None]:
+    """Our simulator, round by round."""
+    import numpy as np  # noqa: PLC0415
+
+    from ldpbandits.lab import paper  # noqa: PLC0415
+    from ldpbandits.lab.algorithms import algorithm  # noqa: PLC0415
+    from ldpbandits.lab.run import Trials  # noqa: PLC0415
+
+    trials = Trials(algorithm("ucb1"), paper.BERNOULLI, "step")
 
     def run(rounds: int) -> None:
         list(trials.play([rounds], np.random.default_rng(1)))
@@ -30,7 +36,7 @@ def mabwiser() -> Callable[[int], None]:
     from mabwiser.mab import MAB, LearningPolicy  # noqa: PLC0415
 
     def run(rounds: int) -> None:
-        rng, arms = np.random.default_rng(1), list(range(len(MEANS)))
+        rng, arms = random.Random(1), list(range(len(MEANS)))
         bandit = MAB(arms=arms, learning_policy=LearningPolicy.UCB1(alpha=2**0.5))
         bandit.fit(decisions=arms, rewards=[float(rng.random() < mean) for mean in MEANS])
         for _ in range(rounds):
@@ -45,7 +51,7 @@ def river() -> Callable[[int], None]:
     from river import bandit, stats  # noqa: PLC0415
 
     def run(rounds: int) -> None:
-        rng, arms = np.random.default_rng(1), list(range(len(MEANS)))
+        rng, arms = random.Random(1), list(range(len(MEANS)))
         policy = bandit.UCB(delta=1, reward_obj=stats.Mean(), seed=1)
         for _ in range(rounds):
             arm = policy.pull(arms)
@@ -55,17 +61,18 @@ def river() -> Callable[[int], None]:
 
 
 def mabby() -> Callable[[int], None]:
-    """Mabby's UCB1 simulation."""
+    """Mabby's own simulation of UCB1."""
     from mabby import Bandit, BernoulliArm, Metric, Simulation  # noqa: PLC0415
     from mabby.strategies import UCB1Strategy  # noqa: PLC0415
 
     def run(rounds: int) -> None:
-        simulation = Simulation(
-            bandits=[Bandit(strategy=UCB1Strategy(alpha=1))], armset=[BernoulliArm(p=mean) for mean in MEANS], seed=1
-        )
-        simulation.run(trials=1, steps=rounds, metrics=[Metric.REGRET])
+        bandit = Bandit(arms=[BernoulliArm(p=mean) for mean in MEANS], seed=1)
+        Simulation(bandit=bandit, strategies=[UCB1Strategy(alpha=1)], seed=1).run(1, rounds, [Metric.REGRET])
 
     return run
+
+
+PEERS = {peer.__name__: peer for peer in (mabwiser, river, mabby)}
 
 
 def rounds_a_second(run: Callable[[int], None], rounds: int) -> float:
@@ -76,22 +83,36 @@ def rounds_a_second(run: Callable[[int], None], rounds: int) -> float:
     return rounds / (perf_counter() - started)
 
 
+def in_its_own_environment(name: str) -> str:
+    """Install a library and time it; return its rounds a second, or why not, as text."""
+    python = FOLDER / name / "bin" / "python"
+    try:
+        subprocess.run([sys.executable, "-m", "venv", str(FOLDER / name)], check=True, capture_output=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", name], check=True, capture_output=True)
+        done = subprocess.run([python, __file__, name], check=True, capture_output=True, text=True, timeout=300)
+    except (subprocess.SubprocessError, OSError) as error:
+        told = getattr(error, "stderr", None) or str(error)
+        last = (told.decode() if isinstance(told, bytes) else told).strip().splitlines()[-1:]
+        return f"left out: {' '.join(last)}"
+    return done.stdout.strip()
+
+
 def main() -> None:
-    """Print the table."""
-    warnings.simplefilter("ignore")  # of other libraries, about themselves
-    fastest = rounds_a_second(ours("step"), 2_000_000)
-    print(f"{'ldpbandits, step':20} {fastest:14,.0f} rounds a second")
-    print(f"{'ldpbandits, leap':20} {rounds_a_second(ours('leap'), 10**8):14,.0f} rounds a second, to T = 1e8")
-    for make in (mabwiser, river, mabby):
-        name = make.__name__
-        install = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", name]
-        subprocess.run(install, check=False, capture_output=True)  # noqa: S603 - three names, written above
+    """Print the table; called with the name of a library, time it here."""
+    if len(sys.argv) > 1:
+        warnings.simplefilter("ignore")  # of other libraries, about themselves
+        print(rounds_a_second(PEERS[sys.argv[1]](), 5_000))
+        return
+    ours = rounds_a_second(ldpbandits_step(), 2_000_000)
+    print(f"{'ldpbandits, step':18} {ours:12,.0f} rounds a second")
+    for name in PEERS:
+        told = in_its_own_environment(name)
         try:
-            rate = rounds_a_second(make(), 5_000)
-        except Exception as error:  # noqa: BLE001 - whatever keeps another library from running here
-            print(f"{name:20} left out: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
+            rate = float(told)
+        except ValueError:
+            print(f"{name:18} {told}")
         else:
-            print(f"{name:20} {rate:14,.0f} rounds a second; {fastest / rate:,.0f} times slower than step")
+            print(f"{name:18} {rate:12,.0f} rounds a second: step is {ours / rate:,.0f} times as fast")
 
 
 if __name__ == "__main__":

@@ -269,6 +269,28 @@ def test_wrong_noise_is_caught(name: str) -> None:
     assert noise_p(mutant(NOISE_MUTANTS[name])) < FALSE_ALARM
 
 
+@pytest.mark.parametrize("rare", [0.02, 0.3, 0.45, 0.5, 0.55, 0.98])
+def test_every_leap_makes_progress(rare: float) -> None:
+    """Whatever gap, drift and pulls, a leap is at least one pull and at most as many as are due."""
+    rng = np.random.default_rng(4)
+    for _ in range(20_000):
+        pulls = 10 ** rng.uniform(0, 7)
+        gap = 10 ** rng.uniform(-9, 0)
+        most = int(10 ** rng.uniform(0, 5))
+        leader = Leader(pulls, float(rng.random()), gap, gap * 10 ** rng.uniform(-6, 1), most)
+        k, total = leap._bits(rng, 1 - rare, leader)
+        assert 1 <= k <= most
+        assert 0 <= total <= k
+        k, _ = leap._noisy(rng, one_arm(rare, 1.0), 0, leader)
+        assert 1 <= k <= most
+
+
+def one_arm(rare: float, scale: float) -> Sums:
+    """The sums of a Bernoulli arm behind Laplace noise."""
+    ones = np.ones(1)
+    return Sums(np.ones(1, np.int64), ones, ones, ones, rare * ones, scale)
+
+
 def test_no_arm_starves_past_a_leap() -> None:
     """Under LDP-UCB-L every arm has more than 4 log(t + 1 - n) pulls at every t, also where the leader leaps far."""
     assert starved(Trials(algorithm("ldp-ucb-l", 8.0), APART)) == 0

@@ -13,30 +13,15 @@ import pytest
 
 from ldpbandits import Agent, Response, ldp_ucb_b
 from ldpbandits.errors import ParameterError
-from ldpbandits.lab import bounds, paper
+from ldpbandits.lab import paper
 from ldpbandits.lab.algorithms import algorithm
-from ldpbandits.lab.rewards import Bernoulli, Law, gaps
+from ldpbandits.lab.rewards import Bernoulli, Law
 from ldpbandits.lab.run import Engine, Simulation, Trials, log_spaced, simulate
+from ldpbandits.lab.summary import upper_bound
 
 FOLDER = Path(__file__).parent.parent.parent / "benchmarks"
 with (FOLDER / "reference.csv").open(encoding="ascii") as file:
     REFERENCE = list(csv.DictReader(file))
-
-
-def theorem(name: str, arms: tuple[Law, ...], epsilon: float | None, t: float) -> float:
-    """The upper bound on the regret of this algorithm."""
-    found = gaps(arms)
-    if epsilon is None:
-        # UCB1 on the sigmoid of rewards: as Corollary 2, without the factor of privacy.
-        sigmoid = name == "ucb1-s"
-        return bounds.ucb1_bound(found, t) / (bounds.JENSEN**2 if sigmoid else 1)
-    by_name = {
-        "ldp-ucb-b": bounds.theorem_3,
-        "ldp-ucb-l": bounds.theorem_2,
-        "ldp-ucb-bs": bounds.corollary_2,
-        "ldp-ucb-ls": bounds.corollary_1,
-    }
-    return by_name[name](found, epsilon, t)
 
 
 @pytest.mark.parametrize("engine", ["step", "leap"])
@@ -52,7 +37,7 @@ def test_reference_values(row: dict[str, str], engine: Engine) -> None:
     joint = math.hypot(float(row["sem"]), made.sem_regret[-1])
     assert abs(made.mean_regret[-1] - float(row["regret"])) < 4 * joint
     for t, mean in zip(made.checkpoints, made.mean_regret, strict=True):
-        assert mean <= theorem(name, arms, epsilon, t)
+        assert mean <= upper_bound(name, epsilon, arms, t)
 
 
 def numbers(made: Simulation) -> list[float]:

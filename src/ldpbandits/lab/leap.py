@@ -82,8 +82,18 @@ def _is_crossed(rng: np.random.Generator, k: int, zeros: int, level: int) -> boo
 
 
 @uncached
-def _bits(rng: np.random.Generator, chance: float, leader: Leader) -> tuple[int, float]:
+def _bits_one_by_one(rng: np.random.Generator, chance: float, leader: Leader) -> tuple[int, float]:
     """Pull the leader while it is sure to lead; its responses are 1 with this chance, else 0. Return pulls and sum."""
+    k = ones = 0
+    while k < min(leader.most, LONG) and (k == 0 or ones >= -_room(leader, 0.0, k)):
+        ones += rng.random() < chance
+        k += 1
+    return k, float(ones)
+
+
+@uncached
+def _bits(rng: np.random.Generator, chance: float, leader: Leader) -> tuple[int, float]:
+    """Do the same in a block where it is worth it: by counting zeros, or by their lead over the ones."""
     slack = leader.gap * leader.pulls
     by_zeros = (slack - ZEROS_MARGIN * sqrt(slack)) / (1 - chance)
     by_lead = slack * slack / LEAD_MARGIN
@@ -91,20 +101,19 @@ def _bits(rng: np.random.Generator, chance: float, leader: Leader) -> tuple[int,
         by_lead = min(by_lead, slack / (2 * leader.mean - 1))
     length = min(max(by_zeros, by_lead), 0.7 * leader.gap / leader.drift, float(leader.most))
     if not length >= SHORT:
-        k = ones = 0
-        while k < min(leader.most, LONG) and (k == 0 or ones >= -_room(leader, 0.0, k)):
-            ones += rng.random() < chance
-            k += 1
-        return k, float(ones)
+        return _bits_one_by_one(rng, chance, leader)
     k = int(length)
     room = _room(leader, 1.0, k)
-    zeros = rng.binomial(k, 1 - chance)
     if k <= by_zeros:
         limit = floor(min(slack, room))
+        zeros = rng.binomial(k, 1 - chance)
         if zeros > limit:
             k, zeros = _reveal(rng, k, zeros, limit + 1, NEVER)
         return k, float(k - zeros)
     level = floor(2 * min(slack, room - k / 2)) + 1
+    if level < 1:  # the drift leaves no room for a lead over so many pulls
+        return _bits_one_by_one(rng, chance, leader)
+    zeros = rng.binomial(k, 1 - chance)
     if 2 * zeros - k >= level:
         k, zeros = _reveal(rng, k, zeros, NEVER, level)
     elif _is_crossed(rng, k, zeros, level):

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,9 +61,10 @@ class Folder:
     def __init__(self, path: Path) -> None:
         """Make the folder, or say why it cannot be made, before anything is played."""
         self.path = path
-        write(path / ".writable", b"")
         with _writing(path):
-            (path / ".writable").unlink()
+            path.mkdir(parents=True, exist_ok=True)
+            with TemporaryFile(dir=path):
+                pass
 
     def load(self, curve: Curve, trial: int) -> NDArray[np.float64] | None:
         """Return a finished trial, or None; a file that cannot be read is played again."""
