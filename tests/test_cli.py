@@ -1,8 +1,12 @@
 """The command line: what it prints, and that bad input is one line and exit code 2."""
 
+import errno
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -101,6 +105,7 @@ def test_bounds_prints_json_and_a_table(capsys: pytest.CaptureFixture[str]) -> N
         ([*SIMULATE, "--horizon", "1e400"], "horizon must be a whole number"),
         ([*SIMULATE, "--horizon", "1e3.5"], "must be a number"),
         ([*SIMULATE, "--trials", "0"], "trials must be a whole number >= 1, got 0"),
+        ([*SIMULATE, "--trials", "1e300"], "trials must be at most 10,000,000"),
         ([*SIMULATE, "--trials", "1.5"], "trials must be a whole number"),
         ([*SIMULATE, "--seed", "-1"], "seed must be a whole number >= 0"),
         ([*SIMULATE, "--jobs", "0"], "jobs must be a whole number >= 1"),
@@ -153,9 +158,14 @@ def test_large_seeds_are_read_without_loss(capsys: pytest.CaptureFixture[str]) -
     assert json.loads(run([*SIMULATE, "--json", "--seed", seed], capsys)[1])["seed"] == 2**90 + 1
 
 
-def test_too_little_memory_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_little_memory_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """More trials than fit in memory: one line, exit code 1."""
-    code, out, err = run([*SIMULATE, "--trials", "1e15"], capsys)
+
+    def too_much(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("ldpbandits.lab.run.simulate", too_much)
+    code, out, err = run(SIMULATE, capsys)
     assert (code, out) == (1, "")
     assert err == "ldpbandits simulate: not enough memory for so many trials and arms\n"
 
@@ -184,6 +194,51 @@ print(main(["simulate", "--algorithm", "ucb1", "--arm", "bernoulli(0.4)", "--hor
     assert done.stdout.endswith("}\n0\n2\n")
     assert done.stderr.startswith("ldpbandits simulate: needs ")
     assert done.stderr.endswith(": pip install 'ldpbandits[lab]'\n")
+
+
+EXPERIMENT = """
+horizon = 3e8
+trials = 500
+arms = ["bernoulli(0.9)", "9*bernoulli(0.85)"]
+algorithms = [{ name = "ldp-ucb-l", epsilon = 0.5 }]
+"""
+
+
+def test_ctrl_c_in_an_experiment_leaves_whole_trials(tmp_path: Path) -> None:
+    """SIGINT to a run in the middle: exit code 130, one line, finished trials kept, nothing half written."""
+    path, out = tmp_path / "long.toml", tmp_path / "out"
+    path.write_text(EXPERIMENT, encoding="utf-8")
+    running = subprocess.Popen(
+        [sys.executable, "-m", "ldpbandits", "simulate", str(path), "--out", str(out)], stderr=subprocess.PIPE
+    )
+    deadline = time.monotonic() + 120
+    while len(list(out.rglob("*.npy"))) < 2 and running.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert err == b"ldpbandits simulate: interrupted\n"
+    assert len(list(out.rglob("*.npy"))) >= 2
+    assert not list(out.rglob("*.part"))
+    assert not (out / "results.csv").exists()
+
+
+def test_a_full_disk_ends_an_experiment_with_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 1, and the file that could not be written."""
+    path = tmp_path / "short.toml"
+    path.write_text(EXPERIMENT.replace("3e8", "1e3").replace("500", "2"), encoding="utf-8")
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    code, out, err = run(["simulate", str(path)], capsys)
+    assert (code, out) == (1, "")
+    assert err.count("\n") == 1
+    assert "cannot be written: No space left on device" in err
+    assert not list(tmp_path.rglob("*.npy"))
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")

@@ -219,6 +219,8 @@ def _simulate_file(options: argparse.Namespace) -> None:
         from ldpbandits.lab.run import play_all
     experiment = Experiment.from_toml(options.file)
     out = options.file.with_suffix("") if options.out is None else options.out
+    if out == options.file:
+        raise ParameterError(f"the results of {options.file} need a folder of another name: give --out")
     folder, curves = Folder(out), experiment.curves()
     with _workers(options) as executor, bar(options.file.name, len(curves) * experiment.trials) as progress:
         pulls = play_all(
@@ -232,7 +234,7 @@ def _simulate_file(options: argparse.Namespace) -> None:
     rows = [
         (
             made.algorithm.name,
-            "" if made.algorithm.epsilon is None else f"{made.algorithm.epsilon:g}",
+            "" if made.algorithm.epsilon is None else f"{made.algorithm.epsilon:.12g}",
             f"{made.mean_regret[-1]:,.1f}",
             "" if experiment.trials == 1 else f"{made.sem_regret[-1]:,.1f}",
         )

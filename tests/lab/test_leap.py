@@ -1,5 +1,7 @@
 """Leaps have exactly the law of the per-round simulator, and a wrong leap is noticed."""
 
+import math
+from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +9,7 @@ import numba
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy import integrate, stats
+from scipy import special, stats
 
 from ldpbandits import UCB, CuratorSpec, Range, Sigmoid, ucb1
 from ldpbandits.errors import ParameterError
@@ -53,12 +55,12 @@ def smallest_p(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
 
 MUTANTS = {
     "a slope half as large": ("widths[arm] * root / (2 * pulls[arm])", "widths[arm] * root / (4 * pulls[arm])"),
-    "a gap twice as large": ("gap = gap * (1 - 1e-9)", "gap = 2 * gap * (1 - 1e-9)"),
+    "a gap twice as large": ("gap = min(gap, WIDEST)", "gap = 2 * min(gap, WIDEST)"),
 }
 KERNEL_MUTANTS = {
     "room that does not shrink": ("(leader.gap - k * leader.drift)", "leader.gap"),
     "too many zeros": (
-        "    if k <= by_zeros:\n        limit = floor(min(slack, room))",
+        "    if k <= by_zeros:\n        limit = floor(min(slack, room, float(k)))",
         "    if k <= by_zeros:\n        limit = k",
     ),
     "no reflection": ("elif _is_crossed(rng, k, zeros, level)", "elif False"),
@@ -345,20 +347,32 @@ def test_far_horizons_are_reached(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "law", [Gaussian(0.7, 1.0), Gaussian(-3.0, 5.0), Uniform(-2.0, 3.0), Beta(0.3, 2.0), Beta(4.0, 1.0)]
+    "law",
+    [
+        Gaussian(0.7, 1.0),
+        Gaussian(-3.0, 5.0),
+        Gaussian(90.0, 300.0),
+        Gaussian(1_000.0, 10_000.0),
+        Gaussian(0.3, 1e-9),
+        Gaussian(500.0, 1.0),
+        Uniform(-2.0, 3.0),
+        Uniform(-10_000.0, 30_000.0),
+        Beta(0.3, 2.0),
+        Beta(4.0, 1.0),
+    ],
 )
 def test_the_mean_of_the_sigmoid(law: Law) -> None:
-    """Quadrature agrees with integrating over quantiles, and with 10^6 draws within five standard errors (seeded)."""
+    """Quadrature agrees with a sum over quantiles, and with draws within five standard errors, at any width."""
     frozen = {
         Gaussian: lambda: stats.norm(law.mean, law.sd),  # type: ignore[union-attr]
         Uniform: lambda: stats.uniform(law.low, law.high - law.low),  # type: ignore[union-attr]
         Beta: lambda: stats.beta(law.a, law.b),  # type: ignore[union-attr]
     }[type(law)]()
-    by_quantiles, _ = integrate.quad(lambda p: 1 / (1 + np.exp(-frozen.ppf(p))), 0, 1, limit=500)
     value = mean_value(law, Sigmoid())
-    assert value == pytest.approx(by_quantiles, abs=1e-6)
-    draws = 1 / (1 + np.exp(-frozen.rvs(10**6, random_state=np.random.default_rng(1))))
-    assert abs(draws.mean() - value) < 5 * draws.std() / 1_000
+    quantiles = special.expit(frozen.ppf((np.arange(10**6) + 0.5) / 10**6))
+    assert value == pytest.approx(quantiles.mean(), abs=1e-5)
+    draws = special.expit(frozen.rvs(10**6, random_state=np.random.default_rng(1)))
+    assert abs(draws.mean() - value) <= 5 * draws.std() / 1_000 + 1e-12
 
 
 def test_sums_know_their_kind() -> None:
@@ -366,8 +380,41 @@ def test_sums_know_their_kind() -> None:
     odd = arms("bernoulli(0.9)", "choice(0.4,1)", "choice(0,0.5,1)", "uniform(0,1)", "beta(4,1)")
     assert encode_sums(algorithm("ldp-ucb-b", 1.0), odd).kinds.tolist() == [0] * 5
     assert encode_sums(algorithm("ldp-ucb-l", 1.0), odd).kinds.tolist() == [1, 1, 2, 2, 2]
+    assert encode_sums(algorithm("ldp-ucb-l", 1.0), arms("choice(0.5)")).drop.tolist() == [1]
     assert encode_sums(algorithm("ucb1"), odd).kinds.tolist() == [0, 2, 2, 2, 2]
     assert mean_value(Choice((0.0, 1.0)), Range(0, 2)) == 0.25
+
+
+def test_constant_and_only_arms_leap_far() -> None:
+    """One arm, and arms whose reward never varies, are blocks too: T = 1e11 takes moments."""
+    for name, epsilon, bandit in (
+        ("ldp-ucb-b", 1.0, arms("bernoulli(0.5)")),
+        ("ldp-ucb-l", 1.0, arms("bernoulli(0.5)")),
+        ("ldp-ucb-l", 1.0, arms("choice(0.5,0.5)", "choice(0.2)")),
+        ("ucb1", None, arms("bernoulli(1)", "bernoulli(0)")),
+    ):
+        made = simulate(algorithm(name, epsilon), bandit, 10**11, trials=1, seed=1)
+        assert made.pulls[0, -1].sum() == 10**11
+
+
+@pytest.mark.parametrize("k", [10**6, 10**9, 10**12, 10**15])
+def test_the_chance_of_a_lead_is_accurate(k: int) -> None:
+    """log C(k, m) / C(k, z) to 1e-9, checked in 60 digits, where log-gamma functions would lose them."""
+    with localcontext() as context:
+        context.prec = 60
+
+        def log_factorial(n: int) -> Decimal:
+            x = Decimal(n)
+            series = 1 / (12 * x) - 1 / (360 * x**3) + 1 / (1260 * x**5)
+            return x * x.ln() - x + (2 * Decimal(math.pi) * x).ln() / 2 + series
+
+        for shift, lead in ((0, 2), (1, 3), (-2, 5)):
+            zeros = k // 2 + int(shift * math.sqrt(k))
+            mirrored = k - zeros + int(lead * math.sqrt(k))
+            exact = (
+                log_factorial(zeros) + log_factorial(k - zeros) - log_factorial(mirrored) - log_factorial(k - mirrored)
+            )
+            assert leap._log_ratio(float(k), float(zeros), float(mirrored)) == pytest.approx(float(exact), abs=1e-7)
 
 
 def test_an_index_of_your_own_needs_steps() -> None:

@@ -97,10 +97,15 @@ def is_private(name: str) -> bool:
     return name in _PRIVATE
 
 
-def algorithm(name: str, epsilon: float | None = None) -> Algorithm:
-    """Return one of the paper's algorithms, or a baseline, by its name."""
+def check_name(name: object) -> None:
+    """Refuse a name that is not one of NAMES."""
     if name not in NAMES:
         raise ParameterError(f"algorithm must be one of {', '.join(NAMES)}, got {shown(name)}")
+
+
+def algorithm(name: str, epsilon: float | None = None) -> Algorithm:
+    """Return one of the paper's algorithms, or a baseline, by its name."""
+    check_name(name)
     if not is_private(name):
         if epsilon is not None:
             raise ParameterError(f"{name} is not private and takes no epsilon, got {shown(epsilon)}")

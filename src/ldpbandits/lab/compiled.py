@@ -48,7 +48,7 @@ def uncached(function: F) -> F:
 def _cache_folder() -> Path | None:
     """Return where compiled code is kept, or None if nothing can be written there."""
     default = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "ldpbandits"
-    folder = Path(numba.config.CACHE_DIR or default) / f"kernels-{_source_hash()}"
+    folder = Path(numba.config.CACHE_DIR or default) / f"kernels-{source_hash()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
@@ -56,7 +56,8 @@ def _cache_folder() -> Path | None:
     return folder if os.access(folder, os.W_OK) else None
 
 
-def _source_hash() -> str:
+def source_hash() -> str:
+    """Name this version of the source: whatever is compiled, or was computed by it, is known by that."""
     digest = sha256()
     for path in sorted(Path(ldpbandits.__file__).parent.rglob("*.py")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())

@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 
 from ldpbandits.checks import check_count, shown
 from ldpbandits.errors import LDPBanditsError, ParameterError
-from ldpbandits.lab.algorithms import Algorithm, algorithm
+from ldpbandits.lab.algorithms import Algorithm, algorithm, check_name
 from ldpbandits.lab.rewards import Law, parse_arms, written
-from ldpbandits.lab.run import Curve, Engine, Simulation, check_points, log_spaced
+from ldpbandits.lab.run import Curve, Engine, Simulation, check_points, check_trials, log_spaced
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Experiment:
         """Check everything, before anything is played."""
         if not self.algorithms:
             raise ParameterError("an experiment needs at least one algorithm")
-        check_count("trials", self.trials)
+        check_trials(self.trials)
         points = log_spaced(check_count("horizon", self.horizon)) if self.checkpoints is None else self.checkpoints
         object.__setattr__(self, "checkpoints", check_points(points, self.horizon))
         self.curves()
@@ -174,7 +174,11 @@ def _read_algorithms(tables: object) -> tuple[Algorithm, ...]:
             raise ParameterError(
                 f"{where}: an algorithm has a name, and an epsilon if it is private, got {shown(table)}"
             )
+        with _key(f"{where}.name"):
+            check_name(table["name"])
         epsilons = table.get("epsilon")
+        if epsilons == []:
+            raise ParameterError(f"{where}.epsilon: a list of epsilons needs at least one")
         for epsilon in epsilons if isinstance(epsilons, list) else [epsilons]:
             with _key(f"{where}.epsilon" if epsilons is not None else where):
                 algorithms.append(algorithm(table["name"], epsilon))

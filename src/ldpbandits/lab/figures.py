@@ -22,8 +22,7 @@ STYLE: dict[Any, Any] = {
     "axes.titlesize": 9.5,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "legend.framealpha": 0.9,
-    "legend.edgecolor": "none",
+    "legend.frameon": False,
     "legend.fontsize": 8.0,
 }
 BY_ALGORITHM = {"l": ("#D55E00", (6, 2)), "b": ("#0072B2", (1, 0)), "u": ("#000000", (1, 1.2))}
@@ -37,6 +36,7 @@ BY_EPSILON = (
 )
 """From little epsilon to much: dark to light, each with its own dashes."""
 FIRST_T = 100
+UPPER = (0, (1, 3))
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,12 @@ def lines(panel: Panel, curves: Curves) -> list[Line]:
 def draw(panel: Panel, curves: Curves) -> tuple[bytes, bytes]:
     """Draw a panel; return it as SVG and as PNG."""
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(7.4 if panel.semilog else 4.6, 3.3), layout="constrained")
+        figure = Figure(figsize=(7.4 if panel.semilog else 4.8, 3.7), layout="constrained")
         drawn = lines(panel, curves)
         axes = figure.subplots(1, 2 if panel.semilog else 1, squeeze=False)[0]
         _plot(axes[0], drawn, is_log=True)
         axes[0].set_title(f"{panel.id}  {panel.title}", loc="left")
-        axes[0].legend(loc="upper left", handlelength=3)
+        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, handlelength=3)
         if panel.semilog:
             _plot(axes[1], drawn, is_log=False)
             axes[1].set_title("the same, regret on a linear axis", loc="left")
@@ -105,18 +105,22 @@ def _thin_bounds(axes: Axes, drawn: Sequence[Line]) -> None:
     """Add upper bounds, and for Bernoulli arms the exact lower bound, as thin lines where they fit into the picture."""
     low, high = axes.get_ylim()
     high *= 4
+    has_upper = False
     for line in drawn:
         played, arms = line.made.algorithm, line.made.arms
         t = np.geomspace(FIRST_T, line.made.checkpoints[-1], 80)
         upper = np.array([upper_bound(played.name, played.epsilon, arms, x) for x in t])
         if upper[-1] < high:
-            axes.plot(t, upper, color=line.colour, linewidth=0.5, linestyle=(0, (1, 3)))
+            axes.plot(t, upper, color=line.colour, linewidth=0.6, linestyle=UPPER)
+            has_upper = True
     epsilons = {line.made.algorithm.epsilon for line in drawn} - {None}
     arms = drawn[0].made.arms
     if len(epsilons) == 1 and all(isinstance(arm, Bernoulli) for arm in arms):
         constant = bounds.exact_constant([arm.mean for arm in arms], epsilons.pop() or 0.0)
         t = np.geomspace(drawn[0].made.checkpoints[-1] / 100, drawn[0].made.checkpoints[-1], 20)
-        axes.plot(t, constant * np.log(t), color="#009E73", linewidth=0.9, label="lower bound, as t grows")
+        axes.plot(t, constant * np.log(t), color="#009E73", linewidth=0.9, label="lower bound if private, as t grows")
+    if has_upper:
+        axes.plot([], [], color="#555555", linewidth=0.6, linestyle=UPPER, label="upper bounds, by colour")
     axes.set_ylim(low, high)
 
 

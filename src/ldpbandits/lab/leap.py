@@ -5,7 +5,7 @@ docs/leaping.md has the proofs, in the words and symbols used here.
 """
 
 from collections.abc import Sequence
-from math import exp, floor, inf, lgamma, log, sqrt
+from math import exp, floor, inf, lgamma, log, log1p, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +27,11 @@ LONG = 96
 """After this many pulls one by one it is worth looking whether a block is possible now."""
 
 NEVER = 2**62
+STIRLING = 1e5
+"""From here on the next term of Stirling's series is below 1e-17."""
+
+WIDEST = 1e9
+"""A gap beyond it counts as this much: an only arm leads by infinity."""
 
 # How long a block to try. Any value is right, since a block that goes too far is cut where it must be; these are fast.
 ZEROS_MARGIN = 4.0
@@ -54,6 +59,13 @@ def _room(leader: Leader, high: float, k: int) -> float:
 
 
 @uncached
+def _expected_zeros(room: float) -> float:
+    """Return x such that x zeros on average, and ZEROS_MARGIN standard deviations more, are `room` zeros."""
+    root = (sqrt(ZEROS_MARGIN * ZEROS_MARGIN + 4 * max(room, 0.0)) - ZEROS_MARGIN) / 2
+    return root * root
+
+
+@uncached
 def _reveal(rng: np.random.Generator, k: int, zeros: int, until_zeros: int, until_lead: int) -> tuple[int, int]:
     """Uncover k responses of which `zeros` are zeros, in random order, until so many zeros, or such a lead of them."""
     seen = found = 0
@@ -77,8 +89,19 @@ def _is_crossed(rng: np.random.Generator, k: int, zeros: int, level: int) -> boo
     mirrored = zeros + net + level
     if mirrored > k:
         return False
-    ratio = lgamma(zeros + 1.0) + lgamma(k - zeros + 1.0) - lgamma(mirrored + 1.0) - lgamma(k - mirrored + 1.0)
-    return u < exp(ratio)
+    return u < exp(_log_ratio(float(k), float(zeros), float(mirrored)))
+
+
+@uncached
+def _log_ratio(k: float, z: float, m: float) -> float:
+    """log C(k, m) / C(k, z), accurate also where the two logarithms are large: then by Stirling's series."""
+    if min(z, k - z, m, k - m) < STIRLING:
+        return lgamma(z + 1) + lgamma(k - z + 1) - lgamma(m + 1) - lgamma(k - m + 1)
+    d = m - z
+    main = d * log1p((k - 2 * z) / z) - m * log1p(d / z) - (k - m) * log1p(-d / (k - z))
+    roots = (log1p(d / z) + log1p(-d / (k - z))) / 2
+    rest = (1 / z + 1 / (k - z) - 1 / m - 1 / (k - m)) / 12
+    return main - roots + rest
 
 
 @uncached
@@ -95,7 +118,7 @@ def _bits_one_by_one(rng: np.random.Generator, chance: float, leader: Leader) ->
 def _bits(rng: np.random.Generator, chance: float, leader: Leader) -> tuple[int, float]:
     """Do the same in a block where it is worth it: by counting zeros, or by their lead over the ones."""
     slack = leader.gap * leader.pulls
-    by_zeros = (slack - ZEROS_MARGIN * sqrt(slack)) / (1 - chance)
+    by_zeros = _expected_zeros(slack) / (1 - chance)
     by_lead = slack * slack / LEAD_MARGIN
     if leader.mean > 0.5:  # noqa: PLR2004 - above it, ones are worth less than zeros cost
         by_lead = min(by_lead, slack / (2 * leader.mean - 1))
@@ -105,12 +128,12 @@ def _bits(rng: np.random.Generator, chance: float, leader: Leader) -> tuple[int,
     k = int(length)
     room = _room(leader, 1.0, k)
     if k <= by_zeros:
-        limit = floor(min(slack, room))
+        limit = floor(min(slack, room, float(k)))
         zeros = rng.binomial(k, 1 - chance)
         if zeros > limit:
             k, zeros = _reveal(rng, k, zeros, limit + 1, NEVER)
         return k, float(k - zeros)
-    level = floor(2 * min(slack, room - k / 2)) + 1
+    level = floor(2 * min(slack, room - k / 2, float(k))) + 1
     if level < 1:  # the drift leaves no room for a lead over so many pulls
         return _bits_one_by_one(rng, chance, leader)
     zeros = rng.binomial(k, 1 - chance)
@@ -215,18 +238,20 @@ def _noisy(rng: np.random.Generator, sums: Sums, arm: int, leader: Leader) -> tu
     slack, scale = leader.gap * leader.pulls, sums.scale
     high, drop, rare = sums.high[arm], sums.drop[arm], sums.rare[arm]
     clock = 2 * scale * scale
-    level = min(0.75 * slack, sqrt(clock * slack / (rare * drop)))
-    spare = (slack - level) / drop
+    # How the slack is shared: with a mean near the larger reward or above, room does not grow, and some is kept back.
+    for_drift, for_noise, for_all = (0.2, 0.6, 0.7) if leader.mean > high - 0.02 * drop else (0.7, 0.75, 1.0)
+    level = min(for_noise * slack, sqrt(clock * slack / (rare * drop)))
     length = min(
         level * level / (NOISE_MARGIN * clock),
-        (spare - ZEROS_MARGIN * sqrt(spare)) / rare,
-        0.7 * leader.gap / leader.drift,
+        _expected_zeros((for_all * slack - level) / drop) / rare,
+        for_drift * leader.gap / leader.drift,
+        0.1 * slack / max(leader.mean - high, 1e-300),
         float(leader.most),
     )
     if not length >= SHORT:
         return _noisy_one_by_one(rng, sums, arm, leader)
     k = int(length)
-    limit = floor((min(slack, _room(leader, high, k)) - level) / drop)
+    limit = floor(min((min(slack, _room(leader, high, k)) - level) / drop, float(k)))
     if limit < 0:
         return _noisy_one_by_one(rng, sums, arm, leader)
     path = _noise(rng, k, level, scale)
@@ -290,8 +315,8 @@ def _leap(play: Play, sums: Sums, rng: np.random.Generator, pulls: Floats, total
         else:
             root = sqrt(log(float(t)))
             arm, gap = _top_two(means, widths, root, indexes)
-            # Indexes are rounded to about 1e-16: what that may hide is taken off the gap.
-            gap = gap * (1 - 1e-9) - 4e-16
+            # Indexes are rounded in their last places: what that may hide is taken off the gap.
+            gap = min(gap, WIDEST) * (1 - 1e-9) - 2e-15 * (1 + abs(indexes[arm]))
             drift = widths[fewest] / (2 * t * root) + widths[arm] * root / (2 * pulls[arm])
             leader = Leader(pulls[arm], means[arm], gap, drift, most)
             if sums.kinds[arm] == BITS:

@@ -103,7 +103,20 @@ Its ratios can only be compared at a T, and they grow with T:</p>"""
             parts.append("<p>The paper prints only what these ratios stay below.</p>")
         else:
             parts += [f"<p>{_meeting(panel, curves, name)}</p>" for name in names]
+            parts.append(f"<p>{_together(panel, curves)}</p>")
     return parts
+
+
+def _together(panel: Panel, curves: Curves) -> str:
+    """Say whether both printed ratios occur at the same T of this run."""
+    (one, _), (other, _) = panel.private
+    first, second = ratio_reached(panel, curves, one, other), ratio_reached(panel, curves, other, one)
+    if first is None or second is None:
+        return "This run is too short to show whether the two printed ratios occur together."
+    apart = max(first[0], second[0]) / min(first[0], second[0])
+    if apart < 1.1:  # noqa: PLR2004 - about a checkpoint's distance
+        return "The two printed ratios occur together."
+    return f"The two printed ratios do not occur together: the T at which they do differ by a factor of {apart:.2g}."
 
 
 def _meeting(panel: Panel, curves: Curves, name: str) -> str:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 import ldpbandits
 from ldpbandits.errors import OutputError
+from ldpbandits.lab.compiled import source_hash
 from ldpbandits.lab.experiments import Experiment
 from ldpbandits.lab.rewards import written
 from ldpbandits.lab.run import Curve, Simulation
@@ -60,7 +61,7 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         """Make the folder, or say why it cannot be made, before anything is played."""
-        self.path = path
+        self.path, self._source = path, source_hash()
         with _writing(path):
             path.mkdir(parents=True, exist_ok=True)
             with TemporaryFile(dir=path):
@@ -85,7 +86,7 @@ class Folder:
         """A file named by all that determines the numbers: whatever changes, the trial is played anew."""
         played = curve.algorithm
         described = [
-            ldpbandits.__version__, played.name, played.epsilon, [written(arm) for arm in curve.arms],
+            self._source, played.name, played.epsilon, [written(arm) for arm in curve.arms],
             curve.checkpoints, curve.entropy, curve.engine,
         ]  # fmt: skip
         key = sha256(json.dumps(described).encode()).hexdigest()[:16]

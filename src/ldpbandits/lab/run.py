@@ -31,6 +31,7 @@ Engine: TypeAlias = Literal["leap", "step"]
 """How to play: in leaps, or every round. Both draw from the same law; only step takes an index of your own."""
 
 CHECKPOINTS_A_DECADE = 10
+MOST_TRIALS = 10**7
 LARGEST_HORIZON = 2**53
 """Pulls are counted in floats, which are exact up to here."""
 
@@ -178,6 +179,14 @@ class Store(Protocol):
         """Keep a finished trial."""
 
 
+def check_trials(trials: object) -> int:
+    """Check that there is a number of trials that can be kept."""
+    count = check_count("trials", trials)
+    if count > MOST_TRIALS:
+        raise ParameterError(f"trials must be at most {MOST_TRIALS:,}, got {count:g}")
+    return count
+
+
 def play_all(
     curves: Sequence[Curve],
     trials: int,
@@ -251,7 +260,7 @@ def simulate(
     if engine is None:
         engine = "step" if isinstance(algorithm.rule, Custom) else "leap"
     horizon = check_count("horizon", horizon)
-    trials = check_count("trials", trials)
+    trials = check_trials(trials)
     seed = check_count("seed", seed, least=0)
     jobs = None if jobs is None else check_count("jobs", jobs)
     points = check_points(log_spaced(horizon) if checkpoints is None else checkpoints, horizon)

@@ -5,7 +5,9 @@ NOISY: each response is one of two rewards plus Laplace noise: CTL on Bernoulli 
 OTHER: responses have to be drawn one by one.
 """
 
+import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +21,7 @@ from ldpbandits.mean_map import response_mean
 from ldpbandits.wire import Range, Sigmoid, Transform
 
 BITS, NOISY, OTHER = range(3)
+FAR = 40.0
 
 
 class Sums(NamedTuple):
@@ -56,15 +59,16 @@ def _row(algorithm: Algorithm, arm: Law) -> tuple[int, float, float, float, floa
         return OTHER, 0.0, 0.0, 0.0, 0.0
     low, high = (float(transformed(curator.transform, reward)) for reward in two[:2])
     if not isinstance(curator, NotPrivate):
-        return NOISY, 0.0, high, high - low, two[2]
+        # A constant reward never drops: by how much it would does not matter, but must not be 0.
+        return (NOISY, 0.0, high, high - low, two[2]) if low < high else (NOISY, 0.0, high, 1.0, 0.0)
     return (BITS, 1 - two[2], 0.0, 0.0, 0.0) if (low, high) == (0, 1) else (OTHER, 0.0, 0.0, 0.0, 0.0)
 
 
 def _two_values(arm: Law) -> tuple[float, float, float] | None:
-    """The smaller reward, the larger, and how likely the smaller is; None if there are not two."""
+    """The smaller reward, the larger, and how likely the smaller is; None if there are more."""
     if isinstance(arm, Bernoulli):
         return 0.0, 1.0, 1 - arm.p
-    if isinstance(arm, Choice) and len(arm.values) == 2:  # noqa: PLR2004 - two it is
+    if isinstance(arm, Choice) and len(arm.values) <= 2:  # noqa: PLR2004 - one, or two
         return min(arm.values), max(arm.values), 0.5
     return None
 
@@ -80,11 +84,15 @@ def mean_value(arm: Law, transform: Transform) -> float:
         case Choice(values=values):
             return sum(map(sigmoid, values)) / len(values)
         case Beta(a=a, b=b):
-            law, low, high = stats.beta(a, b), 0.0, 1.0
+            law, breaks = stats.beta(a, b), [0.0, 1.0]
         case Uniform(low=low, high=high):
-            law = stats.uniform(low, high - low)
+            law, breaks = stats.uniform(low, high - low), [low, high]
         case Gaussian(mean=mean, sd=sd):
-            law, low, high = stats.norm(mean, sd), mean - 12 * sd, mean + 12 * sd
-    # In terms of quantiles the integrand is bounded, also where the density of a Beta law is not.
-    value, _ = integrate.quad(lambda x: float(law.sf(x)) * sigmoid(x) * sigmoid(-x), low, high, epsabs=1e-13, limit=200)
-    return sigmoid(low) + float(value)
+            law, breaks = stats.norm(mean, sd), [mean - 8 * sd, mean, mean + 8 * sd]
+    # E sigmoid(R) is the integral of P(R > x) sigmoid'(x), and sigmoid' is below 1e-17 beyond 40. Pieces end where the
+    # law or the slope changes its character, however wide or narrow the law is.
+    edges = sorted({-FAR, -5.0, 0.0, 5.0, FAR, *(x for x in breaks if -FAR < x < FAR)})
+    return math.fsum(
+        integrate.quad(lambda x: float(law.sf(x)) * sigmoid(x) * sigmoid(-x), one, other, epsabs=1e-14, limit=200)[0]
+        for one, other in pairwise(edges)
+    )
