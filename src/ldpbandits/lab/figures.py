@@ -71,12 +71,13 @@ def lines(panel: Panel, curves: Curves) -> list[Line]:
 def draw(panel: Panel, curves: Curves) -> tuple[bytes, bytes]:
     """Draw a panel; return it as SVG and as PNG."""
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(7.4 if panel.semilog else 4.8, 3.7), layout="constrained")
+        figure = Figure(figsize=(7.4 if panel.semilog else 5.0, 3.8), layout="constrained")
         drawn = lines(panel, curves)
+        columns = 3 if panel.semilog or len(drawn) > 3 else 2  # noqa: PLR2004 - as many as fit below the figure
         axes = figure.subplots(1, 2 if panel.semilog else 1, squeeze=False)[0]
         _plot(axes[0], drawn, is_log=True)
         axes[0].set_title(f"{panel.id}  {panel.title}", loc="left")
-        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, handlelength=3)
+        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=columns, handlelength=3)
         if panel.semilog:
             _plot(axes[1], drawn, is_log=False)
             axes[1].set_title("the same, regret on a linear axis", loc="left")
