@@ -25,7 +25,6 @@ for read in children:
 """
 
 
-@pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="there is no fork on this system")
 @pytest.mark.parametrize("kind", ["BernoulliCurator", "LaplaceCurator"])
 def test_parent_and_children_draw_different_noise(kind: str) -> None:
     """After fork, 128 responses of the parent and of three children all differ. False alarm: below 2^-120."""
