@@ -9,16 +9,16 @@ import numba
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import stats
 
-from ldpbandits import UCB, CuratorSpec, Range, Sigmoid, ucb1
+from ldpbandits import UCB, CuratorSpec, Range, ucb1
 from ldpbandits.errors import ParameterError
 from ldpbandits.lab import bounds, leap, paper, run
 from ldpbandits.lab.algorithms import Algorithm, Custom, NotPrivate, algorithm
 from ldpbandits.lab.leap import Leader
-from ldpbandits.lab.rewards import Beta, Choice, Gaussian, Law, Uniform, gaps, parse_arms
+from ldpbandits.lab.rewards import Law, gaps, parse_arms
 from ldpbandits.lab.run import Engine, Trials, simulate
-from ldpbandits.lab.sums import Sums, encode_sums, mean_value
+from ldpbandits.lab.sums import Sums
 
 FALSE_ALARM = 1e-6
 """Of each comparison; there are about 600 in this file, all seeded."""
@@ -344,45 +344,6 @@ def test_far_horizons_are_reached(name: str) -> None:
     found = gaps(paper.BERNOULLI)
     upper = {"ucb1": bounds.ucb1_bound(found, 1e10), "ldp-ucb-b": bounds.theorem_3(found, 2, 1e10)}
     assert 1_000 < made.mean_regret[-1] < upper.get(name, bounds.theorem_2(found, 2, 1e10))
-
-
-@pytest.mark.parametrize(
-    "law",
-    [
-        Gaussian(0.7, 1.0),
-        Gaussian(-3.0, 5.0),
-        Gaussian(90.0, 300.0),
-        Gaussian(1_000.0, 10_000.0),
-        Gaussian(0.3, 1e-9),
-        Gaussian(500.0, 1.0),
-        Uniform(-2.0, 3.0),
-        Uniform(-10_000.0, 30_000.0),
-        Beta(0.3, 2.0),
-        Beta(4.0, 1.0),
-    ],
-)
-def test_the_mean_of_the_sigmoid(law: Law) -> None:
-    """Quadrature agrees with a sum over quantiles, and with draws within five standard errors, at any width."""
-    frozen = {
-        Gaussian: lambda: stats.norm(law.mean, law.sd),  # type: ignore[union-attr]
-        Uniform: lambda: stats.uniform(law.low, law.high - law.low),  # type: ignore[union-attr]
-        Beta: lambda: stats.beta(law.a, law.b),  # type: ignore[union-attr]
-    }[type(law)]()
-    value = mean_value(law, Sigmoid())
-    quantiles = special.expit(frozen.ppf((np.arange(10**6) + 0.5) / 10**6))
-    assert value == pytest.approx(quantiles.mean(), abs=1e-5)
-    draws = special.expit(frozen.rvs(10**6, random_state=np.random.default_rng(1)))
-    assert abs(draws.mean() - value) <= 5 * draws.std() / 1_000 + 1e-12
-
-
-def test_sums_know_their_kind() -> None:
-    """CTB makes bits of every law; CTL leaves two rewards and noise where there are two; the rest is drawn singly."""
-    odd = arms("bernoulli(0.9)", "choice(0.4,1)", "choice(0,0.5,1)", "uniform(0,1)", "beta(4,1)")
-    assert encode_sums(algorithm("ldp-ucb-b", 1.0), odd).kinds.tolist() == [0] * 5
-    assert encode_sums(algorithm("ldp-ucb-l", 1.0), odd).kinds.tolist() == [1, 1, 2, 2, 2]
-    assert encode_sums(algorithm("ldp-ucb-l", 1.0), arms("choice(0.5)")).drop.tolist() == [1]
-    assert encode_sums(algorithm("ucb1"), odd).kinds.tolist() == [0, 2, 2, 2, 2]
-    assert mean_value(Choice((0.0, 1.0)), Range(0, 2)) == 0.25
 
 
 def test_constant_and_only_arms_leap_far() -> None:
