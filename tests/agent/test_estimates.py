@@ -61,7 +61,7 @@ def test_smaller_alpha_is_wider() -> None:
 @pytest.mark.parametrize("p", [0.5, 0.1, 0.999])
 @pytest.mark.parametrize("pulls", [1, 10, 1_000])
 def test_the_bits_martingale_has_mean_one(pulls: int, p: float) -> None:
-    """E M_n(p) = 1 exactly, summed over all outcomes: with Ville's inequality that is the coverage."""
+    """E M_n(p) = 1, summed over all outcomes, to 1e-3: with Ville's inequality that is the coverage."""
 
     def log_pmf(ones: int) -> float:
         ways = math.lgamma(pulls + 1) - math.lgamma(ones + 1) - math.lgamma(pulls - ones + 1)

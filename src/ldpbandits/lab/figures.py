@@ -53,7 +53,7 @@ def label(played: Played, *, with_epsilon: bool) -> str:
     """The name of a curve in a legend."""
     name, epsilon = played
     if epsilon is None:
-        return "UCB1, no privacy" if name == "ucb1" else "UCB1 on sigmoid, no privacy"
+        return "UCB1, no privacy" if name == "ucb1" else "UCB1-S, no privacy"
     return f"epsilon = {epsilon:g}" if with_epsilon else name.upper()
 
 
