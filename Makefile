@@ -72,5 +72,5 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) install -c constraints.txt pip
 	@$(PIP) install -c constraints.txt --group dev
-	@$(PIP) install -c constraints.txt --no-build-isolation --editable '.[lab]'
+	@$(PIP) install -c constraints.txt --no-build-isolation --editable '.[lab,server]'
 	@touch $@

@@ -3,14 +3,21 @@
 from ldpbandits.agent.agent import Agent
 from ldpbandits.agent.estimates import Estimate, estimate
 from ldpbandits.agent.rules import UCB, ldp_ucb_b, ldp_ucb_l, ucb1
+from ldpbandits.device.client import Client, Flushed, Pull
 from ldpbandits.device.curators import BernoulliCurator, Curator, LaplaceCurator, curator_from_spec
+from ldpbandits.device.ledger import Ledger, Limits
 from ldpbandits.errors import (
     ArmError,
+    DatabaseError,
     LDPBanditsError,
+    LedgerError,
+    LimitError,
     MissingExtra,
     ParameterError,
+    PullError,
     ResponseError,
     RewardError,
+    ServerError,
     SnapshotError,
     SpecError,
 )
@@ -25,20 +32,30 @@ __all__ = [
     "Arm",
     "ArmError",
     "BernoulliCurator",
+    "Client",
     "Curator",
     "CuratorSpec",
+    "DatabaseError",
     "Estimate",
+    "Flushed",
     "Guarantee",
     "LDPBanditsError",
     "LaplaceCurator",
+    "Ledger",
+    "LedgerError",
+    "LimitError",
+    "Limits",
     "MissingExtra",
     "ParameterError",
+    "Pull",
+    "PullError",
     "Range",
     "RealLine",
     "Response",
     "ResponseError",
     "Reward",
     "RewardError",
+    "ServerError",
     "Sigmoid",
     "SnapshotError",
     "SpecError",

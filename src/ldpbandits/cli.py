@@ -15,6 +15,7 @@ from ldpbandits.errors import LDPBanditsError, MissingExtra, OutputError, Parame
 from ldpbandits.lab.algorithms import NAMES, algorithm, is_private
 from ldpbandits.lab.bound_table import BoundTable
 from ldpbandits.lab.rewards import Law, parse_arms, written
+from ldpbandits.server import command as server
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -100,15 +101,23 @@ def _parser() -> argparse.ArgumentParser:
     bounds.add_argument("--epsilon", required=True, type=_number, metavar="E", help=EPSILON_HELP)
     bounds.add_argument("--arm", required=True, action="append", metavar="LAW", help=ARM_HELP)
     bounds.add_argument("--horizon", required=True, type=_number, metavar="T", help="rounds, such as 1e7")
+
+    server.add_arguments(_command(commands, "serve", server.serve, server.HELP, json=False))
     return parser
 
 
 def _command(
-    commands: "argparse._SubParsersAction[_Parser]", name: str, run: Callable[[argparse.Namespace], None], text: str
+    commands: "argparse._SubParsersAction[_Parser]",
+    name: str,
+    run: Callable[[argparse.Namespace], None],
+    text: str,
+    *,
+    json: bool = True,
 ) -> argparse.ArgumentParser:
     parser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
     parser.set_defaults(command=run, name=name)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    if json:
+        parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     return parser
 
 

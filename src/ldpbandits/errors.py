@@ -7,6 +7,11 @@ LDPBanditsError
 │   └── SnapshotError    a snapshot that does not add up
 ├── RewardError      a reward the curator cannot take; never shows the reward   (also a ValueError)
 ├── ResponseError    a response the agent cannot count                          (also a ValueError)
+├── LimitError       an agent asks for more privacy than the device's owner allows
+├── PullError        a pull that cannot be observed: unknown, or already answered
+├── LedgerError      a device's ledger that cannot be read or written
+├── ServerError      an agent server that refuses, or cannot be reached
+├── DatabaseError    an agent server's database that cannot be used
 ├── OutputError      results that cannot be written                             (also an OSError)
 └── MissingExtra     a part that needs an extra which is not installed          (also an ImportError)
 """
@@ -38,6 +43,32 @@ class RewardError(LDPBanditsError, ValueError):
 
 class ResponseError(LDPBanditsError, ValueError):
     """The agent cannot count this response."""
+
+
+class LimitError(LDPBanditsError):
+    """An agent asks for more than the owner of the device allows. Nothing was drawn, nothing was sent."""
+
+
+class PullError(LDPBanditsError):
+    """There is no such pull on this device, or it has had its one response."""
+
+
+class LedgerError(LDPBanditsError):
+    """The ledger cannot be read or written. Without it nothing is drawn and nothing is sent."""
+
+
+class ServerError(LDPBanditsError):
+    """An agent server refuses a request (`status` and `code` say why), or cannot be reached (`status` is 0)."""
+
+    def __init__(self, message: str, *, status: int = 0, code: str = "unreachable") -> None:
+        """Say what the server said."""
+        super().__init__(message)
+        self.status = status
+        self.code = code
+
+
+class DatabaseError(LDPBanditsError):
+    """The database is not ours, is newer than this version, is in use, or cannot be opened."""
 
 
 class OutputError(LDPBanditsError, OSError):

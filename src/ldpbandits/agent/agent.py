@@ -43,8 +43,8 @@ class Agent:
     def select(self) -> Arm:
         """Return the arm to pull next; asking changes nothing."""
         room = [0.0] * len(self._pulls)
-        rule = self.rule
-        return Arm(select(ucb_index, rule.parameters, rule.floor, self._pulls, self._totals, self.t, room))
+        rule, pulls = self.rule, self._pulls
+        return Arm(select(ucb_index, rule.parameters, rule.floor, pulls, pulls, self._totals, self.t, room))
 
     def update(self, arm: Arm, response: Response) -> None:
         """Count one response of this arm."""

@@ -2,6 +2,7 @@
 
 Each takes only numbers, sequences of numbers and other kernels, checks nothing (the edges do) and keeps nothing.
 `pulls[a]` and `totals[a]` are the number and the sum of the responses of arm a; t is the number of responses so far.
+`counts[a]` is how often arm a was handed out: its pulls, and those still out where responses may be late.
 """
 
 from collections.abc import Callable, MutableSequence, Sequence
@@ -40,6 +41,7 @@ def select(
     index: Index,
     parameters: Parameters,
     floor: float,
+    counts: Sequence[float],
     pulls: Sequence[float],
     totals: Sequence[float],
     t: float,
@@ -47,13 +49,14 @@ def select(
 ) -> int:
     """Return the arm to pull next: a starving one, else the one of largest index (the lowest-numbered of several).
 
+    Means are those of the pulls; how wide the interval around them is depends on the counts.
     `indexes` is room for one number an arm: a loop without a running maximum compiles to vector instructions.
     """
-    arm = starving(floor, pulls, t)
+    arm = starving(floor, counts, t)
     if arm >= 0:
         return arm
     for arm in range(len(pulls)):
-        indexes[arm] = index(totals[arm] / pulls[arm], pulls[arm], t, parameters)
+        indexes[arm] = index(totals[arm] / pulls[arm], counts[arm], t, parameters)
     best = 0
     for arm in range(1, len(pulls)):
         if indexes[arm] > indexes[best]:

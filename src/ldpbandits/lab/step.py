@@ -138,7 +138,7 @@ def _advance(
 ) -> None:
     indexes = np.empty(len(pulls))
     while t < until:
-        arm = _select(index, play.parameters, play.floor, pulls, totals, float(t), indexes)
+        arm = _select(index, play.parameters, play.floor, pulls, pulls, totals, float(t), indexes)
         totals[arm] += response(rng, play.channel, reward(rng, play.laws, arm))
         pulls[arm] += 1.0
         t += 1

@@ -1,0 +1,82 @@
+"""`ldpbandits serve`: open the database, say what to do next, and serve until told to stop."""
+
+import argparse
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ldpbandits.errors import MissingExtra, ParameterError
+
+if TYPE_CHECKING:
+    from ldpbandits.server.keys import Role
+
+EXAMPLE = '{"name": "headline", "arms": ["blue", "green"], "curator": {"mechanism": "bernoulli", "epsilon": 1}}'
+HELP = "run the agent server: hand out arms, count private responses"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what may be set."""
+    parser.description = (
+        "Run the agent server: hand out arms, count each private response exactly once. The first start makes keys and "
+        "prints them once; LDPBANDITS_ADMIN_KEY, LDPBANDITS_CLIENT_KEY and LDPBANDITS_SIGNING_SECRET, where set, are "
+        "used instead."
+    )
+    parser.add_argument(
+        "--database", type=Path, default=Path("agent.db"), metavar="FILE", help="SQLite file (default agent.db)"
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
+    parser.add_argument("--port", type=int, default=8000, help="port to listen on, 0 for any (default 8000)")
+
+
+def serve(options: argparse.Namespace) -> None:
+    """Serve until interrupted."""
+    try:
+        from ldpbandits.server.run import Server
+        from ldpbandits.server.service import Service
+        from ldpbandits.server.store import Store
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"needs {error.name}: pip install 'ldpbandits[server]'") from None
+    with listening(options.host, options.port) as listener:
+        service = Service(Store(options.database), os.environ)
+        host, port = listener.getsockname()[:2]
+        url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        _say(_welcome(options.database, url, service.keys.made))
+        Server(service).serve_on(listener)
+    _say("Stopped; every acknowledged response is on disk.")
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """Return a socket that listens there."""
+    if not 0 <= port <= 65535:  # noqa: PLR2004 - the largest port
+        raise ParameterError(f"port must be from 0 to 65535, got {port}")
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server((address[0], address[1]), family=family, backlog=2048)
+    except OSError as error:
+        raise ParameterError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+
+
+def _welcome(database: Path, url: str, made: "dict[Role, str]") -> str:
+    lines = [f"ldpbandits agent server at {url}, database {database}. Ctrl-C stops it."]
+    keys = {role.value: key for role, key in made.items()}
+    if keys:
+        lines += ["", "New keys, shown this once:"]
+        notes = {"admin": "keep it secret", "client": "for your devices; may be public"}
+        lines += [f"  {role} key:  {key}  ({notes[role]})" for role, key in keys.items()]
+    if "admin" in keys:
+        lines += [
+            "",
+            "Create an experiment:",
+            f"  curl {url}/v1/experiments -H 'Authorization: Bearer {keys['admin']}' \\",
+            f"    -d '{EXAMPLE}'",
+            "and look at it:",
+            f"  curl {url}/v1/experiments/headline -H 'Authorization: Bearer {keys['admin']}'",
+            f"All that can be asked for: {url}/openapi.json",
+        ]
+    return "\n".join(lines)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,104 @@
+"""One operation over HTTP: check the key, read the message, call the service, write what it says. It logs no request.
+
+It speaks ASGI itself: beside all that a framework does for a request, handing out an arm is a small thing.
+"""
+
+from typing import Any
+
+import msgspec
+from starlette.responses import StreamingResponse
+from starlette.types import Message, Receive, Scope, Send
+
+from ldpbandits.server.committer import Unavailable
+from ldpbandits.server.keys import Role
+from ldpbandits.server.messages import Problem
+from ldpbandits.server.operations import Operation, Text
+from ldpbandits.server.problems import Refusal
+from ldpbandits.server.service import Service
+
+LARGEST_BODY = 64 * 1024
+HEADERS = {"Access-Control-Allow-Origin": "*"}
+"""Pages of any origin may read what the server says."""
+
+_HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+_UNAVAILABLE = "nothing was written; send the same again"
+_encode = msgspec.json.Encoder().encode
+
+
+def problem(code: str, message: str) -> bytes:
+    """Write a problem."""
+    return _encode(Problem(code, message))
+
+
+class Endpoint:
+    """An ASGI application for one operation."""
+
+    def __init__(self, service: Service, operation: Operation) -> None:
+        """Serve this operation."""
+        self._service = service
+        self._operation = operation
+        self._decoder = None if operation.body is None else msgspec.json.Decoder(operation.body)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        status, headers = self._operation.status, _HEADERS
+        try:
+            result = await self._result(scope, receive)
+        except Refusal as refusal:
+            status, body = refusal.status, problem(refusal.code, refusal.message)
+            if status == 401:  # noqa: PLR2004 - the HTTP status
+                headers = [*headers, (b"www-authenticate", b"Bearer")]
+        except Unavailable:
+            status, body = 503, problem("retry", _UNAVAILABLE)
+            headers = [*headers, (b"retry-after", b"1")]
+        else:
+            if isinstance(result, Text):
+                await StreamingResponse(result.pieces, headers=HEADERS, media_type=result.media_type)(
+                    scope, receive, send
+                )
+                return
+            body = _encode(result)
+        length, json = (b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")
+        await send({"type": "http.response.start", "status": status, "headers": [length, json, *headers]})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+    async def _result(self, scope: Scope, receive: Receive) -> Any:  # noqa: ANN401 - any message
+        operation, service = self._operation, self._service
+        if operation.role is not None:
+            _check_key(service, operation.role, scope["headers"])
+        body = None if self._decoder is None else _read(self._decoder, await _body(receive))
+        if operation.is_change:
+            async with service.changing:
+                return await operation.run(service, scope["path_params"], body)
+        return await operation.run(service, scope["path_params"], body)
+
+
+def _check_key(service: Service, needed: Role, headers: list[tuple[bytes, bytes]]) -> None:
+    given = next((value for name, value in headers if name == b"authorization"), b"")
+    role = service.role(given[7:]) if given[:7] == b"Bearer " else None
+    if role is None:
+        service.rejected["unauthorized"] += 1
+        raise Refusal(401, "unauthorized", "a valid key is needed: Authorization: Bearer KEY")
+    if needed is Role.ADMIN and role is not Role.ADMIN:
+        service.rejected["forbidden"] += 1
+        raise Refusal(403, "forbidden", "this needs the admin key")
+
+
+async def _body(receive: Receive) -> bytes:
+    body: bytes = b""
+    while True:
+        message: Message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Refusal(400, "malformed", "the request was broken off")
+        body += message.get("body", b"")
+        if len(body) > LARGEST_BODY:
+            raise Refusal(413, "too_large", f"a body has at most {LARGEST_BODY} bytes")
+        if not message.get("more_body", False):
+            return body
+
+
+def _read(decoder: "msgspec.json.Decoder[Any]", body: bytes) -> object:
+    try:
+        return decoder.decode(body or b"{}")  # a message of which nothing is required may be left out
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Refusal(400, "malformed", f"the body is not what is asked for: {error}") from None

@@ -1,0 +1,246 @@
+"""Everything that travels over HTTP, as types: they validate what comes in, and the OpenAPI page is made from them.
+
+No message has a field for a reward that somebody got. The default reward of an experiment is the experimenter's own
+number, the same for everybody, and travels from the server to the devices.
+"""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, field
+
+from ldpbandits.agent.rules import UCB, ldp_ucb_b, ldp_ucb_l
+from ldpbandits.checks import LARGEST_EPSILON
+from ldpbandits.server.possible import SMALLEST_EPSILON
+from ldpbandits.wire import CuratorSpec, Range, Sigmoid
+
+LARGEST = 1e100
+"""Far beyond any reward, far below the largest float: differences and multiples stay finite."""
+
+LONGEST_LIFETIME = 30 * 24 * 3600
+MOST_ARMS = 256
+NAME_PATTERN = "^[a-z0-9][a-z0-9-]{0,63}$"
+
+Name = Annotated[
+    str, Meta(pattern=NAME_PATTERN, description="lower-case letters, digits and hyphens", examples=["headline"])
+]
+ArmName = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f]{1,100}$", examples=["green"])]
+Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
+Count = Annotated[int, Meta(ge=0)]
+Status = Literal["running", "paused", "closed"]
+
+
+class RangeMessage(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="range"):
+    """Rewards are declared to lie in [low, high], low < high."""
+
+    low: Number = 0.0
+    high: Number = 1.0
+
+
+class SigmoidMessage(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="sigmoid"):
+    """Rewards may be any finite number r and are mapped to 1 / (1 + e^-r)."""
+
+
+class CuratorMessage(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is asked of each device: a mechanism, its epsilon, and the transform that stands before it."""
+
+    mechanism: Literal["bernoulli", "laplace"]
+    epsilon: Annotated[float, Meta(ge=SMALLEST_EPSILON, le=LARGEST_EPSILON)]
+    transform: RangeMessage | SigmoidMessage = field(default_factory=RangeMessage)
+
+    def to_spec(self) -> CuratorSpec:
+        """Return the curator as the rest of the library knows it."""
+        match self.transform:
+            case RangeMessage(low=low, high=high):
+                return CuratorSpec(self.mechanism, self.epsilon, Range(low, high))
+            case SigmoidMessage():
+                return CuratorSpec(self.mechanism, self.epsilon, Sigmoid())
+
+
+def curator_message(spec: CuratorSpec) -> CuratorMessage:
+    """Write a curator for the wire."""
+    transform = spec.transform
+    if isinstance(transform, Range):
+        return CuratorMessage(spec.mechanism, spec.epsilon, RangeMessage(transform.low, transform.high))
+    return CuratorMessage(spec.mechanism, spec.epsilon, SigmoidMessage())
+
+
+class RuleMessage(Struct, frozen=True, forbid_unknown_fields=True):
+    """Pull the arm of largest mean + width sqrt(log t / N), after every arm with N <= floor log(t + 1)."""
+
+    kind: Literal["ucb"]
+    width: Annotated[float, Meta(ge=0, le=1e6)]
+    floor: Annotated[float, Meta(ge=0, le=1e6)] = 0.0
+
+    def to_rule(self) -> UCB:
+        """Return the rule as the rest of the library knows it."""
+        return UCB(self.width, self.floor)
+
+
+def paper_rule(spec: CuratorSpec) -> UCB:
+    """Return the paper's rule for a curator, with its proof of near-minimal regret."""
+    return ldp_ucb_b() if spec.mechanism == "bernoulli" else ldp_ucb_l(spec.epsilon)
+
+
+class NewExperiment(Struct, frozen=True, forbid_unknown_fields=True):
+    """An experiment to create. Without a rule it gets the paper's: LDP-UCB-B for bernoulli, LDP-UCB-L for laplace."""
+
+    name: Name
+    arms: Annotated[list[ArmName], Meta(min_length=1, max_length=MOST_ARMS, extra_json_schema={"uniqueItems": True})]
+    curator: CuratorMessage
+    rule: RuleMessage | None = None
+    ticket_lifetime: Annotated[
+        int, Meta(ge=1, le=LONGEST_LIFETIME, description="seconds that a device has to answer")
+    ] = 3600
+    default_reward: Annotated[
+        Number | None, Meta(description="what a device privatises when no reward comes in time; null: 0, or low")
+    ] = None
+
+
+class NewArm(Struct, frozen=True, forbid_unknown_fields=True):
+    """An arm to add."""
+
+    name: ArmName
+
+
+class NewKey(Struct, frozen=True, forbid_unknown_fields=True):
+    """For how many seconds the old key still holds; null: 0, or for the signing secret the longest ticket lifetime."""
+
+    grace: Annotated[int, Meta(ge=0, le=LONGEST_LIFETIME)] | None = None
+
+
+class Key(Struct, frozen=True):
+    """A new key, shown this once; null for the secret that signs tickets, which is never shown."""
+
+    role: Literal["admin", "client", "signing"]
+    key: str | None
+
+
+class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
+    """A body that says nothing; it may be left out."""
+
+
+class Decision(Struct, frozen=True):
+    """The arm to show, and the ticket to send back with the response."""
+
+    arm: Count
+    name: str
+    ticket: str
+    curator: CuratorMessage
+    default: float
+    expires_at: int
+    expires_in: int
+
+
+class ResponseMessage(Struct, frozen=True, forbid_unknown_fields=True):
+    """A private response and the ticket of its pull."""
+
+    ticket: Annotated[str, Meta(max_length=1000)]
+    response: float
+
+
+class Counted(Struct, frozen=True):
+    """The response is on disk: now, or already from an earlier try."""
+
+    status: Literal["counted", "duplicate"]
+
+
+class Problem(Struct, frozen=True):
+    """Why a request was refused: a code for programs, a sentence for people."""
+
+    code: str
+    message: str
+
+
+class ArmReport(Struct, frozen=True):
+    """What is known of an arm. Pending, missing and decisions are counted from the start of the server."""
+
+    arm: Count
+    name: str
+    retired: bool
+    pulls: Count
+    pending: Count
+    missing: Count
+    decisions: Count
+    share: float | None
+    mean: float | None
+    low: float
+    high: float
+    fits: bool
+
+
+class Best(Struct, frozen=True):
+    """The arm of largest mean so far; it is separated when its interval lies above all others."""
+
+    arm: Count
+    name: str
+    separated: bool
+
+
+class Rejected(Struct, frozen=True):
+    """Responses that were not counted, by reason, since the server started.
+
+    Forged tickets belong to no experiment: all that came are shown. A duplicate was counted, once, at its first coming.
+    """
+
+    forged: Count
+    expired: Count
+    impossible: Count
+    changed: Count
+    closed: Count
+    duplicate: Count
+
+
+class Report(Struct, frozen=True):
+    """An experiment. All intervals together cover the means at all times with the stated confidence."""
+
+    name: str
+    status: Status
+    created_at: int
+    curator: CuratorMessage
+    guarantee: str
+    rule: RuleMessage
+    ticket_lifetime: int
+    default_reward: float
+    estimates: str
+    confidence: float
+    responses: Count
+    best: Best | None
+    arms: list[ArmReport]
+    rejected: Rejected
+    server_started_at: int
+
+
+class ArmTally(Struct, frozen=True):
+    """The number of responses of an arm, and their exact sum: total * unit."""
+
+    arm: Count
+    name: str
+    retired: bool
+    pulls: Count
+    total: int
+
+
+class Tallies(Struct, frozen=True):
+    """All that the agent learns from."""
+
+    name: str
+    curator: CuratorMessage
+    rule: RuleMessage
+    unit: float
+    arms: list[ArmTally]
+
+
+class Summary(Struct, frozen=True):
+    """An experiment in a list."""
+
+    name: str
+    status: Status
+    created_at: int
+    arms: Count
+    responses: Count
+
+
+class Health(Struct, frozen=True):
+    """The server is up, and its database answers."""
+
+    status: Literal["ok"] = "ok"

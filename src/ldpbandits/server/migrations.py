@@ -1,0 +1,86 @@
+"""The database's shape, as a list of named steps. A step that has been released is never edited: add another.
+
+- A response is a row of `responses`, for good: experiment, arm, value. No time, no address, nothing of who sent it.
+- Its nonce is a row of `nonces` for as long as its ticket could come again. The key starts with the expiry, so that new
+  rows go to the end of the table and old ones are removed from its front.
+- `arms` holds each arm's tally. A response, its nonce and the tally change in one transaction or not at all.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from time import time
+
+from ldpbandits.errors import DatabaseError
+
+MIGRATIONS: Sequence[tuple[str, Sequence[str]]] = (
+    (
+        "0001 experiments, arms, responses, nonces, keys",
+        (
+            """
+            CREATE TABLE experiments (
+                id INTEGER PRIMARY KEY,
+                name TEXT NOT NULL UNIQUE,
+                curator TEXT NOT NULL,
+                rule TEXT NOT NULL,
+                ticket_lifetime INTEGER NOT NULL,
+                default_reward REAL NOT NULL,
+                status TEXT NOT NULL CHECK (status IN ('running', 'paused', 'closed')),
+                created_at INTEGER NOT NULL
+            )
+            """,
+            """
+            CREATE TABLE arms (
+                experiment INTEGER NOT NULL REFERENCES experiments (id),
+                number INTEGER NOT NULL,
+                name TEXT NOT NULL,
+                retired INTEGER NOT NULL DEFAULT 0,
+                pulls INTEGER NOT NULL DEFAULT 0,
+                total INTEGER NOT NULL DEFAULT 0 CHECK (typeof(total) = 'integer'),
+                PRIMARY KEY (experiment, number),
+                UNIQUE (experiment, name)
+            ) WITHOUT ROWID
+            """,
+            """
+            CREATE TABLE responses (
+                id INTEGER PRIMARY KEY,
+                experiment INTEGER NOT NULL,
+                arm INTEGER NOT NULL,
+                value INTEGER NOT NULL
+            )
+            """,
+            """
+            CREATE TABLE nonces (
+                expires_at INTEGER NOT NULL,
+                nonce BLOB NOT NULL,
+                response INTEGER NOT NULL,
+                PRIMARY KEY (expires_at, nonce)
+            ) WITHOUT ROWID
+            """,
+            "CREATE TABLE forgotten (before INTEGER NOT NULL)",
+            "INSERT INTO forgotten VALUES (0)",
+            "CREATE TABLE keys (hash BLOB PRIMARY KEY, role TEXT NOT NULL, valid_until INTEGER) WITHOUT ROWID",
+            "CREATE TABLE secrets (id INTEGER PRIMARY KEY AUTOINCREMENT, secret BLOB NOT NULL, valid_until INTEGER)",
+        ),
+    ),
+)
+
+
+def migrate(connection: sqlite3.Connection, migrations: Sequence[tuple[str, Sequence[str]]] = MIGRATIONS) -> None:
+    """Apply the steps that the database has not seen, each in a transaction of its own."""
+    connection.execute("CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied_at INTEGER NOT NULL)")
+    applied = {name for (name,) in connection.execute("SELECT name FROM migrations")}
+    unknown = applied - {name for name, _ in migrations}
+    if unknown:
+        raise DatabaseError(f"the database is from a newer version: it has seen '{min(unknown)}'")
+    for name, statements in migrations:
+        if name in applied:
+            continue
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            for statement in statements:
+                connection.execute(statement)
+            connection.execute("INSERT INTO migrations VALUES (?, ?)", (name, int(time())))
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")

@@ -1,0 +1,201 @@
+"""The HTTP interface as a table: what may be asked for, by whom, with which message, and what comes back.
+
+Routes and the OpenAPI page are both made from it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from inspect import isawaitable
+from typing import Any, Literal, TypeAlias
+
+from ldpbandits.server import metrics
+from ldpbandits.server.keys import Role
+from ldpbandits.server.messages import (
+    Counted,
+    Decision,
+    Health,
+    Key,
+    NewArm,
+    NewExperiment,
+    NewKey,
+    Nothing,
+    Report,
+    ResponseMessage,
+    Status,
+    Summary,
+    Tallies,
+)
+from ldpbandits.server.service import Service
+
+Parameters: TypeAlias = Mapping[str, Any]
+Handler: TypeAlias = Callable[[Service, Parameters, Any], Any]
+
+
+@dataclass(frozen=True)
+class Text:
+    """A reply that is not JSON: at once, or in pieces."""
+
+    media_type: str
+    pieces: str | Iterator[str]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One thing that may be asked for."""
+
+    method: Literal["GET", "POST"]
+    path: str
+    summary: str
+    handler: Handler
+    reply: Any
+    """The type of the reply, or its media type when it is not JSON."""
+    role: Role | None = Role.ADMIN
+    body: Any = None
+    status: int = 200
+    refusals: tuple[int, ...] = ()
+
+    @property
+    def is_change(self) -> bool:
+        """Tell whether this is an experimenter's change, of which there is one at a time."""
+        return self.method == "POST" and self.role is Role.ADMIN
+
+    async def run(self, service: Service, parameters: Parameters, body: object) -> Any:  # noqa: ANN401 - any message
+        """Do it."""
+        result = self.handler(service, parameters, body)
+        return await result if isawaitable(result) else result
+
+
+async def _health(service: Service, _: Parameters, __: None) -> Health:
+    await service.check()
+    return Health()
+
+
+def _status(status: Status) -> Handler:
+    return lambda service, given, _: service.set_status(given["name"], status)
+
+
+EXPERIMENT = "/v1/experiments/{name}"
+
+OPERATIONS = (
+    # The two that devices use come first: they are looked up first.
+    Operation(
+        "POST",
+        "/v1/responses",
+        "count a private response",
+        lambda service, _, body: service.respond(body),
+        Counted,
+        Role.CLIENT,
+        ResponseMessage,
+        refusals=(403, 409, 410, 422),
+    ),
+    Operation(
+        "POST",
+        f"{EXPERIMENT}/decisions",
+        "ask which arm to pull",
+        lambda service, given, _: service.decide(given["name"]),
+        Decision,
+        Role.CLIENT,
+        Nothing,
+        refusals=(404, 409, 410),
+    ),
+    Operation(
+        "POST",
+        "/v1/experiments",
+        "create an experiment",
+        lambda service, _, body: service.create(body),
+        Report,
+        body=NewExperiment,
+        status=201,
+        refusals=(409, 422),
+    ),
+    Operation(
+        "GET", "/v1/experiments", "list the experiments", lambda service, _, __: service.summaries(), list[Summary]
+    ),
+    Operation(
+        "GET",
+        EXPERIMENT,
+        "show an experiment: what is known of each arm, and which is best",
+        lambda service, given, _: service.report(given["name"]),
+        Report,
+        refusals=(404,),
+    ),
+    Operation(
+        "POST",
+        f"{EXPERIMENT}/pause",
+        "give no more decisions; responses that are out still count",
+        _status("paused"),
+        Report,
+        body=Nothing,
+        refusals=(404, 409),
+    ),
+    Operation(
+        "POST",
+        f"{EXPERIMENT}/resume",
+        "give decisions again",
+        _status("running"),
+        Report,
+        body=Nothing,
+        refusals=(404, 409),
+    ),
+    Operation(
+        "POST",
+        f"{EXPERIMENT}/close",
+        "end an experiment for good",
+        _status("closed"),
+        Report,
+        body=Nothing,
+        refusals=(404, 409),
+    ),
+    Operation(
+        "POST",
+        f"{EXPERIMENT}/arms",
+        "add an arm",
+        lambda service, given, body: service.add_arm(given["name"], body),
+        Report,
+        body=NewArm,
+        status=201,
+        refusals=(404, 409),
+    ),
+    Operation(
+        "POST",
+        f"{EXPERIMENT}/arms/{{arm}}/retire",
+        "hand an arm out no more; its number is not used again",
+        lambda service, given, _: service.retire_arm(given["name"], given["arm"]),
+        Report,
+        body=Nothing,
+        refusals=(404, 409),
+    ),
+    Operation(
+        "GET",
+        f"{EXPERIMENT}/responses.csv",
+        "export the responses, in the order in which they were counted",
+        lambda service, given, _: Text("text/csv", service.export(given["name"])),
+        "text/csv",
+        refusals=(404,),
+    ),
+    Operation(
+        "GET",
+        f"{EXPERIMENT}/tallies",
+        "export the tallies",
+        lambda service, given, _: service.tallies(given["name"]),
+        Tallies,
+        refusals=(404,),
+    ),
+    Operation(
+        "POST",
+        "/v1/keys/{role}/rotate",
+        "make a new admin key, client key or signing secret",
+        lambda service, given, body: service.rotate(given["role"], body),
+        Key,
+        body=NewKey,
+        refusals=(404, 409),
+    ),
+    Operation(
+        "GET",
+        "/metrics",
+        "counts for Prometheus",
+        lambda service, _, __: Text(metrics.MEDIA_TYPE, metrics.text(service)),
+        "text/plain",
+    ),
+    Operation("GET", "/healthz", "is the server up", _health, Health, role=None),
+)

@@ -1,0 +1,102 @@
+"""What an experimenter gets to see of an experiment."""
+
+from ldpbandits.agent.estimates import Estimate, estimate
+from ldpbandits.agent.rules import UCB
+from ldpbandits.server.experiments import Experiment
+from ldpbandits.server.messages import (
+    ArmReport,
+    ArmTally,
+    Best,
+    Rejected,
+    Report,
+    RuleMessage,
+    Summary,
+    Tallies,
+)
+from ldpbandits.server.possible import unit
+
+ALPHA = 0.05
+"""The probability that any interval of an experiment ever misses its mean; each arm gets an equal share of it."""
+
+
+def rule_message(rule: UCB) -> RuleMessage:
+    """Write a rule for the wire."""
+    return RuleMessage("ucb", rule.width, rule.floor)
+
+
+def tallies(experiment: Experiment) -> Tallies:
+    """Return all that the agent learns from."""
+    arms = [
+        ArmTally(number, record.name, arm.retired, arm.pulls, record.total)
+        for number, (arm, record) in enumerate(zip(experiment.agent.arms, experiment.records, strict=True))
+    ]
+    return Tallies(experiment.name, experiment.curator, rule_message(experiment.rule), unit(experiment.spec), arms)
+
+
+def summary(experiment: Experiment) -> Summary:
+    """Return an experiment in a line."""
+    arms = experiment.agent.arms
+    return Summary(experiment.name, experiment.status, experiment.created_at, len(arms), sum(arm.pulls for arm in arms))
+
+
+def report(experiment: Experiment, forged: int, started_at: int) -> Report:
+    """Return everything that an experimenter wants to know; intervals take a millisecond an arm."""
+    arms = experiment.agent.arms
+    estimates = [estimate(arm.pulls, arm.total, experiment.spec, alpha=ALPHA / len(arms)) for arm in arms]
+    decisions = sum(record.decisions for record in experiment.records)
+    rejected = experiment.rejected
+    return Report(
+        name=experiment.name,
+        status=experiment.status,
+        created_at=experiment.created_at,
+        curator=experiment.curator,
+        guarantee=str(experiment.spec.guarantee),
+        rule=rule_message(experiment.rule),
+        ticket_lifetime=experiment.ticket_lifetime,
+        default_reward=experiment.default_reward,
+        estimates=estimates[0].of,
+        confidence=1 - ALPHA,
+        responses=sum(arm.pulls for arm in arms),
+        best=_best(experiment, estimates),
+        arms=[
+            ArmReport(
+                arm=number,
+                name=record.name,
+                retired=arm.retired,
+                pulls=arm.pulls,
+                pending=arm.out,
+                missing=record.missing,
+                decisions=record.decisions,
+                share=record.decisions / decisions if decisions else None,
+                mean=made.mean,
+                low=made.low,
+                high=made.high,
+                fits=made.fits,
+            )
+            for number, (arm, record, made) in enumerate(zip(arms, experiment.records, estimates, strict=True))
+        ],
+        rejected=Rejected(
+            forged=forged,
+            expired=rejected["expired"],
+            impossible=rejected["impossible"],
+            changed=rejected["changed"],
+            closed=rejected["closed"],
+            duplicate=rejected["duplicate"],
+        ),
+        server_started_at=started_at,
+    )
+
+
+def _best(experiment: Experiment, estimates: list[Estimate]) -> Best | None:
+    """Return the arm of largest mean among those that are handed out, once there is any response."""
+    means = {
+        number: made.mean
+        for number, made in enumerate(estimates)
+        if made.mean is not None and not experiment.agent.arms[number].retired
+    }
+    if not means:
+        return None
+    best = max(means, key=lambda number: means[number])
+    others = [made.high for n, made in enumerate(estimates) if n != best and not experiment.agent.arms[n].retired]
+    separated = all(estimates[best].low > high for high in others)
+    return Best(best, experiment.records[best].name, separated)

@@ -1,0 +1,258 @@
+"""What the server does, apart from HTTP: decisions, responses, and the experimenter's changes."""
+
+import asyncio
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from time import time
+
+from ldpbandits.errors import ParameterError
+from ldpbandits.server import experiments, reports
+from ldpbandits.server.committer import LARGEST_BATCH, Committer
+from ldpbandits.server.experiments import ArmRecord, Experiment
+from ldpbandits.server.keys import Keys, Role
+from ldpbandits.server.messages import (
+    MOST_ARMS,
+    Counted,
+    Decision,
+    Key,
+    NewArm,
+    NewExperiment,
+    NewKey,
+    Report,
+    ResponseMessage,
+    Status,
+    Summary,
+    Tallies,
+)
+from ldpbandits.server.possible import in_units, unit
+from ldpbandits.server.problems import Refusal
+from ldpbandits.server.store import Claim, Outcome, Store, Tally
+from ldpbandits.types import Arm, Response
+from ldpbandits.wire import CuratorSpec, Range
+
+CHUNK = 500
+"""Used nonces are removed so many at a time: responses wait for no more than that."""
+
+EXPORT_ROWS = 5000
+
+_REFUSALS = {
+    Outcome.CHANGED: (409, "another response to this ticket has been counted"),
+    Outcome.EXPIRED: (410, "the ticket has expired"),
+    Outcome.CLOSED: (410, "the experiment is closed"),
+    Outcome.IMPOSSIBLE: (422, "not a possible response of this curator"),
+}
+
+
+class Service:
+    """An agent server. All of it runs in one event loop, but for the thread that writes."""
+
+    def __init__(
+        self,
+        store: Store,
+        environment: Mapping[str, str] | None = None,
+        *,
+        now: Callable[[], float] = time,
+        largest_batch: int = LARGEST_BATCH,
+    ) -> None:
+        """Take up where the database left off."""
+        self._store = store
+        self._wall = now
+        self.keys = Keys(store, environment or {})
+        self.experiments = {experiment.name: experiment for experiment in experiments.load(store)}
+        self._numbered = {experiment.number: experiment for experiment in self.experiments.values()}
+        self.committer = Committer(store, self._take_over, largest=largest_batch)
+        self.started_at = int(now())
+        self.rejected: Counter[str] = Counter()
+        self.changing = asyncio.Lock()
+        """Held by an experimenter's change from its checks to its end: such changes happen one after the other."""
+
+    def close(self) -> None:
+        """Finish what is under way and let go of the database."""
+        self.committer.close()
+        self._store.close()
+
+    @property
+    def now(self) -> int:
+        """The time in seconds. It never goes back behind the expiry of a nonce that has been removed."""
+        return max(int(self._wall()), self._store.forgotten)
+
+    def role(self, key: bytes) -> Role | None:
+        """Return whose key this is."""
+        return self.keys.role(key, self.now)
+
+    def decide(self, name: str) -> Decision:
+        """Hand out an arm; nothing is written."""
+        experiment = self._find(name)
+        if experiment.status == "paused":
+            raise Refusal(409, "paused", f"the experiment {name} is paused")
+        if experiment.status == "closed":
+            raise Refusal(410, "closed", f"the experiment {name} is closed")
+        ticket = experiment.decide(self.now)
+        return Decision(
+            arm=ticket.arm,
+            name=experiment.records[ticket.arm].name,
+            ticket=self.keys.signer.sign(ticket),
+            curator=experiment.curator,
+            default=experiment.default_reward,
+            expires_at=ticket.expires_at,
+            expires_in=experiment.ticket_lifetime,
+        )
+
+    async def respond(self, message: ResponseMessage) -> Counted:
+        """Count a response, exactly once; return when that is on disk."""
+        ticket = self.keys.signer.read(message.ticket)
+        experiment = None if ticket is None else self._numbered.get(ticket.experiment)
+        if ticket is None or experiment is None:
+            self.rejected["forged"] += 1
+            raise Refusal(403, "forged", "this is not a ticket of this server")
+        value = in_units(experiment.spec, Response(message.response))
+        if ticket.expires_at <= self.now:
+            outcome = Outcome.EXPIRED
+        elif value is None:
+            outcome = Outcome.IMPOSSIBLE
+        else:
+            outcome = await self.committer.count(Claim(ticket, value))
+        if outcome is Outcome.COUNTED or outcome is Outcome.DUPLICATE:
+            experiment.answered(ticket)
+        if outcome is not Outcome.COUNTED:
+            experiment.rejected[outcome.value] += 1
+        if outcome in _REFUSALS:
+            status, sentence = _REFUSALS[outcome]
+            raise Refusal(status, outcome.value, sentence)
+        return Counted("counted" if outcome is Outcome.COUNTED else "duplicate")
+
+    async def create(self, new: NewExperiment) -> Report:
+        """Start an experiment."""
+        try:
+            spec = new.curator.to_spec()
+        except ParameterError as error:
+            raise Refusal(422, "invalid", str(error)) from None
+        default = experiments.default_reward(new, spec)
+        if isinstance(spec.transform, Range) and not spec.transform.low <= default <= spec.transform.high:
+            declared = f"[{spec.transform.low:g}, {spec.transform.high:g}]"
+            raise Refusal(422, "invalid", f"the default reward must lie in the declared range {declared}")
+        if len(set(new.arms)) < len(new.arms):
+            raise Refusal(422, "invalid", "the arms of an experiment have different names")
+        try:
+            experiment = await self.committer.run(experiments.create, self._store, new, spec, self.now)
+        except sqlite3.IntegrityError:
+            raise Refusal(409, "exists", f"there is already an experiment {new.name}") from None
+        self.experiments[new.name] = self._numbered[experiment.number] = experiment
+        return await self.report(new.name)
+
+    def summaries(self) -> list[Summary]:
+        """Return every experiment in a line."""
+        return [reports.summary(experiment) for experiment in self.experiments.values()]
+
+    async def report(self, name: str) -> Report:
+        """Return everything about an experiment; the intervals are worked out beside the event loop."""
+        experiment = self._find(name)
+        experiment.expire(self.now)
+        forged = self.rejected["forged"]
+        return await asyncio.to_thread(reports.report, experiment.copy(), forged, self.started_at)
+
+    def tallies(self, name: str) -> Tallies:
+        """Return all that the agent learns from."""
+        return reports.tallies(self._find(name))
+
+    def export(self, name: str) -> Iterator[str]:
+        """Return the responses in the order in which they were counted, as CSV in pieces."""
+        experiment = self._find(name)
+        return _export(self._store, experiment.number, experiment.spec)
+
+    async def set_status(self, name: str, status: Status) -> Report:
+        """Pause: no more decisions, but responses that are out still count. Close: neither, and for good."""
+        experiment = self._find(name)
+        if experiment.status == "closed" and status != "closed":
+            raise Refusal(409, "closed", f"the experiment {name} is closed for good")
+        await self.committer.run(self._store.set_status, experiment.number, status)
+        experiment.status = status
+        return await self.report(name)
+
+    async def add_arm(self, name: str, new: NewArm) -> Report:
+        """Add an arm; it gets the next number."""
+        experiment = self._find(name)
+        self._check_not_closed(experiment)
+        if len(experiment.records) >= MOST_ARMS:
+            raise Refusal(409, "full", f"an experiment has at most {MOST_ARMS} arms, retired ones included")
+        try:
+            await self.committer.run(experiments.add_arm, self._store, experiment, new.name)
+        except sqlite3.IntegrityError:
+            raise Refusal(409, "exists", f"the experiment {name} has or had an arm of this name") from None
+        experiment.agent.add_arm()
+        experiment.records.append(ArmRecord(new.name))
+        return await self.report(name)
+
+    async def retire_arm(self, name: str, arm: int) -> Report:
+        """Hand this arm out no more; responses of pulls that are out still count."""
+        experiment = self._find(name)
+        self._check_not_closed(experiment)
+        arms = experiment.agent.arms
+        if not 0 <= arm < len(arms):
+            raise Refusal(404, "not_found", f"the experiment {name} has no arm {arm}")
+        if not arms[arm].retired:
+            if sum(not other.retired for other in arms) == 1:
+                raise Refusal(409, "last", "the last arm cannot be retired: close the experiment instead")
+            await self.committer.run(experiments.retire_arm, self._store, experiment, arm)
+            experiment.agent.retire(Arm(arm))
+        return await self.report(name)
+
+    async def rotate(self, what: str, new: NewKey) -> Key:
+        """Make a new key, or a new secret to sign tickets with."""
+        match what:
+            case "admin" | "client":
+                role = Role(what)
+                if self.keys.is_given(role):
+                    raise Refusal(409, "environment", f"the {what} key is set in the server's environment")
+                return Key(what, await self.committer.run(self.keys.rotate, role, self.now, new.grace or 0))
+            case "signing":
+                if self.keys.is_secret_given:
+                    raise Refusal(409, "environment", "the signing secret is set in the server's environment")
+                longest = max((experiment.ticket_lifetime for experiment in self.experiments.values()), default=0)
+                grace = longest if new.grace is None else new.grace
+                await self.committer.run(self.keys.rotate_secret, self.now, grace)
+                return Key("signing", None)
+            case _:
+                raise Refusal(404, "not_found", "a key is admin, client or signing")
+
+    async def check(self) -> None:
+        """See that the database answers."""
+        await self.committer.run(self._store.rows, "SELECT 1")
+
+    async def forget(self) -> None:
+        """Remove what is no longer needed: nonces of expired tickets, in small chunks, and keys that no longer hold."""
+        while await self.committer.run(self._store.forget, self.now, CHUNK):
+            pass
+        await self.committer.run(self.keys.prune, self.now)
+
+    def _find(self, name: str) -> Experiment:
+        experiment = self.experiments.get(name)
+        if experiment is None:
+            raise Refusal(404, "not_found", "there is no experiment of this name")
+        return experiment
+
+    @staticmethod
+    def _check_not_closed(experiment: Experiment) -> None:
+        if experiment.status == "closed":
+            raise Refusal(409, "closed", f"the experiment {experiment.name} is closed for good")
+
+    def _take_over(self, tallies: list[Tally]) -> None:
+        for tally in tallies:
+            self._numbered[tally.experiment].count(tally.arm, tally.pulls, tally.total)
+
+
+def _export(store: Store, experiment: int, spec: CuratorSpec) -> Iterator[str]:
+    """Read in pieces on a connection of its own; a piece sees what was on disk when it was asked for."""
+    connection = sqlite3.connect(f"{store.path.absolute().as_uri()}?mode=ro", uri=True, check_same_thread=False)
+    try:
+        yield "response_number,arm,response\n"
+        last, step = 0, unit(spec)
+        while rows := connection.execute(
+            "SELECT id, arm, value FROM responses WHERE experiment = ? AND id > ? ORDER BY id LIMIT ?",
+            (experiment, last, EXPORT_ROWS),
+        ).fetchall():
+            last = rows[-1][0]
+            yield "".join(f"{number},{arm},{value * step!r}\n" for number, arm, value in rows)
+    finally:
+        connection.close()

@@ -1,0 +1,206 @@
+"""The server's memory on disk: SQLite, in which each response is counted exactly once.
+
+Every change is a transaction of the one connection that writes. It is durable when the transaction ends: the log is on
+disk (WAL, synchronous=FULL) before anybody hears of it.
+"""
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ldpbandits.errors import DatabaseError
+from ldpbandits.server.migrations import migrate
+from ldpbandits.server.tickets import Ticket
+
+
+class Outcome(Enum):
+    """What became of a response."""
+
+    COUNTED = "counted"
+    DUPLICATE = "duplicate"
+    CHANGED = "changed"
+    EXPIRED = "expired"
+    CLOSED = "closed"
+    IMPOSSIBLE = "impossible"
+
+
+class Claim(NamedTuple):
+    """A response that came with a valid ticket; its value is in units."""
+
+    ticket: Ticket
+    value: int
+
+
+class Tally(NamedTuple):
+    """The number and the sum, in units, of the responses of an arm."""
+
+    experiment: int
+    arm: int
+    pulls: int
+    total: int
+
+
+def _pass(_: str) -> None:
+    """Do nothing at a failpoint."""
+
+
+class Store:
+    """One database, one writer. Tests give a `failpoint` that is told where in a transaction the server is."""
+
+    def __init__(self, path: Path, *, failpoint: Callable[[str], None] = _pass) -> None:
+        """Open the database, or make a new one that only this user can read."""
+        self.path = path
+        self._failpoint = failpoint
+        try:
+            self._lock = _locked(path)
+            self.is_new = not path.exists()
+            if self.is_new:
+                path.touch(mode=0o600)
+            self.connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            self.connection.execute("PRAGMA journal_mode = WAL")
+            self.connection.execute("PRAGMA synchronous = FULL")
+            migrate(self.connection)
+        except (sqlite3.Error, OSError) as error:
+            raise DatabaseError(f"the database {path} cannot be opened: {error}") from None
+        self._closed = {row[0] for row in self.rows("SELECT id FROM experiments WHERE status = 'closed'")}
+        self._forgotten: int = self.rows("SELECT before FROM forgotten")[0][0]
+        self._last_response: int = self.rows("SELECT coalesce(max(id), 0) FROM responses")[0][0]
+
+    @property
+    def forgotten(self) -> int:
+        """Nonces of tickets that expired up to this moment may be gone: no such ticket is ever counted again."""
+        return self._forgotten
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self.connection.close()
+        self._lock.close()
+
+    def rows(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
+        """Read."""
+        return self.connection.execute(sql, values).fetchall()
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Change everything in the block, durably, or nothing."""
+        self.connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield self.connection
+            self._failpoint("before commit")
+            self.connection.execute("COMMIT")
+        except BaseException:
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
+            raise
+
+    def count(self, claims: Sequence[Claim]) -> tuple[list[Outcome], list[Tally]]:
+        """Count each response whose nonce is new, in one transaction; say what became of each, and the new tallies."""
+        self._failpoint("before transaction")
+        with self.transaction() as connection:
+            outcomes, counted = self._use_nonces(connection, claims)
+            self._failpoint("between nonce and tally")
+            tallies = self._add_to_tallies(connection, counted)
+        self._last_response += len(counted)
+        self._failpoint("after commit")
+        return outcomes, tallies
+
+    def _use_nonces(self, connection: sqlite3.Connection, claims: Sequence[Claim]) -> tuple[list[Outcome], list[Claim]]:
+        outcomes = []
+        counted: list[Claim] = []
+        for claim in claims:
+            ticket = claim.ticket
+            if ticket.expires_at <= self._forgotten:
+                outcomes.append(Outcome.EXPIRED)
+            elif ticket.experiment in self._closed:
+                outcomes.append(Outcome.CLOSED)
+            else:
+                row = (ticket.expires_at, ticket.nonce, self._last_response + len(counted) + 1)
+                done = connection.execute("INSERT INTO nonces VALUES (?, ?, ?) ON CONFLICT DO NOTHING", row)
+                if done.rowcount == 1:
+                    counted.append(claim)
+                    outcomes.append(Outcome.COUNTED)
+                else:
+                    outcomes.append(self._again(connection, claim, counted))
+        return outcomes, counted
+
+    def _again(self, connection: sqlite3.Connection, claim: Claim, counted: Sequence[Claim]) -> Outcome:
+        """Compare a response with the one that was counted for its ticket, perhaps in this very transaction."""
+        key = (claim.ticket.expires_at, claim.ticket.nonce)
+        (number,) = connection.execute("SELECT response FROM nonces WHERE (expires_at, nonce) = (?, ?)", key).fetchone()
+        if number > self._last_response:
+            value = counted[number - self._last_response - 1].value
+        else:
+            (value,) = connection.execute("SELECT value FROM responses WHERE id = ?", (number,)).fetchone()
+        return Outcome.DUPLICATE if value == claim.value else Outcome.CHANGED
+
+    def _add_to_tallies(self, connection: sqlite3.Connection, counted: Sequence[Claim]) -> list[Tally]:
+        values: dict[tuple[int, int], list[int]] = defaultdict(list)
+        rows = []
+        for number, (ticket, value) in enumerate(counted, self._last_response + 1):
+            rows.append((number, ticket.experiment, ticket.arm, value))
+            values[ticket.experiment, ticket.arm].append(value)
+        connection.executemany("INSERT INTO responses VALUES (?, ?, ?, ?)", rows)
+        tallies = []
+        for arm, new in values.items():
+            (pulls, total) = connection.execute(
+                "SELECT pulls, total FROM arms WHERE (experiment, number) = (?, ?)", arm
+            ).fetchone()
+            tally = Tally(*arm, pulls + len(new), total + sum(new))
+            connection.execute(
+                "UPDATE arms SET pulls = ?, total = ? WHERE (experiment, number) = (?, ?)",
+                (tally.pulls, tally.total, *arm),
+            )
+            tallies.append(tally)
+        return tallies
+
+    def forget(self, now: int, most: int) -> int:
+        """Remove up to `most` nonces of tickets that have expired; return how many.
+
+        How far this went is written in the same transaction: from then on no ticket that expired up to there is
+        counted, even if the clock goes back.
+        """
+        with self.transaction() as connection:
+            last = connection.execute(
+                "SELECT expires_at FROM nonces WHERE expires_at <= ? ORDER BY expires_at LIMIT 1 OFFSET ?",
+                (now, most - 1),
+            ).fetchone()
+            before = max(self._forgotten, now if last is None else last[0])
+            gone = connection.execute(
+                "DELETE FROM nonces WHERE (expires_at, nonce) IN "
+                "(SELECT expires_at, nonce FROM nonces WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)",
+                (before, most),
+            ).rowcount
+            if gone:
+                connection.execute("UPDATE forgotten SET before = ?", (before,))
+        if gone:
+            self._forgotten = before
+        return gone
+
+    def set_status(self, experiment: int, status: str) -> None:
+        """Pause, resume or close an experiment; closing is for good."""
+        with self.transaction() as connection:
+            connection.execute("UPDATE experiments SET status = ? WHERE id = ?", (status, experiment))
+        if status == "closed":
+            self._closed.add(experiment)
+
+
+def _locked(path: Path) -> sqlite3.Connection:
+    """Hold a lock beside the database for as long as this process lives: two servers would not see each other's counts.
+
+    SQLite's own lock on a file of its own works on every system, and goes away with the process, however it ends.
+    """
+    lock = sqlite3.connect(
+        path.with_name(path.name + "-lock"), timeout=0, isolation_level=None, check_same_thread=False
+    )
+    try:
+        lock.execute("BEGIN EXCLUSIVE")
+    except sqlite3.OperationalError as error:
+        lock.close()
+        if "locked" in str(error):
+            raise DatabaseError(f"the database {path} is in use by another server") from None
+        raise
+    return lock
