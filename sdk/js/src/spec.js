@@ -107,5 +107,5 @@ export function isNumber(value) {
  * @param {unknown} value
  */
 export function shown(value) {
-  return value && typeof value === "object" ? "an object" : String(value).slice(0, 80);
+  return value && typeof value === "object" ? "an object" : String(value).slice(0, 120);
 }
