@@ -26,28 +26,23 @@ import { charge, checkLimits } from "./budget.js";
 import { curatorFromSpec } from "./curators.js";
 import { LimitError, ParameterError, ServerError, TicketError } from "./errors.js";
 import { change, read } from "./ledger.js";
-import { systemWords } from "./randomness.js";
+import { Outbox } from "./outbox.js";
 import { defaultStorage } from "./storage.js";
-import { askDecision, isFinal, poster, sendResponse } from "./wire.js";
-
-/** Seconds between two attempts to send: doubled each time up to the longest, and halved at random for jitter. */
-const LONGEST_WAIT = 300;
+import { askDecision, poster } from "./wire.js";
 
 /** A timer holds no more milliseconds than this. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
 export class Client {
   /** @type {Post} */ #post;
+  /** @type {Outbox} */ #outbox;
   /** @type {Storage} */ #storage;
   /** @type {Limits} */ #limits;
   /** @type {() => number} */ #clock;
   /** @type {string} */ #url;
   /** @type {string} */ #experiment;
-  /** @type {Map<string, Promise<boolean>>} */ #sending = new Map();
   /** @type {ServerError[]} */ #refused = [];
   /** @type {any} */ #timer;
-  #failures = 0;
-  #retryAt = 0;
   #closed = false;
 
   /**
@@ -74,6 +69,7 @@ export class Client {
     this.#limits = checkLimits(limits);
     this.#storage = storage;
     this.#clock = clock;
+    this.#outbox = new Outbox(this.#post, storage, clock);
     this.#schedule();
   }
 
@@ -125,7 +121,7 @@ export class Client {
       return found;
     });
     try {
-      return await this.#send(pull);
+      return await this.#outbox.send(pull);
     } finally {
       this.#schedule();
     }
@@ -159,50 +155,12 @@ export class Client {
     for (const pull of this.#mine(await read(this.#storage))) {
       if (isOpen(pull)) continue;
       try {
-        flushed[(await this.#send(pull)) ? "acknowledged" : "waiting"]++;
+        flushed[(await this.#outbox.send(pull)) ? "acknowledged" : "waiting"]++;
       } catch (error) {
         this.#refused.push(/** @type {ServerError} */ (error));
       }
     }
     return flushed;
-  }
-
-  /**
-   * @param {StoredPull} pull
-   * @returns {Promise<boolean>}
-   */
-  #send({ ticket, response }) {
-    const attempt = async () => {
-      try {
-        await sendResponse(this.#post, ticket, response);
-        this.#failures = 0;
-      } catch (error) {
-        if (!isFinal(error)) {
-          this.#backOff();
-          return false;
-        }
-        await this.#forget(ticket);
-        throw error;
-      }
-      await this.#forget(ticket);
-      return true;
-    };
-    const sending = this.#sending.get(ticket) ?? attempt().finally(() => this.#sending.delete(ticket));
-    this.#sending.set(ticket, sending);
-    return sending;
-  }
-
-  /** @param {string} ticket */
-  async #forget(ticket) {
-    await change(this.#storage, (state) => {
-      const gone = new Set(this.#mine(state).filter((pull) => pull.ticket === ticket));
-      state.pulls = state.pulls.filter((pull) => !gone.has(pull));
-    }).catch(() => {}); // what the agent has answered stands; it will be sent once more, as a duplicate
-  }
-
-  #backOff() {
-    const wait = Math.min(LONGEST_WAIT, 2 ** this.#failures++);
-    this.#retryAt = this.#clock() + wait * (0.5 + Number(systemWords(1)[0]) / 2 ** 65);
   }
 
   /**
@@ -219,7 +177,7 @@ export class Client {
       return; // whoever calls next is told
     }
     clearTimeout(this.#timer);
-    const next = Math.min(...mine.map((pull) => (isOpen(pull) ? pull.due : this.#retryAt)));
+    const next = Math.min(...mine.map((pull) => (isOpen(pull) ? pull.due : this.#outbox.retryAt)));
     if (this.#closed || next === Infinity) return;
     const wait = (Math.max(next, earliest) - this.#clock()) * 1000;
     this.#timer = setTimeout(() => this.#tick(), Math.min(Math.max(wait, 0), LONGEST_TIMER));
@@ -231,8 +189,8 @@ export class Client {
       await this.#flush();
       this.#schedule();
     } catch {
-      this.#backOff();
-      this.#schedule(this.#retryAt);
+      this.#outbox.backOff();
+      this.#schedule(this.#outbox.retryAt);
     }
   }
 

@@ -27,7 +27,7 @@
  * @property {StoredPull[]} pulls
  */
 
-import { LedgerError } from "./errors.js";
+import { LDPBanditsError, LedgerError } from "./errors.js";
 import { isNumber } from "./spec.js";
 import { exclusively } from "./storage.js";
 
@@ -66,15 +66,17 @@ export async function read(storage) {
  * @param {(state: State) => T} edit
  * @returns {Promise<T>} what `edit` returned, once it is stored
  */
-export function change(storage, edit) {
-  return exclusively(storage, async () => {
-    const state = await read(storage);
-    const result = edit(state);
-    try {
+export async function change(storage, edit) {
+  try {
+    return await exclusively(storage, async () => {
+      const state = await read(storage);
+      const result = edit(state);
       await storage.setItem(ITEM, JSON.stringify(state));
-    } catch (cause) {
-      throw new LedgerError("the ledger cannot be written", { cause });
-    }
-    return result;
-  });
+      return result;
+    });
+  } catch (cause) {
+    // What this library refuses says why itself; anything else is the storage's, such as a quota or a full disk.
+    if (cause instanceof LDPBanditsError) throw cause;
+    throw new LedgerError("the ledger cannot be locked or written", { cause });
+  }
 }

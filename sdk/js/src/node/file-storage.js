@@ -19,12 +19,16 @@ export function fileStorage(path) {
 
   /** @returns {Promise<Record<string, string>>} */
   async function items() {
+    let text;
     try {
-      return JSON.parse(await readFile(file, "utf8"));
+      text = await readFile(file, "utf8");
     } catch (error) {
       if (/** @type {NodeJS.ErrnoException} */ (error).code === "ENOENT") return {};
       throw error;
     }
+    const found = JSON.parse(text);
+    if (!found || typeof found !== "object" || Array.isArray(found)) throw new Error(`${file} is not a storage`);
+    return found;
   }
 
   return {

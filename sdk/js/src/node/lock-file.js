@@ -14,7 +14,7 @@
 
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { link, readFile, unlink, writeFile } from "node:fs/promises";
+import { link, readFile, rm, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -38,7 +38,7 @@ export async function withLockFile(path, task, patience = PATIENCE) {
   try {
     return await task();
   } finally {
-    await unlink(path);
+    await rm(path, { force: true });
   }
 }
 
@@ -57,18 +57,18 @@ async function take(path, deadline) {
       const holder = await holderOf(path);
       if (holder && isDead(holder)) {
         await withLockFile(`${path}.${holder.token}`, async () => {
-          if ((await holderOf(path))?.token === holder.token) await unlink(path);
+          if ((await holderOf(path))?.token === holder.token) await rm(path, { force: true });
         });
       } else if (Date.now() > deadline) {
         throw new LedgerError(
           `the ledger is locked by process ${holder?.pid} on ${holder?.host}; if that is none of yours, remove ${path}`,
         );
       } else {
-        await sleep(PAUSE * (1 + Math.random()));
+        await sleep(PAUSE);
       }
     }
   } finally {
-    await unlink(draft);
+    await rm(draft, { force: true });
   }
 }
 
