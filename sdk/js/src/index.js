@@ -1,5 +1,12 @@
 /**
  * Take part in a bandit experiment without giving rewards away: the curator, the ledger and the client of a device.
+ *
+ * @typedef {import("./budget.js").Limits} Limits
+ * @typedef {import("./client.js").Flushed} Flushed
+ * @typedef {import("./client.js").Pull} Pull
+ * @typedef {import("./curators.js").Curator} Curator
+ * @typedef {import("./spec.js").CuratorSpec} CuratorSpec
+ * @typedef {import("./storage.js").Storage} Storage
  */
 
 export { Client } from "./client.js";
