@@ -12,7 +12,7 @@ SDK := sdk/js
 SDK_READY := $(SDK)/node_modules/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types contract unit bare sdk bench vectors figure clean
+.PHONY: help run test lint types contract unit bare sdk bench vectors figure clean has-node
 
 help:  ## say what each command does
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 16
@@ -84,8 +84,11 @@ $(READY): pyproject.toml constraints.txt
 	@$(PIP) install -c constraints.txt --no-build-isolation --editable '.[lab]'
 	@touch $@
 
-$(SDK_READY): $(SDK)/package-lock.json
-	@node -e 'process.exit(parseInt(process.versions.node) < 20)' 2> /dev/null && npm --version > /dev/null 2>&1 \
-		|| { echo "the JavaScript SDK needs Node 20 or newer with npm: install them, or put them on the PATH" >&2; exit 1; }
+$(SDK_READY): $(SDK)/package-lock.json | has-node
 	cd $(SDK) && npm ci --silent
 	@touch $@
+
+# Not part of the stamp: a machine can lose its node.
+has-node:
+	@node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' 2> /dev/null && npm --version > /dev/null 2>&1 \
+		|| { echo "the JavaScript SDK needs Node 20 or newer with npm: install them, or put them on the PATH" >&2; exit 1; }
