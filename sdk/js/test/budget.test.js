@@ -77,6 +77,23 @@ test("a clock set forward and back again forgets nothing", () => {
   assert.equal(fits(0.5, limits, state, 1001), 0);
 });
 
+test("spends that were let go together count until the latest of them is old", () => {
+  const state = empty();
+  const limits = { epsilon: 1, budget: 1.05, window: 60 };
+  charge(state, 0.5, limits, 995);
+  charge(state, 0.5, limits, 1050);
+  charge(state, 0.01, limits, 1e6);
+  assert.equal(fits(0.1, limits, state, 1057), 0);
+});
+
+test("a client with a short window does not blur the dates that one with a long window needs", () => {
+  const state = empty();
+  const [long, short] = [{ budget: 1, window: 1000 }, { budget: 1, window: 5 }];
+  charge(state, 0.5, { epsilon: 1, ...long }, 0);
+  for (const now of [890, 900]) charge(state, 0.25, { epsilon: 1, ...short }, now);
+  assert.equal(fits(0.25, long, state, 1001), 2);
+});
+
 test("a client with a longer window counts what one with a shorter window had let go", () => {
   const state = empty();
   for (let now = 0; now < 1000; now += 10) charge(state, 0.1, { epsilon: 1, budget: 1, window: 5 }, now);

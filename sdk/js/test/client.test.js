@@ -167,6 +167,22 @@ test("a crash between the store and the send loses nothing: the next client send
   assert.deepEqual(second.agent.sent, [JSON.stringify({ ticket: "ticket-1", response })]);
 });
 
+test("a flush while a response is on its way waits for it, and does not send it twice", async (t) => {
+  const { agent, client } = device(t);
+  const pull = await client.decide();
+  let open = () => {};
+  agent.before = () => new Promise((resolve) => (open = () => resolve(undefined)));
+  const observed = pull.observe(1);
+  while (agent.sent.length === 0) await sleep(1);
+  const flushed = client.flush();
+  await sleep(20);
+  assert.equal(agent.sent.length, 1);
+  open();
+  assert.equal(await observed, true);
+  assert.equal((await flushed).acknowledged, 1);
+  assert.equal(agent.sent.length, 1);
+});
+
 test("a client sends by itself what an earlier one left", async (t) => {
   const first = device(t);
   const pull = await first.client.decide();

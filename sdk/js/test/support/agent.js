@@ -16,7 +16,7 @@ export class Agent {
   requests = [];
   /** ticket -> response counted. */
   counted = new Map();
-  /** Called before a request is handled, after it (the reply is lost if it throws). */
+  /** Called before a request is handled (an answer it gives is the reply), and after it (if it throws, the reply is lost). */
   before = (_path) => undefined;
   after = (_path) => undefined;
   #tickets = 0;
@@ -25,7 +25,7 @@ export class Agent {
   fetch = async (url, options) => {
     const path = new URL(url).pathname;
     this.requests.push({ url, path, ...options });
-    const early = this.before(path);
+    const early = await this.before(path);
     const [status, body] = early ?? this.#handle(path, JSON.parse(options.body));
     this.after(path);
     return new Response(typeof body === "string" ? body : JSON.stringify(body), { status });
