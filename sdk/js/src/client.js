@@ -33,6 +33,7 @@ import { askDecision, poster } from "./wire.js";
 /** A timer holds no more milliseconds than this. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
+/** One device's part in one experiment. Clients that share a storage share its ledger, and so their owner's limits. */
 export class Client {
   /** @type {Post} */ #post;
   /** @type {Outbox} */ #outbox;

@@ -49,7 +49,6 @@ export class Outbox {
   async #attempt({ ticket, response }) {
     try {
       await sendResponse(this.#post, ticket, response);
-      this.#failures = 0;
       await this.#forget(ticket);
       return true;
     } catch (error) {
@@ -77,13 +76,18 @@ export class Outbox {
 
   /**
    * What the agent has answered stands even if the ledger cannot be written now: the response will be sent once more,
-   * and answered as a duplicate or refused again.
+   * not at once, and answered as a duplicate or refused again.
    *
    * @param {string} ticket
    */
   async #forget(ticket) {
-    await change(this.#storage, (state) => {
-      state.pulls = state.pulls.filter((pull) => pull.ticket !== ticket);
-    }).catch(() => {});
+    try {
+      await change(this.#storage, (state) => {
+        state.pulls = state.pulls.filter((pull) => pull.ticket !== ticket);
+      });
+      this.#failures = 0;
+    } catch {
+      this.backOff();
+    }
   }
 }

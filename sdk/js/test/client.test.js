@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { inspect } from "node:util";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { Client, LedgerError, LimitError, memoryStorage, RewardError, ServerError, SpecError, TicketError } from "ldpbandits";
+import { Client, LedgerError, LimitError, memoryStorage, ParameterError, RewardError, ServerError, SpecError, TicketError } from "ldpbandits";
 
 import { Outbox } from "../src/outbox.js";
 import { Agent, bytesDrawn, CTB, device, handClock, KEY, LIMITS, URL_ } from "./support/agent.js";
@@ -375,6 +375,29 @@ test("a response that cannot be stored is not sent, and the pull stays open", as
   assert.equal(agent.sent.length, 0);
   storage.setItem = setItem;
   assert.equal(await pull.observe(1), true);
+});
+
+test("an acknowledgement that cannot be stored stands, and the response is not sent again at once", async (t) => {
+  const storage = memoryStorage();
+  const { agent, client } = device(t, { storage, clock: () => Date.now() / 1000 });
+  const pull = await client.decide();
+  const { setItem } = storage;
+  agent.after = () => {
+    storage.setItem = () => { throw new Error("QuotaExceededError"); };
+  };
+  assert.equal(await pull.observe(1), true);
+  await sleep(200);
+  assert.equal(agent.sent.length, 1);
+  storage.setItem = setItem;
+  agent.after = () => undefined;
+  await until(() => agent.sent.length === 2);
+  assert.equal(agent.counted.size, 1);
+});
+
+test("the agent's address, the experiment and the key must be given", () => {
+  for (const [url, experiment, key] of [["", "e", "k"], [URL_, undefined, "k"], [URL_, "e", 5]]) {
+    assert.throws(() => new Client(url, experiment, { key, limits: LIMITS }), ParameterError);
+  }
 });
 
 test("a damaged ledger stops everything and is left as it is", async (t) => {
