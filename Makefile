@@ -1,4 +1,5 @@
-# `make run` and `make test` set everything up by themselves: python3 >= 3.11, make and git are enough.
+# `make run` and `make test` set everything up by themselves: python3 >= 3.11, make and git are enough; for `make test`
+# also node >= 20 with npm.
 
 PYTHON ?= python3
 VENV := .venv
@@ -7,9 +8,11 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP_OPTIONS := --quiet --disable-pip-version-check
 PIP := $(BIN)/python -m pip $(PIP_OPTIONS)
+SDK := sdk/js
+SDK_READY := $(SDK)/node_modules/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types contract unit bare bench vectors figure clean
+.PHONY: help run test lint types contract unit bare sdk bench vectors figure clean has-node
 
 help:  ## say what each command does
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 16
@@ -17,7 +20,7 @@ help:  ## say what each command does
 run: $(READY)  ## the paper's nine panels: results/report.html
 	@$(BIN)/ldpbandits reproduce --out results
 
-test: lint types contract unit bare  ## every check
+test: lint types contract unit bare sdk  ## every check
 	@echo "all checks passed"
 
 lint: $(READY)
@@ -45,6 +48,11 @@ bare: $(READY)
 	$(BARE)/bin/python -m pytest -p no:cacheprovider tests/device tests/agent
 	@rm -rf $(BARE)
 
+sdk: $(SDK_READY)  ## the JavaScript SDK: types, build, tests
+	cd $(SDK) && npm run --silent check
+	cd $(SDK) && npm run --silent build
+	cd $(SDK) && npm run --silent test
+
 bench: $(READY)  ## what we claim about speed, measured beside the peers
 	$(PIP) install -c constraints.txt --group peers
 	$(BIN)/python benchmarks/curators.py
@@ -61,6 +69,7 @@ figure: $(READY)  ## draw the picture of the README anew
 
 clean:  ## remove what the other commands made
 	rm -rf $(VENV) $(BARE) build dist results .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(SDK)/node_modules $(SDK)/types $(SDK)/LICENSE
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -74,3 +83,12 @@ $(READY): pyproject.toml constraints.txt
 	@$(PIP) install -c constraints.txt --group dev
 	@$(PIP) install -c constraints.txt --no-build-isolation --editable '.[lab,server]'
 	@touch $@
+
+$(SDK_READY): $(SDK)/package-lock.json | has-node
+	cd $(SDK) && npm ci --silent
+	@touch $@
+
+# Not part of the stamp: a machine can lose its node.
+has-node:
+	@node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' 2> /dev/null && npm --version > /dev/null 2>&1 \
+		|| { echo "the JavaScript SDK needs Node 20 or newer with npm: install them, or put them on the PATH" >&2; exit 1; }

@@ -1,0 +1,111 @@
+/**
+ * What an agent may ask of a curator. All of it is data, and what no curator can honour is refused:
+ *
+ *     {"mechanism": "bernoulli", "epsilon": 1, "transform": {"kind": "range", "low": 0, "high": 5}}
+ *
+ * | spec               | in the paper           | rewards           | neighbours: any two rewards ... |
+ * |--------------------|------------------------|-------------------|---------------------------------|
+ * | bernoulli, range   | CTB                    | in [low, high]    | in [low, high]                  |
+ * | bernoulli, sigmoid | CTB-S                  | any finite number | at all                          |
+ * | laplace, range     | CTL                    | in [low, high]    | in [low, high]                  |
+ * | laplace, sigmoid   | CTL-S                  | any finite number | at all                          |
+ * | laplace, real-line | remark after Theorem 2 | any finite number | that differ by at most 1        |
+ *
+ * @typedef {{ readonly kind: "range", readonly low: number, readonly high: number }} Range rewards in [low, high]
+ * @typedef {{ readonly kind: "sigmoid" }} Sigmoid any finite reward r, taken to 1 / (1 + e^-r)
+ * @typedef {{ readonly kind: "real-line" }} RealLine any finite reward, taken as it is
+ * @typedef {Range | Sigmoid | RealLine} Transform
+ * @typedef {{ readonly mechanism: "bernoulli" | "laplace", readonly epsilon: number, readonly transform: Transform }} CuratorSpec
+ */
+
+import { SpecError } from "./errors.js";
+
+/** Below 1e-6 a response says next to nothing, above 50 it hides nothing. */
+const SMALLEST_EPSILON = 1e-6;
+const LARGEST_EPSILON = 50;
+
+/**
+ * Read a spec, or say what is wrong with it; a key that is not known is refused, not ignored.
+ *
+ * @param {unknown} data
+ * @returns {CuratorSpec} frozen, with every default written out
+ */
+export function checkSpec(data) {
+  const { mechanism, epsilon, transform = { kind: "range" }, ...others } = object("a curator spec", data);
+  refuseOthers("a curator spec", others);
+  if (mechanism !== "bernoulli" && mechanism !== "laplace") {
+    throw new SpecError(`mechanism must be bernoulli or laplace, got ${shown(mechanism)}`);
+  }
+  if (!isNumber(epsilon) || epsilon < SMALLEST_EPSILON || epsilon > LARGEST_EPSILON) {
+    throw new SpecError(
+      `epsilon must be finite and > 0, from ${SMALLEST_EPSILON} to ${LARGEST_EPSILON}, got ${shown(epsilon)}`,
+    );
+  }
+  const checked = checkTransform(transform);
+  if (mechanism === "bernoulli" && checked.kind === "real-line") {
+    throw new SpecError("the bernoulli mechanism needs rewards in a range: use range or sigmoid");
+  }
+  return Object.freeze({ mechanism, epsilon, transform: Object.freeze(checked) });
+}
+
+/**
+ * @param {unknown} data
+ * @returns {Transform}
+ */
+function checkTransform(data) {
+  const { kind, ...others } = object("a transform", data);
+  if (kind === "range") {
+    const { low = 0, high = 1, ...unknown } = others;
+    refuseOthers("a range", unknown);
+    // A difference that overflows is no number either: such a range is wider than the largest double.
+    if (!isNumber(low) || !isNumber(high) || low >= high || !isNumber(high - low)) {
+      throw new SpecError(`a range needs two finite numbers low < high, got [${shown(low)}, ${shown(high)}]`);
+    }
+    return { kind, low, high };
+  }
+  if (kind !== "sigmoid" && kind !== "real-line") {
+    throw new SpecError(`a transform's kind must be range, sigmoid or real-line, got ${shown(kind)}`);
+  }
+  refuseOthers(`a ${kind}`, others);
+  return { kind };
+}
+
+/**
+ * @param {string} what
+ * @param {unknown} data
+ * @returns {Record<string, unknown>}
+ */
+function object(what, data) {
+  if (!data || typeof data !== "object" || Array.isArray(data)) {
+    throw new SpecError(`${what} must be an object, got ${shown(data)}`);
+  }
+  return /** @type {Record<string, unknown>} */ (data);
+}
+
+/**
+ * @param {string} what
+ * @param {object} others
+ */
+function refuseOthers(what, others) {
+  const unknown = Object.keys(others);
+  if (unknown.length) {
+    throw new SpecError(`${what} has no ${shown(unknown.join(", "))}`);
+  }
+}
+
+/**
+ * @param {unknown} value
+ * @returns {value is number}
+ */
+export function isNumber(value) {
+  return Number.isFinite(value);
+}
+
+/**
+ * Write a value for an error, in one line of bearable length.
+ *
+ * @param {unknown} value
+ */
+export function shown(value) {
+  return value && typeof value === "object" ? "an object" : String(value).slice(0, 120);
+}

@@ -1,0 +1,99 @@
+/**
+ * The messages to and from the agent. None has a field in which a reward could travel, and no request carries a cookie
+ * or says which page it comes from.
+ *
+ * @import { CuratorSpec } from "./spec.js"
+ *
+ * @typedef {(path: string, body: object) => Promise<any>} Post sends a message and gives the answer of a 200
+ * @typedef {{ arm: number, name: string, ticket: string, curator: CuratorSpec, default: number, expiresIn: number }} Decision
+ */
+
+import { ServerError } from "./errors.js";
+import { checkSpec, isNumber, shown } from "./spec.js";
+import { transformed } from "./transforms.js";
+
+const UNREADABLE = "unreadable";
+
+/**
+ * @param {typeof globalThis.fetch} fetch
+ * @param {string} url
+ * @param {string} key
+ * @returns {Post}
+ */
+export function poster(fetch, url, key) {
+  return async (path, body) => {
+    let status = 0;
+    let answer;
+    try {
+      const reply = await fetch(url + path, {
+        method: "POST",
+        headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" },
+        body: JSON.stringify(body),
+        credentials: "omit",
+        referrerPolicy: "no-referrer",
+        redirect: "error",
+        signal: AbortSignal.timeout(30_000),
+      });
+      status = reply.status;
+      answer = await reply.json();
+    } catch (cause) {
+      const [said, code] = status ? [`answered ${status} without JSON`, UNREADABLE] : ["cannot be reached", "unreachable"];
+      throw new ServerError(`the agent ${said}`, status, code, cause);
+    }
+    if (status !== 200) {
+      const { code = UNREADABLE, message } = answer ?? {};
+      throw new ServerError(`the agent answered ${status} ${shown(code)}: ${shown(message)}`, status, shown(code));
+    }
+    return answer;
+  };
+}
+
+/**
+ * Ask for an arm, and believe nothing about the answer that was not checked.
+ *
+ * @param {Post} post
+ * @param {string} experiment
+ * @returns {Promise<Decision>}
+ */
+export async function askDecision(post, experiment) {
+  const answer = await post(`/v1/experiments/${encodeURIComponent(experiment)}/decisions`, {});
+  const { arm, name, ticket, default: reward, expires_in: expiresIn } = answer ?? {};
+  const isRead =
+    Number.isInteger(arm) && typeof name === "string" && typeof ticket === "string" && isNumber(expiresIn) && expiresIn > 0;
+  if (!isRead) throw new ServerError("the agent's decision cannot be read", 200, UNREADABLE);
+  const curator = checkSpec(answer.curator);
+  try {
+    transformed(curator.transform, reward);
+  } catch (cause) {
+    throw new ServerError("the agent's default is no reward its curator can take", 200, UNREADABLE, cause);
+  }
+  return { arm, name, ticket, curator, default: reward, expiresIn };
+}
+
+/**
+ * Send a response; returns when the agent has counted it, now or before.
+ *
+ * @param {Post} post
+ * @param {string} ticket
+ * @param {number | undefined} response
+ */
+export async function sendResponse(post, ticket, response) {
+  const answer = await post("/v1/responses", { ticket, response });
+  // Only the protocol's own words are an acknowledgement: a hotel's login page answers 200 as well.
+  if (answer?.status !== "counted" && answer?.status !== "duplicate") {
+    throw new ServerError("the agent's acknowledgement cannot be read", 200, UNREADABLE);
+  }
+}
+
+/** What the agent says of a response that it will never take. */
+const FINAL = ["forged", "changed", "expired", "closed", "impossible", "malformed"];
+
+/**
+ * Whether to give a response up. Any other failure may pass, above all one that was not the agent's but came from
+ * something between it and the device.
+ *
+ * @param {unknown} error
+ */
+export function isFinal(error) {
+  return error instanceof ServerError && FINAL.includes(error.code);
+}

@@ -1,0 +1,95 @@
+/** An agent for tests: it speaks the protocol, remembers every request, and fails in the ways it is told to. */
+
+import { createServer } from "node:http";
+
+import { Client, memoryStorage } from "ldpbandits";
+
+export const URL_ = "https://agent.test";
+export const KEY = "client-key";
+export const LIMITS = { epsilon: 1, budget: 10, window: 86400 };
+export const CTB = { mechanism: "bernoulli", epsilon: 1, transform: { kind: "range", low: 0, high: 1 } };
+
+export class Agent {
+  /** What a decision says besides its ticket. */
+  decision = { arm: 1, name: "green", curator: CTB, default: 0, expires_at: 1763240000, expires_in: 3600 };
+  /** Each request, as it arrived. */
+  requests = [];
+  /** ticket -> response counted. */
+  counted = new Map();
+  /** Called before a request is handled (an answer it gives is the reply), and after it (if it throws, the reply is lost). */
+  before = (_path) => undefined;
+  after = (_path) => undefined;
+  #tickets = 0;
+
+  /** What fetch would do, without a network. */
+  fetch = async (url, options) => {
+    const path = new URL(url).pathname;
+    this.requests.push({ url, path, ...options });
+    const early = await this.before(path);
+    const [status, body] = early ?? this.#handle(path, JSON.parse(options.body));
+    this.after(path);
+    return new Response(typeof body === "string" ? body : JSON.stringify(body), { status });
+  };
+
+  #handle(path, { ticket, response }) {
+    if (path.endsWith("/decisions")) return [200, { ...this.decision, ticket: `ticket-${++this.#tickets}` }];
+    if (!this.counted.has(ticket)) {
+      this.counted.set(ticket, response);
+      return [200, { status: "counted" }];
+    }
+    return this.counted.get(ticket) === response
+      ? [200, { status: "duplicate" }]
+      : [409, { code: "changed", message: "this ticket was answered otherwise" }];
+  }
+
+  /** The bodies of all responses sent, as text. */
+  get sent() {
+    return this.requests.filter(({ path }) => path === "/v1/responses").map(({ body }) => body);
+  }
+
+  /** Serve this agent over real HTTP; returns its URL and a way to stop it. */
+  async serve() {
+    const server = createServer(async (request, reply) => {
+      let body = "";
+      for await (const chunk of request) body += chunk;
+      try {
+        const answer = await this.fetch(`http://agent${request.url}`, { ...request, headers: request.headers, body });
+        reply.writeHead(answer.status, { "content-type": "application/json" }).end(await answer.text());
+      } catch {
+        request.socket.destroy();
+      }
+    });
+    await new Promise((resolve) => server.listen(0, "127.0.0.1", () => resolve(undefined)));
+    return {
+      url: `http://127.0.0.1:${server.address().port}`,
+      stop: () => {
+        server.closeAllConnections();
+        return new Promise((resolve) => server.close(resolve));
+      },
+    };
+  }
+}
+
+/** A clock that moves when it is told to. */
+export function handClock(start = 1_763_000_000) {
+  const clock = () => clock.time;
+  clock.time = start;
+  return clock;
+}
+
+/** A client of a fake agent; whatever is not given is new, and closed when the test ends. */
+export function device(t, { agent = new Agent(), storage = memoryStorage(), clock = handClock(), ...options } = {}) {
+  const { url = URL_, experiment = "buttons", limits = LIMITS, ...others } = options;
+  const client = new Client(url, experiment, { key: KEY, limits, storage, fetch: agent.fetch, clock, ...others });
+  t.after(() => client.close());
+  return { agent, storage, clock, client };
+}
+
+/** Count the bytes of randomness that are asked for while `task` runs. */
+export async function bytesDrawn(t, task) {
+  const spy = t.mock.method(crypto, "getRandomValues");
+  await task();
+  const bytes = spy.mock.calls.reduce((sum, call) => sum + call.arguments[0].byteLength, 0);
+  spy.mock.restore();
+  return bytes;
+}

@@ -1,0 +1,31 @@
+// What a user of TypeScript writes; it is compiled, not run. Each expected error is one that the types must give.
+
+import { Client, LimitError, ServerError, curatorFromSpec, memoryStorage } from "ldpbandits";
+import type { CuratorSpec, Flushed, Limits, Pull, Storage } from "ldpbandits";
+import { fileStorage } from "ldpbandits/node";
+import { respondNotPrivate } from "ldpbandits/not-private";
+
+const spec: CuratorSpec = curatorFromSpec({ mechanism: "laplace", epsilon: 1 }).spec;
+const response: number = curatorFromSpec(spec).respond(0.5, { clip: true });
+const words: number = respondNotPrivate(curatorFromSpec(spec), 0.5, (count) => new BigUint64Array(count));
+const limits: Limits = { epsilon: 1, budget: 5, window: 86400 };
+const storages: Storage[] = [memoryStorage(), fileStorage("ledger.json"), localStorage];
+
+export async function play(): Promise<boolean> {
+  const client = new Client("https://agent.test", "buttons", { key: "k", limits, storage: storages[0] });
+  const pull: Pull = await client.decide();
+  const flushed: Flushed = await client.flush();
+  const refused: ServerError[] = flushed.refused;
+  try {
+    return await pull.observe(response + words + refused.length);
+  } catch (error) {
+    return error instanceof LimitError;
+  }
+}
+
+// @ts-expect-error: a reward is a number
+curatorFromSpec(spec).respond("1");
+// @ts-expect-error: limits are not optional
+new Client("https://agent.test", "buttons", { key: "k" });
+// @ts-expect-error: a spec cannot be changed
+spec.epsilon = 50;

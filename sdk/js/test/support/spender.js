@@ -1,0 +1,22 @@
+/** Decide until the device's owner's limits say no, and print how often it worked: `spender.js LEDGER NUMBER`. */
+
+import { Client, LimitError } from "ldpbandits";
+import { fileStorage } from "ldpbandits/node";
+
+const [ledger, number] = process.argv.slice(2);
+let tickets = 0;
+const curator = { mechanism: "bernoulli", epsilon: 0.1 };
+const fetch = async () =>
+  Response.json({ arm: 0, name: "a", ticket: `${number}-${tickets++}`, curator, default: 0, expires_in: 3600 });
+const limits = { epsilon: 1, budget: 4, window: 86400 };
+const client = new Client("https://agent.test", "e", { key: "k", limits, storage: fileStorage(ledger), fetch });
+let arms = 0;
+try {
+  for (;;) {
+    await client.decide();
+    process.stdout.write("."); // before the next: whoever kills us knows what was returned
+    arms++;
+  }
+} catch (error) {
+  if (!(error instanceof LimitError)) throw error;
+}
