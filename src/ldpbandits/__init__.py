@@ -14,12 +14,12 @@ from ldpbandits.errors import (
     LimitError,
     MissingExtra,
     ParameterError,
-    PullError,
     ResponseError,
     RewardError,
     ServerError,
     SnapshotError,
     SpecError,
+    TicketError,
 )
 from ldpbandits.types import Arm, Response, Reward
 from ldpbandits.wire import CuratorSpec, Guarantee, Range, RealLine, Sigmoid
@@ -48,7 +48,6 @@ __all__ = [
     "MissingExtra",
     "ParameterError",
     "Pull",
-    "PullError",
     "Range",
     "RealLine",
     "Response",
@@ -59,6 +58,7 @@ __all__ = [
     "Sigmoid",
     "SnapshotError",
     "SpecError",
+    "TicketError",
     "__version__",
     "curator_from_spec",
     "estimate",

@@ -25,7 +25,7 @@ from ldpbandits.device.http import Http
 from ldpbandits.device.ledger import Entry, Ledger, Limits, default_path
 from ldpbandits.device.randomness import system_words
 from ldpbandits.device.transforms import Refused, transformed
-from ldpbandits.errors import LDPBanditsError, PullError, ServerError, SpecError
+from ldpbandits.errors import LDPBanditsError, ServerError, SpecError, TicketError
 from ldpbandits.types import Arm
 from ldpbandits.wire import CuratorSpec
 
@@ -57,7 +57,7 @@ class Pull:
 class Flushed:
     """What became of what was waiting: how many have arrived, how many still wait, and what the server refused."""
 
-    arrived: int
+    acknowledged: int
     waiting: int
     refused: tuple[ServerError, ...]
 
@@ -125,7 +125,7 @@ class Client:
 
     def flush(self, *, now: float | None = None) -> Flushed:
         """Send what waits to be sent, and the default for pulls whose time is nearly up."""
-        arrived, waiting, refused = 0, 0, []
+        acknowledged, waiting, refused = 0, 0, []
         moment = time.time() if now is None else now
         for entry in self._ledger.pulls(self._url, self._experiment):
             response = entry.response
@@ -135,7 +135,7 @@ class Client:
                 response = curator_from_spec(entry.spec).respond(entry.default_reward)
                 try:
                     self._ledger.answer(entry.ticket, response, moment + self._timeout)
-                except PullError:  # a reward came at the last moment, in another thread or process
+                except TicketError:  # a reward came at the last moment, in another thread or process
                     continue
             elif entry.next_try > moment:
                 waiting += 1
@@ -143,9 +143,9 @@ class Client:
             sent = self._send(entry.ticket, response, entry.tries)
             if isinstance(sent, ServerError):
                 refused.append(sent)
-            arrived += sent is True
+            acknowledged += sent is True
             waiting += sent is False
-        return Flushed(arrived, waiting, tuple(refused))
+        return Flushed(acknowledged, waiting, tuple(refused))
 
     def close(self) -> None:
         """Stop the thread in the background; what is written in the ledger stays."""

@@ -18,7 +18,7 @@ from threading import RLock
 from typing import Any
 
 from ldpbandits.checks import check_epsilon, is_number, shown
-from ldpbandits.errors import LedgerError, LimitError, ParameterError, PullError
+from ldpbandits.errors import LedgerError, LimitError, ParameterError, TicketError
 from ldpbandits.types import Arm, Response
 from ldpbandits.wire import CuratorSpec, RealLine
 
@@ -123,7 +123,7 @@ class Ledger:
                 allowed = f"the owner of this device allows {limits.budget:g} within {limits.window / DAY:g} days"
                 raise LimitError(f"epsilon = {epsilon:g} on top of the {float(spent):g} spent is too much: {allowed}")
             if connection.execute("SELECT 1 FROM pulls WHERE ticket = ?", (entry.ticket,)).fetchone():
-                raise PullError("the agent has handed out this ticket before")
+                raise TicketError("the agent has handed out this ticket before")
             connection.execute("INSERT INTO spent VALUES (?, ?)", (now, epsilon))
             connection.execute(
                 f"INSERT INTO pulls ({_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL, 0, 0)",  # noqa: S608 - our names
@@ -144,7 +144,7 @@ class Ledger:
         with self._transaction() as connection:
             row = connection.execute(f"SELECT {_FIELDS} FROM pulls WHERE ticket = ?", (ticket,)).fetchone()  # noqa: S608
         if row is None or (entry := _entry(row)).response is not None:
-            raise PullError("this pull has had its response, or is not of this device")
+            raise TicketError("this pull has had its response, or is not of this device")
         return entry
 
     def answer(self, ticket: str, response: Response, next_try: float) -> None:
@@ -155,7 +155,7 @@ class Ledger:
                 (response, next_try, ticket),
             )
             if done.rowcount != 1:
-                raise PullError("this pull has had its response")
+                raise TicketError("this pull has had its response")
 
     def pulls(self, url: str, experiment: str) -> list[Entry]:
         """Return every pull of an experiment that is not done with, the oldest first."""
