@@ -8,7 +8,7 @@ LDPBanditsError
 ├── RewardError      a reward the curator cannot take; never shows the reward   (also a ValueError)
 ├── ResponseError    a response the agent cannot count                          (also a ValueError)
 ├── LimitError       an agent asks for more privacy than the device's owner allows
-├── TicketError        a pull that cannot be observed: unknown, or already answered
+├── TicketError      a pull that cannot be observed: unknown, or already answered
 ├── LedgerError      a device's ledger that cannot be read or written
 ├── ServerError      an agent server that refuses, or cannot be reached
 ├── DatabaseError    an agent server's database that cannot be used

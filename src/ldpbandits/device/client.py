@@ -166,20 +166,19 @@ class Client:
 
     def _send(self, ticket: str, response: float, tries: int) -> bool | ServerError:
         """Send; True if it has arrived, False if it waits for another try, the error if it never can."""
+        final: bool | ServerError
         try:
             reply = self._http.post("/v1/responses", {"ticket": ticket, "response": response})
-            if reply.get("status") not in {"counted", "duplicate"}:
-                raise ServerError("the server does not say that it has counted the response", code="nonsense")
+            final = reply.get("status") in {"counted", "duplicate"}
         except ServerError as error:
-            if error.code in FINAL:
-                self._ledger.done(ticket)
-                return error
+            final = error if error.code in FINAL else False
+        if final:
+            self._ledger.done(ticket)
+        else:
             # Twice as long after each failure, and not all devices at the same moment.
             spread = 0.5 + system_words(1)[0] / 2**65
-            self._ledger.postpone(ticket, time.time() + min(2.0**tries, LONGEST_WAIT) * spread)
-            return False
-        self._ledger.done(ticket)
-        return True
+            self._ledger.postpone(ticket, time.time() + min(2.0 ** min(tries, 30), LONGEST_WAIT) * spread)
+        return final
 
     def _keep(self) -> None:
         """See that somebody flushes when it is time, as long as a pull is open or a response unsent."""
