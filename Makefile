@@ -12,7 +12,7 @@ SDK := sdk/js
 SDK_READY := $(SDK)/node_modules/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types contract unit bare sdk bench vectors figure clean has-node
+.PHONY: help run test lint types contract unit bare sdk faults bench vectors figure clean has-node
 
 help:  ## say what each command does
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 16
@@ -53,6 +53,9 @@ sdk: $(SDK_READY)  ## the JavaScript SDK: types, build, tests
 	cd $(SDK) && npm run --silent build
 	cd $(SDK) && npm run --silent test
 
+faults: $(READY)  ## the server, killed for some minutes in every way we know
+	LDPBANDITS_FAULTS=1 $(BIN)/pytest -n 2 tests/server/test_kill.py tests/server/test_state_machine.py
+
 bench: $(READY)  ## what we claim about speed, measured beside the peers
 	$(PIP) install -c constraints.txt --group peers
 	$(BIN)/python benchmarks/curators.py
@@ -60,6 +63,8 @@ bench: $(READY)  ## what we claim about speed, measured beside the peers
 	$(BIN)/python benchmarks/leap.py
 	$(BIN)/python benchmarks/reference.py
 	$(BIN)/python benchmarks/peers.py
+	$(BIN)/python benchmarks/pending.py
+	$(BIN)/python benchmarks/server.py
 
 vectors: $(READY)  ## write vectors/ anew
 	$(BIN)/python vectors/write.py

@@ -111,9 +111,7 @@ def responses(count: int) -> Iterator[bytes]:
     """Responses to so many new tickets, made beforehand: the crowd's own work is not what is measured."""
     signer, expires_at = Signer({0: KEYS["LDPBANDITS_SIGNING_SECRET"].encode()}), int(time.time()) + 3600
     tickets = [signer.sign(Ticket(1, Arm(number % ARMS), expires_at, new_nonce())) for number in range(count)]
-    return iter(
-        [_request("/v1/responses", b'{"ticket": "%s", "response": 1}' % ticket.encode()) for ticket in tickets]
-    )
+    return iter([_request("/v1/responses", b'{"ticket": "%s", "response": 1}' % ticket.encode()) for ticket in tickets])
 
 
 def decisions() -> Iterator[bytes]:
@@ -130,8 +128,7 @@ async def rate(port: int, requests: Iterator[bytes], seconds: float) -> float:
     """Return the replies a second."""
     loop, count = asyncio.get_running_loop(), [0]
     made = [
-        await loop.create_connection(lambda: Connection(requests, count), "127.0.0.1", port)
-        for _ in range(CONNECTIONS)
+        await loop.create_connection(lambda: Connection(requests, count), "127.0.0.1", port) for _ in range(CONNECTIONS)
     ]
     await asyncio.sleep(seconds / 10)  # warm
     before, start = count[0], time.perf_counter()
@@ -147,7 +144,16 @@ def start(kind: str, folder: Path) -> tuple["subprocess.Popen[bytes]", int]:
     """Start a server on a port of its own."""
     with socket.create_server(("127.0.0.1", 0), backlog=2048) as listener:
         port = listener.getsockname()[1]
-        command = [sys.executable, __file__, "--serve", kind, "--folder", str(folder), "--socket", str(listener.fileno())]
+        command = [
+            sys.executable,
+            __file__,
+            "--serve",
+            kind,
+            "--folder",
+            str(folder),
+            "--socket",
+            str(listener.fileno()),
+        ]
         process = subprocess.Popen(command, pass_fds=[listener.fileno()], env=os.environ | KEYS)
     return process, port
 

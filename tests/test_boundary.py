@@ -11,9 +11,10 @@ import pytest
 import ldpbandits
 
 PUBLIC = """
-UCB Agent Arm ArmError BernoulliCurator Curator CuratorSpec Estimate Guarantee LDPBanditsError LaplaceCurator
-MissingExtra ParameterError Range RealLine Response ResponseError Reward RewardError Sigmoid SnapshotError SpecError
-__version__ curator_from_spec estimate ldp_ucb_b ldp_ucb_l ucb1
+UCB Agent Arm ArmError BernoulliCurator Client Curator CuratorSpec DatabaseError Estimate Flushed Guarantee
+LDPBanditsError LaplaceCurator Ledger LedgerError LimitError Limits MissingExtra ParameterError Pull Range RealLine
+Response ResponseError Reward RewardError ServerError Sigmoid SnapshotError SpecError TicketError __version__
+curator_from_spec estimate ldp_ucb_b ldp_ucb_l ucb1
 """
 
 TYPED = """
@@ -66,6 +67,10 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
         ("device/curators.py", "from ldpbandits.agent.agent import Agent"),
         ("device/randomness.py", "import numpy"),
         ("wire.py", "import ldpbandits.device.transforms"),
+        ("server/service.py", "from ldpbandits.device.curators import BernoulliCurator"),
+        ("server/reports.py", "import ldpbandits.lab.bounds"),
+        ("device/client.py", "from ldpbandits.server.messages import Decision"),
+        ("agent/live.py", "import msgspec"),
     ],
 )
 def test_the_import_contract_catches_a_leak(root: Path, tmp_path: Path, module: str, line: str) -> None:

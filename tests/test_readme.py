@@ -1,22 +1,50 @@
 """What the README shows, runs."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
+from ldpbandits.lab.demo import running
+
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+LIVE = [block for block in BLOCKS if "Client(" in block]
+URL = "http://127.0.0.1:8000"
 
 
-@pytest.mark.parametrize("number", range(len(BLOCKS)))
+def run(block: str) -> None:
+    """Run a block by itself."""
+    exec(compile(block, "a block of the README", "exec"), {})  # noqa: S102 - our own README
+
+
+@pytest.mark.parametrize("number", [number for number, block in enumerate(BLOCKS) if block not in LIVE])
 def test_python_blocks_run(number: int, capsys: pytest.CaptureFixture[str]) -> None:
     """Each block runs by itself and prints something."""
-    exec(compile(BLOCKS[number], f"README block {number}", "exec"), {})  # noqa: S102 - our own README
+    run(BLOCKS[number])
     assert capsys.readouterr().out
 
 
+def test_the_live_example_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Against a real server: the experiment of the README is created, and its Python block takes part in it."""
+    (block,) = LIVE
+    (message,) = re.findall(r"/v1/experiments -H .*\n +-d '(.*)'", README)
+    assert URL in block
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    with running() as agent:
+        monkeypatch.setenv("CLIENT", agent.client)
+        agent.ask("/v1/experiments", json.loads(message))
+        run(block.replace(URL, agent.url))
+        assert agent.ask("/v1/experiments/headline")["responses"] == 1
+    assert capsys.readouterr().out.endswith("True 1.0\n")
+    assert (tmp_path / "ldpbandits" / "ledger.db").exists()
+
+
 def test_there_are_python_blocks() -> None:
-    """The README shows the live loop and a user's own index."""
-    assert len(BLOCKS) >= 2
+    """The README shows the loop, a user's own index, and a device that takes part."""
+    assert len(BLOCKS) >= 3
     assert "numba" in "".join(BLOCKS)
+    assert len(LIVE) == 1

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 import ldpbandits
 from ldpbandits.checks import LARGEST_EPSILON, SMALLEST_EPSILON, check_count
 from ldpbandits.errors import LDPBanditsError, MissingExtra, OutputError, ParameterError
+from ldpbandits.lab import demo
 from ldpbandits.lab.algorithms import NAMES, algorithm, is_private
 from ldpbandits.lab.bound_table import BoundTable
 from ldpbandits.lab.rewards import Law, parse_arms, written
@@ -103,6 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     bounds.add_argument("--horizon", required=True, type=_number, metavar="T", help="rounds, such as 1e7")
 
     server.add_arguments(_command(commands, "serve", server.serve, server.HELP, json=False))
+    demo.add_arguments(_command(commands, "demo", demo.demo, demo.HELP))
     return parser
 
 

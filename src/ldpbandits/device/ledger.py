@@ -24,13 +24,18 @@ from ldpbandits.wire import CuratorSpec, RealLine
 
 DAY = 24 * 3600.0
 MONTH = 30 * DAY
+MEMORY = ":memory:"
 ROUNDING = Fraction(1, 2**51)
 """The sum is exact, but its terms are rounded: a hundred times 0.07 is a little more than 7, and is let pass for 7."""
 
+FORMAT = 1
+_NAME = 0x4C445042
+"""SQLite's application id of a ledger: nothing is written to a file that is something else."""
+
 _TABLES = (
-    "CREATE TABLE IF NOT EXISTS spent (at REAL NOT NULL, epsilon REAL NOT NULL)",
+    "CREATE TABLE spent (at REAL NOT NULL, epsilon REAL NOT NULL)",
     """
-    CREATE TABLE IF NOT EXISTS pulls (
+    CREATE TABLE pulls (
         ticket TEXT PRIMARY KEY,
         url TEXT NOT NULL,
         experiment TEXT NOT NULL,
@@ -44,8 +49,15 @@ _TABLES = (
         next_try REAL NOT NULL DEFAULT 0
     )
     """,
+    f"PRAGMA application_id = {_NAME}",
+    f"PRAGMA user_version = {FORMAT}",
 )
 _FIELDS = "ticket, url, experiment, arm, name, curator, default_reward, due, response, tries, next_try"
+
+_LOCK = RLock()
+"""Held during a transaction of any ledger of this process, and by who forks: SQLite must be at rest then."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +104,13 @@ class Ledger:
 
     def __init__(self, path: Path | str) -> None:
         """Open the ledger, or start one that only this user can read; ':memory:' is for simulated devices."""
-        self.path = path
-        self._lock = RLock()
+        self.path = path if path == MEMORY else Path(path).absolute()  # a process that forks may also change folder
         self._process = os.getpid()
         self._connection = self._open()
 
     def close(self) -> None:
         """Let go of the file."""
-        with self._lock:
+        with _LOCK:
             self._connection.close()
 
     def spent(self, now: float, window: float) -> float:
@@ -139,12 +150,15 @@ class Ledger:
                 ),
             )
 
-    def pull(self, ticket: str) -> Entry:
-        """Return a pull that awaits its reward."""
+    def pull(self, ticket: str, url: str, experiment: str) -> Entry:
+        """Return a pull of an experiment that awaits its reward."""
         with self._transaction() as connection:
-            row = connection.execute(f"SELECT {_FIELDS} FROM pulls WHERE ticket = ?", (ticket,)).fetchone()  # noqa: S608
+            row = connection.execute(
+                f"SELECT {_FIELDS} FROM pulls WHERE ticket = ? AND url = ? AND experiment = ?",  # noqa: S608 - our names
+                (ticket, url, experiment),
+            ).fetchone()
         if row is None or (entry := _entry(row)).response is not None:
-            raise TicketError("this pull has had its response, or is not of this device")
+            raise TicketError("this pull has had its response, or is not of this device and experiment")
         return entry
 
     def answer(self, ticket: str, response: Response, next_try: float) -> None:
@@ -177,43 +191,68 @@ class Ledger:
             connection.execute("DELETE FROM pulls WHERE ticket = ?", (ticket,))
 
     def _open(self) -> sqlite3.Connection:
+        connection = None
         try:
-            if self.path != ":memory:":
-                path = Path(self.path)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.touch(mode=0o600)
+            if isinstance(self.path, Path):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self.path.touch(mode=0o600)
             connection = sqlite3.connect(self.path, timeout=30, isolation_level=None, check_same_thread=False)
-            connection.execute("PRAGMA synchronous = FULL")
-            for table in _TABLES:
-                connection.execute(table)
-        except (sqlite3.Error, OSError) as error:
-            raise LedgerError(f"the ledger {self.path} cannot be opened: {error}") from None
+            # What is committed must outlast a loss of power: after one, a response might be drawn anew otherwise.
+            connection.execute("PRAGMA synchronous = EXTRA")
+            connection.execute("PRAGMA fullfsync = ON")
+            with self._transaction_of(connection):
+                _prepare(connection)
+        except BaseException as error:
+            if connection is not None:
+                connection.close()
+            if isinstance(error, sqlite3.Error | OSError | ValueError):
+                raise LedgerError(f"the ledger {self.path} cannot be opened: {error}") from None
+            raise
         return connection
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
+        with _LOCK:
             if os.getpid() != self._process:  # a connection does not survive fork
-                if self.path == ":memory:":
+                if self.path == MEMORY:
                     raise LedgerError("a ledger in memory cannot be shared with a forked process")
-                self._process, self._connection = os.getpid(), self._open()
+                self._connection, self._process = self._open(), os.getpid()
+            with self._transaction_of(self._connection):
+                yield self._connection
+
+    @contextmanager
+    def _transaction_of(self, connection: sqlite3.Connection) -> Iterator[None]:
+        try:
             try:
-                self._connection.execute("BEGIN IMMEDIATE")
-                try:
-                    yield self._connection
-                    self._connection.execute("COMMIT")
-                except BaseException:
-                    if self._connection.in_transaction:
-                        self._connection.execute("ROLLBACK")
-                    raise
-            except sqlite3.Error as error:
-                raise LedgerError(f"the ledger {self.path} cannot be used: {error}") from None
+                connection.execute("BEGIN IMMEDIATE")
+                yield
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as error:
+            raise LedgerError(f"the ledger {self.path} cannot be used: {error}") from None
 
 
 def default_path() -> Path:
     """Return the ledger of this user on this device, shared by all that take part from here."""
     data = os.environ.get("XDG_DATA_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".local" / "share"
     return Path(data) / "ldpbandits" / "ledger.db"
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    """Make the tables in a new file, and leave any other alone."""
+    name, version, tables = (
+        connection.execute(question).fetchone()[0]
+        for question in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
+    )
+    if (name, version, tables) == (0, 0, 0):
+        for statement in _TABLES:
+            connection.execute(statement)
+    elif (name, version) != (_NAME, FORMAT):
+        kind = "of another version" if name == _NAME else "something else than a ledger"
+        raise LedgerError(f"the file given as the ledger is {kind}, and left as it is")
 
 
 def _spent(connection: sqlite3.Connection, now: float, window: float) -> Fraction:
@@ -223,5 +262,8 @@ def _spent(connection: sqlite3.Connection, now: float, window: float) -> Fractio
 
 def _entry(row: tuple[Any, ...]) -> Entry:
     ticket, url, experiment, arm, name, curator, default_reward, due, response, tries, next_try = row
-    spec = CuratorSpec.from_json(json.loads(curator))
+    try:
+        spec = CuratorSpec.from_json(json.loads(curator))
+    except ValueError as error:  # of JSON, or of the spec
+        raise LedgerError(f"the ledger is damaged: {error}") from None
     return Entry(ticket, url, experiment, arm, name, spec, default_reward, due, response, tries, next_try)

@@ -9,7 +9,8 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Route, request_response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ldpbandits.server.committer import Unavailable
 from ldpbandits.server.endpoint import HEADERS, Endpoint, problem
@@ -36,28 +37,42 @@ def application(service: Service) -> Starlette:
             await keeper
         service.close()
 
-    routes = [
-        Route(_route(operation.path), Endpoint(service, operation), methods=[operation.method])
-        for operation in OPERATIONS
-    ]
-    routes.append(Route("/openapi.json", show_openapi))
-    routes.append(Route("/{path:path}", _preflight, methods=["OPTIONS"]))
-    return Starlette(
-        routes=routes, exception_handlers={HTTPException: _http_problem, Exception: _broken}, lifespan=lifespan
+    paths: dict[str, dict[str, ASGIApp]] = {"/openapi.json": {"GET": request_response(show_openapi)}}
+    for operation in OPERATIONS:
+        paths.setdefault(operation.path, {})[operation.method] = Endpoint(service, operation)
+    application = Starlette(
+        routes=[Route(path, _Methods(methods)) for path, methods in paths.items()],
+        exception_handlers={HTTPException: _http_problem, Exception: _broken},
+        lifespan=lifespan,
     )
+    application.router.redirect_slashes = False  # a path has one spelling
+    return application
 
 
-def _route(path: str) -> str:
-    """Write a path for the router: arms are whole numbers."""
-    return path.replace("{arm}", "{arm:int}")
+class _Methods:
+    """What may be done at one path. The router's own way knows one method a path when it says which are allowed."""
+
+    def __init__(self, methods: dict[str, ASGIApp]) -> None:
+        self._methods = methods | ({"HEAD": methods["GET"]} if "GET" in methods else {})
+        self._allow = ", ".join(sorted([*self._methods, "OPTIONS"]))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        endpoint = self._methods.get(scope["method"])
+        if endpoint is not None:
+            await endpoint(scope, receive, send)
+        elif scope["method"] == "OPTIONS":
+            await _preflight(self._allow)(scope, receive, send)
+        else:
+            raise HTTPException(405, headers={"Allow": self._allow})
 
 
-async def _preflight(_: Request) -> Response:
+def _preflight(allow: str) -> Response:
     """Tell a browser that any page may take part.
 
     That is safe: keys travel in a header that no browser adds by itself, and there are no cookies.
     """
     allowed = {
+        "Allow": allow,
         "Access-Control-Allow-Methods": "GET, POST",
         "Access-Control-Allow-Headers": "Authorization, Content-Type",
         "Access-Control-Max-Age": "86400",

@@ -86,10 +86,12 @@ class Committer:
             outcomes, tallies = await asyncio.get_running_loop().run_in_executor(
                 self._thread, self._store.count, claims
             )
-        except (sqlite3.Error, OverflowError) as error:  # overflow: a total that does not fit in 64 bits
+        except Exception as error:  # noqa: BLE001 - whatever it is, nobody may wait for ever
+            # An overflow is a total that does not fit in 64 bits.
+            known = isinstance(error, sqlite3.Error | OverflowError)
             for _, future in batch:
                 if not future.done():
-                    future.set_exception(Unavailable(str(error)))
+                    future.set_exception(Unavailable(str(error)) if known else error)
             return
         self.commits += 1
         self._counted(tallies)

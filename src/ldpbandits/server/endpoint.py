@@ -75,7 +75,7 @@ class Endpoint:
 
 def _check_key(service: Service, needed: Role, headers: list[tuple[bytes, bytes]]) -> None:
     given = next((value for name, value in headers if name == b"authorization"), b"")
-    role = service.role(given[7:]) if given[:7] == b"Bearer " else None
+    role = service.role(given[7:]) if given[:7].lower() == b"bearer " else None
     if role is None:
         service.rejected["unauthorized"] += 1
         raise Refusal(401, "unauthorized", "a valid key is needed: Authorization: Bearer KEY")

@@ -65,7 +65,7 @@ class Experiment:
 
     def answered(self, ticket: Ticket) -> None:
         """Stop waiting for this ticket, if we remember that it is out."""
-        if self.open.answered(ticket.nonce):
+        if self.open.answered(ticket):
             self.agent.take_back(ticket.arm)
 
     def count(self, arm: int, pulls: int, total: int) -> None:
@@ -99,7 +99,7 @@ def create(store: Store, new: NewExperiment, spec: CuratorSpec, now: int) -> Exp
                 new.name,
                 json.dumps(spec.to_json()),
                 json.dumps(rule.to_json()),
-                new.ticket_lifetime,
+                int(new.ticket_lifetime),
                 default_reward(new, spec),
                 now,
             ),

@@ -59,13 +59,13 @@ class Keys:
         return self._secret is not None
 
     def rotate(self, role: Role, now: int, grace: int) -> str:
-        """Make a new key; the old one holds for another `grace` seconds."""
+        """Make a new key; none before it holds for more than another `grace` seconds."""
         key = self._make(role, now, grace)
         self._load()
         return key
 
     def rotate_secret(self, now: int, grace: int) -> None:
-        """Sign with a new secret; what the old one has signed holds for another `grace` seconds."""
+        """Sign with a new secret; what any before it has signed holds for no more than another `grace` seconds."""
         self._new_secret(now, grace)
         self._load()
 
@@ -80,30 +80,35 @@ class Keys:
         key = f"{role.value}-{token_urlsafe(24)}"
         with self._store.transaction() as connection:
             connection.execute(
-                "UPDATE keys SET valid_until = ? WHERE role = ? AND valid_until IS NULL", (now + grace, role.value)
+                "UPDATE keys SET valid_until = min(coalesce(valid_until, ?1), ?1) WHERE role = ?2",
+                (now + grace, role.value),
             )
+            # Those that have ended go at once: else they would hold again when the clock goes back.
+            connection.execute("DELETE FROM keys WHERE valid_until <= ?", (now,))
             connection.execute("INSERT INTO keys VALUES (?, ?, NULL)", (_hash(key), role.value))
         return key
 
     def _new_secret(self, now: int = 0, grace: int = 0) -> None:
         with self._store.transaction() as connection:
-            connection.execute("UPDATE secrets SET valid_until = ? WHERE valid_until IS NULL", (now + grace,))
+            connection.execute("UPDATE secrets SET valid_until = min(coalesce(valid_until, ?1), ?1)", (now + grace,))
             connection.execute("DELETE FROM secrets WHERE valid_until <= ?", (now,))
             connection.execute("INSERT INTO secrets (secret) VALUES (?)", (token_bytes(32),))
 
     def _load(self) -> None:
-        """Read everything anew."""
+        """Read everything anew; each is put in place whole, since the event loop looks at it from another thread."""
         stored = self._store.rows("SELECT hash, role, valid_until FROM keys")
-        self._roles: dict[bytes, tuple[Role, int | None]] = {
+        roles: dict[bytes, tuple[Role, int | None]] = {
             hashed: (Role(role), valid_until) for hashed, role, valid_until in stored if Role(role) not in self._given
         }
-        self._roles |= {_hash(key): (role, None) for role, key in self._given.items()}
-        secrets = (
-            {0: self._secret.encode()}
-            if self._secret is not None
-            else dict(self._store.rows("SELECT id, secret FROM secrets"))
-        )
-        self.signer = Signer(secrets)
+        self._roles = roles | {_hash(key): (role, None) for role, key in self._given.items()}
+        if self._secret is not None:
+            self.signer = Signer({0: self._secret.encode()})
+        else:
+            secrets = self._store.rows("SELECT id, secret, valid_until FROM secrets")
+            self.signer = Signer(
+                {number: secret for number, secret, _ in secrets},
+                {number: until for number, _, until in secrets if until is not None},
+            )
 
 
 def _hash(key: str) -> bytes:

@@ -18,12 +18,13 @@ LARGEST = 1e100
 
 LONGEST_LIFETIME = 30 * 24 * 3600
 MOST_ARMS = 256
-NAME_PATTERN = "^[a-z0-9][a-z0-9-]{0,63}$"
+NAME_PATTERN = r"^[a-z0-9][a-z0-9-]{0,63}(?!\n)$"
+"""In Python, and only there, $ alone would let a line break pass at the end."""
 
 Name = Annotated[
     str, Meta(pattern=NAME_PATTERN, description="lower-case letters, digits and hyphens", examples=["headline"])
 ]
-ArmName = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f]{1,100}$", examples=["green"])]
+ArmName = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f]{1,100}(?!\n)$", examples=["green"])]
 Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 Count = Annotated[int, Meta(ge=0)]
 Status = Literal["running", "paused", "closed"]
@@ -89,8 +90,9 @@ class NewExperiment(Struct, frozen=True, forbid_unknown_fields=True):
     curator: CuratorMessage
     rule: RuleMessage | None = None
     ticket_lifetime: Annotated[
-        int, Meta(ge=1, le=LONGEST_LIFETIME, description="seconds that a device has to answer")
+        float, Meta(ge=1, le=LONGEST_LIFETIME, multiple_of=1, description="seconds that a device has to answer")
     ] = 3600
+    """In JSON 60.0 is a whole number too."""
     default_reward: Annotated[
         Number | None, Meta(description="what a device privatises when no reward comes in time; null: 0, or low")
     ] = None
@@ -103,9 +105,9 @@ class NewArm(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NewKey(Struct, frozen=True, forbid_unknown_fields=True):
-    """For how many seconds the old key still holds; null: 0, or for the signing secret the longest ticket lifetime."""
+    """For how many seconds old keys still hold; null: 0, or for the signing secret the longest ticket lifetime."""
 
-    grace: Annotated[int, Meta(ge=0, le=LONGEST_LIFETIME)] | None = None
+    grace: Annotated[float, Meta(ge=0, le=LONGEST_LIFETIME, multiple_of=1)] | None = None
 
 
 class Key(Struct, frozen=True):

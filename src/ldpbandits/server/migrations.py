@@ -67,6 +67,9 @@ MIGRATIONS: Sequence[tuple[str, Sequence[str]]] = (
 
 def migrate(connection: sqlite3.Connection, migrations: Sequence[tuple[str, Sequence[str]]] = MIGRATIONS) -> None:
     """Apply the steps that the database has not seen, each in a transaction of its own."""
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if tables and "migrations" not in tables:
+        raise DatabaseError(f"the database is not an agent server's: it has a table '{min(tables)}'")
     connection.execute("CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied_at INTEGER NOT NULL)")
     applied = {name for (name,) in connection.execute("SELECT name FROM migrations")}
     unknown = applied - {name for name, _ in migrations}

@@ -1,11 +1,11 @@
 """The OpenAPI page, made from the operations and the types of their messages."""
 
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import Any
 
 import msgspec
 
-from ldpbandits import __version__
 from ldpbandits.server.keys import Role
 from ldpbandits.server.messages import NAME_PATTERN, Problem
 from ldpbandits.server.operations import Operation
@@ -43,7 +43,7 @@ def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {
             "title": "ldpbandits agent server",
-            "version": __version__,
+            "version": version("ldpbandits"),
             "description": "Hands out arms and counts each private response exactly once. It never sees a reward.",
         },
         "paths": paths,

@@ -33,10 +33,10 @@ Handler: TypeAlias = Callable[[Service, Parameters, Any], Any]
 
 @dataclass(frozen=True)
 class Text:
-    """A reply that is not JSON: at once, or in pieces."""
+    """A reply that is not JSON, in pieces."""
 
     media_type: str
-    pieces: str | Iterator[str]
+    pieces: Iterator[str]
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,16 @@ async def _health(service: Service, _: Parameters, __: None) -> Health:
     return Health()
 
 
+def _number(text: str) -> int:
+    """Read the number of an arm; -1, which no arm has, when it is none."""
+    return int(text) if len(text) <= LONGEST_NUMBER and text.isascii() and text.isdigit() else -1
+
+
 def _status(status: Status) -> Handler:
     return lambda service, given, _: service.set_status(given["name"], status)
 
 
+LONGEST_NUMBER = 5
 EXPERIMENT = "/v1/experiments/{name}"
 
 OPERATIONS = (
@@ -160,7 +166,7 @@ OPERATIONS = (
         "POST",
         f"{EXPERIMENT}/arms/{{arm}}/retire",
         "hand an arm out no more; its number is not used again",
-        lambda service, given, _: service.retire_arm(given["name"], given["arm"]),
+        lambda service, given, _: service.retire_arm(given["name"], _number(given["arm"])),
         Report,
         body=Nothing,
         refusals=(404, 409),
@@ -194,7 +200,7 @@ OPERATIONS = (
         "GET",
         "/metrics",
         "counts for Prometheus",
-        lambda service, _, __: Text(metrics.MEDIA_TYPE, metrics.text(service)),
+        lambda service, _, __: Text(metrics.MEDIA_TYPE, iter([metrics.text(service)])),
         "text/plain",
     ),
     Operation("GET", "/healthz", "is the server up", _health, Health, role=None),

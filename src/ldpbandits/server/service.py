@@ -101,13 +101,15 @@ class Service:
 
     async def respond(self, message: ResponseMessage) -> Counted:
         """Count a response, exactly once; return when that is on disk."""
-        ticket = self.keys.signer.read(message.ticket)
+        now = self.now
+        ticket = self.keys.signer.read(message.ticket, now)
         experiment = None if ticket is None else self._numbered.get(ticket.experiment)
-        if ticket is None or experiment is None:
+        # A ticket of ours may name an arm that we do not have when the database was restored from a copy.
+        if ticket is None or experiment is None or ticket.arm >= len(experiment.records):
             self.rejected["forged"] += 1
             raise Refusal(403, "forged", "this is not a ticket of this server")
         value = in_units(experiment.spec, Response(message.response))
-        if ticket.expires_at <= self.now:
+        if ticket.expires_at <= now:
             outcome = Outcome.EXPIRED
         elif value is None:
             outcome = Outcome.IMPOSSIBLE
@@ -190,7 +192,7 @@ class Service:
         self._check_not_closed(experiment)
         arms = experiment.agent.arms
         if not 0 <= arm < len(arms):
-            raise Refusal(404, "not_found", f"the experiment {name} has no arm {arm}")
+            raise Refusal(404, "not_found", f"the experiment {name} has no arm of this number")
         if not arms[arm].retired:
             if sum(not other.retired for other in arms) == 1:
                 raise Refusal(409, "last", "the last arm cannot be retired: close the experiment instead")
@@ -205,12 +207,12 @@ class Service:
                 role = Role(what)
                 if self.keys.is_given(role):
                     raise Refusal(409, "environment", f"the {what} key is set in the server's environment")
-                return Key(what, await self.committer.run(self.keys.rotate, role, self.now, new.grace or 0))
+                return Key(what, await self.committer.run(self.keys.rotate, role, self.now, int(new.grace or 0)))
             case "signing":
                 if self.keys.is_secret_given:
                     raise Refusal(409, "environment", "the signing secret is set in the server's environment")
                 longest = max((experiment.ticket_lifetime for experiment in self.experiments.values()), default=0)
-                grace = longest if new.grace is None else new.grace
+                grace = longest if new.grace is None else int(new.grace)
                 await self.committer.run(self.keys.rotate_secret, self.now, grace)
                 return Key("signing", None)
             case _:
@@ -218,10 +220,15 @@ class Service:
 
     async def check(self) -> None:
         """See that the database answers."""
-        await self.committer.run(self._store.rows, "SELECT 1")
+        await self.committer.run(self._store.rows, "SELECT before FROM forgotten")
 
     async def forget(self) -> None:
-        """Remove what is no longer needed: nonces of expired tickets, in small chunks, and keys that no longer hold."""
+        """Remove what is no longer needed: nonces of expired tickets, in small chunks, and keys that no longer hold.
+
+        Experiments that nobody asks for let go of their expired tickets here too.
+        """
+        for experiment in self.experiments.values():
+            experiment.expire(self.now)
         while await self.committer.run(self._store.forget, self.now, CHUNK):
             pass
         await self.committer.run(self.keys.prune, self.now)

@@ -7,7 +7,7 @@ disk (WAL, synchronous=FULL) before anybody hears of it.
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -55,20 +55,23 @@ class Store:
         """Open the database, or make a new one that only this user can read."""
         self.path = path
         self._failpoint = failpoint
-        try:
-            self._lock = _locked(path)
-            self.is_new = not path.exists()
-            if self.is_new:
-                path.touch(mode=0o600)
-            self.connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-            self.connection.execute("PRAGMA journal_mode = WAL")
-            self.connection.execute("PRAGMA synchronous = FULL")
-            migrate(self.connection)
-        except (sqlite3.Error, OSError) as error:
-            raise DatabaseError(f"the database {path} cannot be opened: {error}") from None
-        self._closed = {row[0] for row in self.rows("SELECT id FROM experiments WHERE status = 'closed'")}
-        self._forgotten: int = self.rows("SELECT before FROM forgotten")[0][0]
-        self._last_response: int = self.rows("SELECT coalesce(max(id), 0) FROM responses")[0][0]
+        with ExitStack() as on_failure:
+            try:
+                self._lock = on_failure.enter_context(closing(_locked(path)))
+                if not path.exists():
+                    path.touch(mode=0o600)
+                self.connection = on_failure.enter_context(
+                    closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False))
+                )
+                self.connection.execute("PRAGMA synchronous = FULL")
+                migrate(self.connection)
+                self.connection.execute("PRAGMA journal_mode = WAL")  # last: a database that is not ours stays as it is
+                self._closed = {row[0] for row in self.rows("SELECT id FROM experiments WHERE status = 'closed'")}
+                self._forgotten: int = self.rows("SELECT before FROM forgotten")[0][0]
+                self._last_response: int = self.rows("SELECT coalesce(max(id), 0) FROM responses")[0][0]
+            except (sqlite3.Error, OSError) as error:
+                raise DatabaseError(f"the database {path} cannot be opened: {error}") from None
+            on_failure.pop_all()
 
     @property
     def forgotten(self) -> int:
@@ -102,6 +105,7 @@ class Store:
         self._failpoint("before transaction")
         with self.transaction() as connection:
             outcomes, counted = self._use_nonces(connection, claims)
+            self._keep(connection, counted)
             self._failpoint("between nonce and tally")
             tallies = self._add_to_tallies(connection, counted)
         self._last_response += len(counted)
@@ -137,13 +141,18 @@ class Store:
             (value,) = connection.execute("SELECT value FROM responses WHERE id = ?", (number,)).fetchone()
         return Outcome.DUPLICATE if value == claim.value else Outcome.CHANGED
 
-    def _add_to_tallies(self, connection: sqlite3.Connection, counted: Sequence[Claim]) -> list[Tally]:
-        values: dict[tuple[int, int], list[int]] = defaultdict(list)
-        rows = []
-        for number, (ticket, value) in enumerate(counted, self._last_response + 1):
-            rows.append((number, ticket.experiment, ticket.arm, value))
-            values[ticket.experiment, ticket.arm].append(value)
+    def _keep(self, connection: sqlite3.Connection, counted: Sequence[Claim]) -> None:
+        rows = [
+            (number, ticket.experiment, ticket.arm, value)
+            for number, (ticket, value) in enumerate(counted, self._last_response + 1)
+        ]
         connection.executemany("INSERT INTO responses VALUES (?, ?, ?, ?)", rows)
+
+    @staticmethod
+    def _add_to_tallies(connection: sqlite3.Connection, counted: Sequence[Claim]) -> list[Tally]:
+        values: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for ticket, value in counted:
+            values[ticket.experiment, ticket.arm].append(value)
         tallies = []
         for arm, new in values.items():
             (pulls, total) = connection.execute(
@@ -164,20 +173,21 @@ class Store:
         counted, even if the clock goes back.
         """
         with self.transaction() as connection:
-            last = connection.execute(
-                "SELECT expires_at FROM nonces WHERE expires_at <= ? ORDER BY expires_at LIMIT 1 OFFSET ?",
-                (now, most - 1),
+            chosen = "FROM nonces WHERE expires_at <= ? ORDER BY expires_at, nonce LIMIT ?"
+            # No further than needed: a clock that is set right after it was years ahead must not stand still for years.
+            (last,) = connection.execute(
+                f"SELECT max(expires_at) FROM (SELECT expires_at {chosen})",  # noqa: S608 - two constants
+                (now, most),
             ).fetchone()
-            before = max(self._forgotten, now if last is None else last[0])
+            if last is None:
+                return 0
+            before = max(self._forgotten, last)
             gone = connection.execute(
-                "DELETE FROM nonces WHERE (expires_at, nonce) IN "
-                "(SELECT expires_at, nonce FROM nonces WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)",
-                (before, most),
+                f"DELETE FROM nonces WHERE (expires_at, nonce) IN (SELECT expires_at, nonce {chosen})",  # noqa: S608
+                (now, most),
             ).rowcount
-            if gone:
-                connection.execute("UPDATE forgotten SET before = ?", (before,))
-        if gone:
-            self._forgotten = before
+            connection.execute("UPDATE forgotten SET before = ?", (before,))
+        self._forgotten = before
         return gone
 
     def set_status(self, experiment: int, status: str) -> None:

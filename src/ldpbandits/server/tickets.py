@@ -40,9 +40,10 @@ def new_nonce() -> bytes:
 class Signer:
     """Signs with the newest secret, and knows tickets that earlier ones have signed."""
 
-    def __init__(self, secrets: Mapping[int, bytes]) -> None:
-        """Take secrets by their number; the largest number is the newest."""
+    def __init__(self, secrets: Mapping[int, bytes], valid_until: Mapping[int, int] | None = None) -> None:
+        """Take secrets by their number, and until when those hold that will end; the largest number is the newest."""
         self._secrets = dict(secrets)
+        self._valid_until = dict(valid_until or {})
         self._newest = max(secrets)
 
     def sign(self, ticket: Ticket) -> str:
@@ -51,8 +52,8 @@ class Signer:
         body = _BODY.pack(_VERSION, self._newest, experiment, arm, expires_at, nonce)
         return urlsafe_b64encode(body + digest(self._secrets[self._newest], body, "sha256")[:MAC_BYTES]).decode()
 
-    def read(self, text: str) -> Ticket | None:
-        """Read a ticket, or return None when it is not one of ours, to the last bit."""
+    def read(self, text: str, now: int = 0) -> Ticket | None:
+        """Read a ticket, or return None when it is not one of ours, to the last bit, or its secret has ended."""
         if len(text) != TICKET_LENGTH:
             return None
         try:
@@ -67,4 +68,6 @@ class Signer:
         secret = self._secrets.get(key)
         if secret is None or not compare_digest(digest(secret, body, "sha256")[:MAC_BYTES], mac):
             return None
-        return Ticket(experiment, arm, expires_at, nonce) if version == _VERSION else None
+        if version != _VERSION or (key in self._valid_until and self._valid_until[key] <= now):
+            return None
+        return Ticket(experiment, arm, expires_at, nonce)

@@ -1,0 +1,69 @@
+"""What it is worth to count the pulls that are out: regret with 10,000 tickets outstanding, beside uniform play.
+
+10 arms, one better than the others by a gap of 0.1, CTB at epsilon 1, T = 50,000 decisions. A response arrives when
+10,000 further decisions have been made.
+"""
+
+import math
+import random
+from collections import deque
+from statistics import fmean, stdev
+
+from ldpbandits.agent.live import LiveAgent, LiveArm
+from ldpbandits.agent.rules import UCB, ldp_ucb_b
+from ldpbandits.mean_map import response_mean
+from ldpbandits.types import Arm
+
+ARMS, GAP, EPSILON, HORIZON = 10, 0.1, 1.0, 50_000
+BEST = 5
+MEANS = [0.5 + GAP if arm == BEST else 0.5 for arm in range(ARMS)]
+UNIFORM = HORIZON * GAP * (ARMS - 1) / ARMS
+
+
+class Forgetful(LiveAgent):
+    """The plain rule: a pull that is out counts for nothing."""
+
+    def issue(self) -> Arm:
+        """Return the arm to pull next, and forget it."""
+        arm = super().issue()
+        self.take_back(arm)
+        return arm
+
+
+def regret(kind: type[LiveAgent], rule: UCB, outstanding: int, seed: int) -> float:
+    """Return the regret of one run, as a share of uniform play's."""
+    rng = random.Random(seed)
+    bits = [response_mean(mean, EPSILON) for mean in MEANS]
+    agent = kind(rule, [LiveArm() for _ in range(ARMS)])
+    out: deque[Arm] = deque()
+    total = 0.0
+    for _ in range(HORIZON):
+        arm = agent.issue()
+        total += MEANS[BEST] - MEANS[arm]
+        out.append(arm)
+        if len(out) > outstanding:
+            back = out.popleft()
+            if kind is LiveAgent:
+                agent.take_back(back)
+            known = agent.arms[back]
+            agent.count(back, known.pulls + 1, known.total + (rng.random() < bits[back]))
+    return total / UNIFORM
+
+
+def main() -> None:
+    """Print a table."""
+    print(__doc__)
+    runs = 20
+    for name, rule in (("LDP-UCB-B, width sqrt(2)", ldp_ucb_b()), ("width 1/2", UCB(0.5))):
+        for what, kind, outstanding in (
+            ("no delay", LiveAgent, 0),
+            ("pulls that are out count", LiveAgent, 10_000),
+            ("plain rule", Forgetful, 10_000),
+        ):
+            shares = [regret(kind, rule, outstanding, seed) for seed in range(runs)]
+            error = stdev(shares) / math.sqrt(runs)
+            print(f"{name:<26}{what:<26}{fmean(shares):6.1%} +- {error:.1%} of uniform play's regret")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""The ledger counts every charge, whoever is killed, however many charge at once, and across fork."""
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ldpbandits.device.ledger import Ledger
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kill -9 and fork are not of Windows")
+
+START = """
+import os, sys, threading, time
+from ldpbandits import Client, CuratorSpec, LimitError, Limits
+from ldpbandits.device.ledger import Entry, Ledger
+path, name = sys.argv[1:3]
+
+def say(*words):
+    os.write(1, (" ".join(map(str, words)) + chr(10)).encode())  # in one piece, and not kept back in a buffer
+
+def entry(ticket):
+    return Entry(str(ticket), "https://agent.example", "headline", 0, "", CuratorSpec("laplace", 0.1), 0.0, 1e9)
+"""
+
+CHARGE_FOR_EVER = """
+ledger, limits = Ledger(path), Limits(1, 1e6)
+for i in range(10**6):
+    ticket = f"{name}-{i}"
+    say("asks", ticket)
+    ledger.charge(limits, entry(ticket), 1e6)
+    say("charged", ticket)
+    ledger.answer(ticket, i / 2**20, 1e6)
+    say("stored", ticket, i / 2**20)
+"""
+
+CHARGE_ALL = """
+say("ready")
+sys.stdin.readline()
+ledger = Ledger(path)
+for i in range(1000):
+    try:
+        ledger.charge(Limits(1, 1.5), entry(f"{name}-{i}"), 1e6)
+    except LimitError:
+        break
+    say("charged")
+"""
+
+FORK = """
+ledger, limits, is_over = Ledger(path), Limits(1, 1e6), threading.Event()
+
+def charge_on():
+    i = 0
+    while not is_over.is_set():
+        ledger.charge(limits, entry(f"thread-{i}"), 1e6)
+        say("charged")
+        time.sleep(0.002)  # SQLite is not fair: give the children a chance
+        i += 1
+
+thread = threading.Thread(target=charge_on)
+thread.start()
+children = []
+for number in range(4):
+    child = os.fork()
+    if child == 0:
+        for i in range(2):
+            ledger.charge(limits, entry(f"child-{number}-{i}"), 1e6)
+            say("charged")
+        sys.exit()  # not os._exit: what was inherited is finalised
+    children.append(child)
+codes = [os.waitpid(child, 0)[1] for child in children]
+is_over.set()
+thread.join()
+say("codes", *codes)
+"""
+
+
+def start(script: str, path: Path, name: str) -> subprocess.Popen[str]:
+    """Run a script in another process."""
+    return subprocess.Popen(
+        [sys.executable, "-c", START + script, str(path), name],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_kill_9_at_any_moment_loses_no_charge_and_no_response(path: Path) -> None:
+    """On disk are all charges and responses that were reported, at most one more, and never a charge without its pull."""
+    rng, asked, charged = random.Random(4), 0, 0
+    stored: dict[str, float] = {}
+    for round_ in range(8):
+        with start(CHARGE_FOR_EVER, path, str(round_)) as child:
+            assert child.stdout is not None
+            lines = [child.stdout.readline()]
+            assert lines[0].startswith("asks"), child.stderr and child.stderr.read()
+            try:
+                child.wait(rng.uniform(0, 0.1))
+            except subprocess.TimeoutExpired:
+                child.kill()
+            lines += child.stdout.read().splitlines()
+        words = [line.split() for line in lines]
+        asked += sum(word[0] == "asks" for word in words)
+        charged += sum(word[0] == "charged" for word in words)
+        stored |= {word[1]: float(word[2]) for word in words if word[0] == "stored"}
+        ledger = Ledger(path)
+        charges = round(ledger.spent(1e6, 1.0) / 0.1)
+        pulls = {pull.ticket: pull.response for pull in ledger.pulls("https://agent.example", "headline")}
+        ledger.close()
+        assert charged <= charges <= asked
+        assert len(pulls) == charges
+        assert stored.items() <= pulls.items()
+    assert charged > 0
+
+
+def test_processes_together_never_exceed_the_budget(path: Path) -> None:
+    """Four processes that open a new ledger at the same moment get exactly 15 times 0.1 out of 1.5 between them."""
+    children = [start(CHARGE_ALL, path, str(i)) for i in range(4)]
+    for child in children:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    results = [child.communicate(timeout=60) for child in children]
+    assert [errors for _, errors in results] == [""] * 4
+    assert sum(said.count("charged") for said, _ in results) == 15
+    ledger = Ledger(path)
+    assert ledger.spent(1e6, 1.0) == pytest.approx(1.5)
+    ledger.close()
+
+
+def test_fork_in_the_middle_of_charges_of_another_thread(path: Path) -> None:
+    """A child finds no lock held and no transaction begun, and neither its charges nor its end undo the parent's."""
+    with start(FORK, path, "") as child:
+        said, _ = child.communicate(timeout=60)
+    assert said.splitlines()[-1] == "codes 0 0 0 0"
+    ledger = Ledger(path)
+    charges = round(ledger.spent(1e6, 1.0) / 0.1)
+    ledger.close()
+    assert charges == said.count("charged")
+    assert charges > 8

@@ -1,0 +1,110 @@
+"""A server that dies at a given moment, and servers with a planted fault: run by test_kill.py in processes of their own.
+
+python killable.py DATABASE SOCKET [--die-at POINT --hit N] [--fault NAME]
+"""
+
+import argparse
+import os
+import signal
+import socket
+import time
+from asyncio import Future
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ldpbandits.server.committer import Committer
+from ldpbandits.server.run import Server
+from ldpbandits.server.service import Service
+from ldpbandits.server.store import Claim, Outcome, Store, Tally
+
+if TYPE_CHECKING:
+    import sqlite3
+
+LINGER = 0.03
+"""A disk takes its time: whoever was told too early has heard it before the end."""
+
+
+def dying(point: str | None, hit: int) -> Callable[[str], None]:
+    """Return a failpoint that kills this process, at once and without mercy, when it is there for the hit-th time."""
+    left = [hit]
+
+    def failpoint(name: str) -> None:
+        if name == point:
+            left[0] -= 1
+            if left[0] == 0:
+                time.sleep(LINGER)
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    return failpoint
+
+
+class TallyOutside(Store):
+    """FAULT: nonces in one transaction, the tally in another."""
+
+    def count(self, claims: Sequence[Claim]) -> tuple[list[Outcome], list[Tally]]:
+        """Count, wrongly."""
+        with self.transaction() as connection:
+            outcomes, counted = self._use_nonces(connection, claims)
+            self._keep(connection, counted)
+        self._failpoint("between nonce and tally")
+        with self.transaction() as connection:
+            tallies = self._add_to_tallies(connection, counted)
+        self._last_response += len(counted)
+        return outcomes, tallies
+
+
+class AcknowledgesEarly(Committer):
+    """FAULT: whoever has queued is told that the response is on disk, and then it is written."""
+
+    async def _commit(self, batch: list[tuple[Claim, Future[Outcome]]]) -> None:
+        for _, future in batch:
+            future.set_result(Outcome.COUNTED)
+        await super()._commit(batch)
+
+
+class ChecksEarly(Committer):
+    """FAULT: duplicates are looked for when a response comes, not in the transaction that counts it."""
+
+    async def count(self, claim: Claim) -> Outcome:
+        """Count, wrongly."""
+        key = (claim.ticket.expires_at, claim.ticket.nonce)
+        if self._store.rows("SELECT 1 FROM nonces WHERE (expires_at, nonce) = (?, ?)", key):
+            return Outcome.DUPLICATE
+        return await super().count(claim)
+
+
+class CountsUnchecked(Store):
+    """The store that believes `ChecksEarly`."""
+
+    def _use_nonces(
+        self, connection: "sqlite3.Connection", claims: Sequence[Claim]
+    ) -> tuple[list[Outcome], list[Claim]]:
+        for number, claim in enumerate(claims, self._last_response + 1):
+            row = (claim.ticket.expires_at, claim.ticket.nonce, number)
+            connection.execute("INSERT OR REPLACE INTO nonces VALUES (?, ?, ?)", row)
+        return [Outcome.COUNTED] * len(claims), list(claims)
+
+
+STORES = {"tally outside": TallyOutside, "checks early": CountsUnchecked}
+COMMITTERS = {"acknowledges early": AcknowledgesEarly, "checks early": ChecksEarly}
+
+
+def main() -> None:
+    """Serve on a socket that somebody else holds open, until told to stop or killed."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("database", type=Path)
+    parser.add_argument("socket", type=int)
+    parser.add_argument("--die-at")
+    parser.add_argument("--hit", type=int, default=1)
+    parser.add_argument("--fault")
+    options = parser.parse_args()
+    store = STORES.get(options.fault, Store)(options.database, failpoint=dying(options.die_at, options.hit))
+    service = Service(store, os.environ)
+    service.committer.close()
+    service.committer = COMMITTERS.get(options.fault, Committer)(store, service._take_over)
+    Server(service).serve_on(socket.socket(fileno=options.socket))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""What the server promises, as a plain program: the state machine compares the two after every step."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+K = TypeVar("K")
+
+
+@dataclass
+class Ticket:
+    """A ticket as the device got it, and what has become of it; values are in units."""
+
+    text: str
+    experiment: str
+    arm: int
+    expires_at: int
+    secret: int
+    pending: bool = True
+    value: int | None = None
+
+
+@dataclass
+class ModelArm:
+    """An arm's tally, and its counts since the start."""
+
+    name: str
+    retired: bool = False
+    pulls: int = 0
+    total: int = 0
+    decisions: int = 0
+    missing: int = 0
+
+
+@dataclass
+class ModelExperiment:
+    """An experiment: `cap` is None for bits, else how far responses may go beyond [0, 1], in units."""
+
+    number: int
+    cap: int | None
+    lifetime: int
+    arms: list[ModelArm]
+    status: str = "running"
+    rejected: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def unit(self) -> float:
+        """What responses are multiples of."""
+        return 1.0 if self.cap is None else 2.0**-20
+
+    @property
+    def shown(self) -> list[int]:
+        """The arms that are not retired."""
+        return [number for number, arm in enumerate(self.arms) if not arm.retired]
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the largest response, in units."""
+        return (0, 1) if self.cap is None else (-self.cap, (1 << 20) + self.cap)
+
+
+class Model:
+    """The server, without any of its machinery."""
+
+    def __init__(self, now: int) -> None:
+        """Start with nothing."""
+        self.clock = now
+        self.forgotten = 0
+        self.experiments: dict[str, ModelExperiment] = {}
+        self.tickets: list[Ticket] = []
+        self.nonces: list[Ticket] = []
+        self.forged = 0
+        self.secrets: dict[int, int | None] = {1: None}
+        self.keys: dict[str, int | None] = {}
+
+    @property
+    def now(self) -> int:
+        """The time, which does not go back behind a removed nonce."""
+        return max(self.clock, self.forgotten)
+
+    @property
+    def newest(self) -> int:
+        """The secret that signs."""
+        return max(self.secrets)
+
+    def is_valid(self, key: str) -> bool:
+        """Tell whether a client key holds."""
+        return key in self.keys and _holds(self.keys[key], self.now)
+
+    def respond(self, ticket: Ticket, value: int | None) -> tuple[int, str]:
+        """Return the status and the code of a response; None stands for an impossible value."""
+        experiment = self.experiments[ticket.experiment]
+        if ticket.secret not in self.secrets or not _holds(self.secrets[ticket.secret], self.now):
+            self.forged += 1
+            return 403, "forged"
+        if ticket.expires_at <= self.now:
+            return self._reject(experiment, 410, "expired")
+        if value is None:
+            return self._reject(experiment, 422, "impossible")
+        if experiment.status == "closed":
+            return self._reject(experiment, 410, "closed")
+        if ticket.value is not None:
+            same = ticket.value == value
+            return self._reject(experiment, *((200, "duplicate") if same else (409, "changed")))
+        ticket.value, ticket.pending = value, False
+        self.nonces.append(ticket)
+        arm = experiment.arms[ticket.arm]
+        arm.pulls += 1
+        arm.total += value
+        return 200, "counted"
+
+    @staticmethod
+    def _reject(experiment: ModelExperiment, status: int, code: str) -> tuple[int, str]:
+        experiment.rejected[code] += 1
+        return status, code
+
+    def rotate_secret(self, grace: int | None) -> None:
+        """Sign with a new secret; no grace means the longest lifetime."""
+        longest = max((experiment.lifetime for experiment in self.experiments.values()), default=0)
+        newest = self.newest
+        self.secrets = _ended(self.secrets, self.now, longest if grace is None else grace)
+        self.secrets[newest + 1] = None
+
+    def rotate_key(self, key: str, grace: int) -> None:
+        """Take over a new client key."""
+        self.keys = _ended(self.keys, self.now, grace)
+        self.keys[key] = None
+
+    def forget(self) -> None:
+        """Remove what is no longer needed."""
+        gone = [ticket.expires_at for ticket in self.nonces if ticket.expires_at <= self.now]
+        self.forgotten = max([self.forgotten, *gone])
+        self.nonces = [ticket for ticket in self.nonces if ticket.expires_at > self.now]
+        self.secrets = {number: until for number, until in self.secrets.items() if _holds(until, self.now)}
+        self.keys = {key: until for key, until in self.keys.items() if _holds(until, self.now)}
+
+    def expire(self) -> None:
+        """Stop waiting for tickets whose time is up."""
+        for ticket in self.tickets:
+            if ticket.pending and ticket.expires_at <= self.now:
+                ticket.pending = False
+                self.experiments[ticket.experiment].arms[ticket.arm].missing += 1
+
+    def restart(self) -> None:
+        """Forget what is in memory only."""
+        self.forged = 0
+        for ticket in self.tickets:
+            ticket.pending = False
+        for experiment in self.experiments.values():
+            experiment.rejected.clear()
+            for arm in experiment.arms:
+                arm.decisions = arm.missing = 0
+
+    def pending(self, name: str, arm: int) -> int:
+        """Count the tickets of an arm that are out."""
+        return sum(t.pending for t in self.tickets if (t.experiment, t.arm) == (name, arm))
+
+
+def _holds(until: int | None, now: int) -> bool:
+    return until is None or now < until
+
+
+def _ended(all_of: dict[K, int | None], now: int, grace: int) -> dict[K, int | None]:
+    cut = {key: now + grace if until is None else min(until, now + grace) for key, until in all_of.items()}
+    return {key: until for key, until in cut.items() if now < until}

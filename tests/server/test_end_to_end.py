@@ -1,0 +1,80 @@
+"""From end to end: devices in Python and in JavaScript, a real server, and what the experimenter sees."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ldpbandits import Client, LimitError, Limits
+from ldpbandits.cli import main
+from ldpbandits.lab.demo import running
+
+BLUE_GREEN = {"name": "colour", "arms": ["blue", "green"]}
+CURATORS = [
+    {"mechanism": "bernoulli", "epsilon": 1},
+    {"mechanism": "laplace", "epsilon": 1, "transform": {"kind": "range", "low": 0, "high": 5}},
+    {"mechanism": "laplace", "epsilon": 1, "transform": {"kind": "sigmoid"}},
+]
+PULLS = 40
+
+
+@pytest.mark.parametrize("curator", CURATORS)
+def test_the_javascript_sdk_takes_part(tmp_path: Path, curator: dict[str, object]) -> None:
+    """Half of the replies are lost, and still each pull of a JavaScript device is counted, once."""
+    node = shutil.which("node")
+    assert node is not None, "node is needed for this test: install Node.js 20 or newer"
+    script = Path(__file__).with_name("take_part.mjs")
+    with running() as agent:
+        agent.ask("/v1/experiments", {**BLUE_GREEN, "curator": curator})
+        command = [node, str(script), agent.url, "colour", agent.client, str(tmp_path / "ledger.json"), str(PULLS)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, done.stderr
+        told = json.loads(done.stdout)
+        report = agent.ask("/v1/experiments/colour")
+    assert sum(told["shown"].values()) == report["responses"] == PULLS
+    assert {arm["name"]: arm["pulls"] for arm in report["arms"]} == told["shown"]
+    assert PULLS / 2 <= told["acknowledged"] + told["later"] <= PULLS  # the rest was sent again in the background
+    assert told["acknowledged"] > 0
+    assert told["later"] > 0
+    assert told["waiting"] == 0
+    assert told["refused"] is True
+    assert report["rejected"]["duplicate"] >= PULLS / 2 - 1
+    assert sum(arm["pending"] for arm in report["arms"]) == 1  # the one that the owner's budget refused
+    refused = {reason: count for reason, count in report["rejected"].items() if reason != "duplicate"}
+    assert set(refused.values()) == {0}
+
+
+@pytest.mark.parametrize("curator", CURATORS)
+def test_the_python_client_takes_part(tmp_path: Path, curator: dict[str, object]) -> None:
+    """Each pull of a Python device is counted once, its owner's budget ends it, and the books of both sides agree."""
+    with running() as agent:
+        agent.ask("/v1/experiments", {**BLUE_GREEN, "curator": curator})
+        limits = Limits(epsilon=1, budget=PULLS)
+        with Client(
+            agent.url, "colour", key=agent.client, limits=limits, ledger=tmp_path / "ledger.db", background=False
+        ) as client:
+            for _ in range(PULLS):
+                pull = client.decide()
+                assert pull.observe(1.0 if pull.name == "green" else 0.0)
+            with pytest.raises(LimitError):
+                client.decide()
+            assert client.spent() == PULLS
+        report = agent.ask("/v1/experiments/colour")
+        tallies = agent.ask("/v1/experiments/colour/tallies")
+    assert report["responses"] == PULLS
+    assert [arm["pulls"] for arm in report["arms"]] == [arm["pulls"] for arm in tallies["arms"]]
+    assert report["curator"]["epsilon"] == 1
+
+
+def test_the_agent_finds_the_best_arm_and_says_how_sure_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    """The demo ends with the best arm, in words and as JSON; its intervals hold the true means, as 95 % of them do."""
+    assert main(["demo", "--devices", "150", "--pulls", "10", "--epsilon", "4", "--json"]) == 0
+    printed = capsys.readouterr()
+    report = json.loads(printed.out)
+    assert report["responses"] == 1_500
+    assert report["best"] == {"arm": 3, "name": "Science", "separated": report["best"]["separated"]}
+    assert "The best arm is Science" in printed.err
+    assert "http://127.0.0.1:" in printed.err
+    assert report["arms"][3]["pulls"] > 700

@@ -1,0 +1,382 @@
+"""Whatever is sent, in whatever order and at whatever time of a clock that jumps, each response is counted once."""
+
+import asyncio
+import os
+import shutil
+import sqlite3
+import tempfile
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Awaitable
+from contextlib import closing
+from functools import cache
+from math import ceil
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from tests.server.inprocess import Reply, ask
+from tests.server.model import Model, ModelArm, ModelExperiment, Ticket
+
+from ldpbandits.agent.estimates import estimate
+from ldpbandits.server import reports, service
+from ldpbandits.server.app import application
+from ldpbandits.server.service import Service
+from ldpbandits.server.store import Store
+from ldpbandits.server.tickets import Signer
+from ldpbandits.server.tickets import Ticket as RealTicket
+from ldpbandits.types import Arm
+
+LONG = os.environ.get("LDPBANDITS_FAULTS") == "1"
+SETTINGS = settings(
+    max_examples=600 if LONG else 70,
+    stateful_step_count=120 if LONG else 50,
+    deadline=None,
+    derandomize=not LONG,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+ADMIN = "admin-key-of-the-tests"
+ENVIRONMENT = {"LDPBANDITS_ADMIN_KEY": ADMIN}
+START = 1_000_000
+LIFETIMES = (5, 60)
+EPSILON = 2.0
+
+T = TypeVar("T")
+names = st.sampled_from(["first", "second"])
+mechanisms = st.sampled_from(["bernoulli", "laplace"])
+picks = st.integers(0, 10_000)
+"""Chooses among what there is: an index, modulo."""
+graces = st.sampled_from([None, 0, 3, 100])
+
+
+class Life(RuleBasedStateMachine):
+    """The life of a server, beside a model of it."""
+
+    def __init__(self) -> None:
+        """Start a server on a new database."""
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp(prefix="ldpbandits-"))
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(service, "CHUNK", 2)
+        self.patch.setattr(reports, "estimate", cache(estimate))  # the same question again and again
+        self.loop = asyncio.new_event_loop()
+        self.model = Model(START)
+        self.open()
+        (first,) = self.service.keys.made.values()
+        self.model.keys[first] = None
+        self.all_keys = [first]
+
+    def open(self) -> None:
+        """Open the database. Nobody cuts the power here, so that the disk need not be waited for."""
+        store = Store(self.folder / "agent.db")
+        store.connection.execute("PRAGMA synchronous = OFF")
+        self.service = Service(store, ENVIRONMENT, now=lambda: self.model.clock + 0.5)
+        self.app = application(self.service)
+
+    def teardown(self) -> None:
+        """Leave nothing behind."""
+        self.service.close()
+        self.do(self.loop.shutdown_default_executor())
+        self.loop.close()
+        self.patch.undo()
+        shutil.rmtree(self.folder)
+
+    def do(self, work: Awaitable[T]) -> T:
+        """Wait for something."""
+        return self.loop.run_until_complete(work)
+
+    def ask(self, method: str, path: str, body: object = None, *, key: str = ADMIN) -> Reply:
+        """Ask the application, as an admin."""
+        return self.do(ask(self.app, method, path, body, key=key))
+
+    @property
+    def client_key(self) -> str:
+        """The newest client key."""
+        return next(key for key, until in self.model.keys.items() if until is None)
+
+    def pick(self, number: int) -> Ticket:
+        """Choose a ticket; small numbers stand for the newest ones."""
+        return self.model.tickets[-1 - number % len(self.model.tickets)]
+
+    def send(self, text: str, value: float) -> tuple[int, str]:
+        """Send a response; return the status and what the server says."""
+        reply = self.ask("POST", "/v1/responses", {"ticket": text, "response": value}, key=self.client_key)
+        return reply.status, reply.json["status" if reply.status == 200 else "code"]
+
+    def change(self, path: str, body: object = None, *, expect: int = 200) -> None:
+        """Make a change as an admin."""
+        assert self.ask("POST", path, body).status == expect
+
+    # -- experiments ---------------------------------------------------------------------------------------------------
+
+    @initialize(name=names, mechanism=mechanisms, lifetime=st.sampled_from(LIFETIMES), arms=st.integers(1, 3))
+    def create_the_first(self, name: str, mechanism: str, lifetime: int, arms: int) -> None:
+        """There is an experiment."""
+        self.create(name, mechanism, lifetime, arms)
+
+    @rule(name=names, mechanism=mechanisms, lifetime=st.sampled_from(LIFETIMES), arms=st.integers(1, 3))
+    def create(self, name: str, mechanism: str, lifetime: int, arms: int) -> None:
+        """A name can be taken once."""
+        made = [f"arm {number}" for number in range(arms)]
+        body = {
+            "name": name,
+            "arms": made,
+            "curator": {"mechanism": mechanism, "epsilon": EPSILON},
+            "ticket_lifetime": lifetime,
+        }
+        known = self.model.experiments
+        self.change("/v1/experiments", body, expect=409 if name in known else 201)
+        if name not in known:
+            cap = None if mechanism == "bernoulli" else ceil(28 / EPSILON * 2**20)
+            known[name] = ModelExperiment(len(known) + 1, cap, lifetime, [ModelArm(arm) for arm in made])
+
+    @rule(name=names, what=st.sampled_from(["pause", "resume", "resume", "resume", "close"]), really=picks)
+    def set_status(self, name: str, what: str, really: int) -> None:
+        """Pausing can be undone; closing, which is rare, cannot."""
+        if what == "close" and really % 4:
+            what = "pause"
+        experiment = self.model.experiments.get(name)
+        status = {"pause": "paused", "resume": "running", "close": "closed"}[what]
+        refused = experiment is not None and experiment.status == "closed" != status
+        self.change(f"/v1/experiments/{name}/{what}", expect=404 if experiment is None else 409 if refused else 200)
+        if experiment is not None and not refused:
+            experiment.status = status
+
+    @rule(name=names, arm=st.integers(0, 5))
+    def add_arm(self, name: str, arm: int) -> None:
+        """A new arm gets the next number; a name that was ever used is refused."""
+        experiment, new = self.model.experiments.get(name), f"arm {arm}"
+        if experiment is None:
+            self.change(f"/v1/experiments/{name}/arms", {"name": new}, expect=404)
+        elif experiment.status == "closed" or new in {known.name for known in experiment.arms}:
+            self.change(f"/v1/experiments/{name}/arms", {"name": new}, expect=409)
+        else:
+            self.change(f"/v1/experiments/{name}/arms", {"name": new}, expect=201)
+            experiment.arms.append(ModelArm(new))
+
+    @rule(name=names, arm=st.integers(0, 4))
+    def retire_arm(self, name: str, arm: int) -> None:
+        """Any arm but the last can be retired, and again."""
+        experiment, path = self.model.experiments.get(name), f"/v1/experiments/{name}/arms/{arm}/retire"
+        if experiment is None or (arm >= len(experiment.arms) and experiment.status != "closed"):
+            self.change(path, expect=404)
+        elif experiment.status == "closed" or experiment.shown == [arm]:
+            self.change(path, expect=409)
+        else:
+            self.change(path)
+            experiment.arms[arm].retired = True
+
+    # -- devices -------------------------------------------------------------------------------------------------------
+
+    @rule(name=names, count=st.integers(1, 4))
+    def decide(self, name: str, count: int) -> None:
+        """An arm that is not retired is handed out, with a ticket that holds for as long as was said."""
+        experiment = self.model.experiments.get(name)
+        for _ in range(count):
+            reply = self.ask("POST", f"/v1/experiments/{name}/decisions", {}, key=self.client_key)
+            if experiment is None or experiment.status != "running":
+                said = 404 if experiment is None else {"paused": 409, "closed": 410}[experiment.status]
+                assert reply.status == said
+                return
+            made, expires_at = reply.json, self.model.now + experiment.lifetime
+            arm = experiment.arms[made["arm"]]
+            assert (reply.status, arm.retired, made["name"], made["expires_at"]) == (200, False, arm.name, expires_at)
+            arm.decisions += 1
+            self.model.tickets.append(Ticket(made["ticket"], name, made["arm"], expires_at, self.model.newest))
+
+    @precondition(lambda self: self.model.tickets)
+    @rule(number=picks, share=st.floats(0, 1), again=st.booleans())
+    def respond(self, number: int, share: float, again: bool) -> None:  # noqa: FBT001 - drawn
+        """A possible response: counted, or a duplicate, changed, late, closed, unknown."""
+        ticket = self.pick(number)
+        experiment = self.model.experiments[ticket.experiment]
+        least, most = experiment.limits
+        value = ticket.value if again and ticket.value is not None else round(least + share * (most - least))
+        was_counted = ticket.value is not None
+        expected = self.model.respond(ticket, value)
+        assert self.send(ticket.text, value * experiment.unit) == expected
+        assert not (was_counted and expected[1] == "counted")
+
+    @precondition(lambda self: self.model.tickets)
+    @rule(numbers=st.lists(st.tuples(picks, st.integers(0, 1)), min_size=2, max_size=6))
+    def respond_together(self, numbers: list[tuple[int, int]]) -> None:
+        """Responses that share a commit, duplicates and changed ones among them: the first of each ticket counts."""
+        drawn = [(self.pick(number), value) for number, value in numbers]
+        drawn.append(drawn[0])
+        expected = [self.model.respond(ticket, value) for ticket, value in drawn]
+
+        async def send_all() -> list[Reply]:
+            messages = [
+                {"ticket": ticket.text, "response": value * self.model.experiments[ticket.experiment].unit}
+                for ticket, value in drawn
+            ]
+            asking = (ask(self.app, "POST", "/v1/responses", body, key=self.client_key) for body in messages)
+            return await asyncio.gather(*asking)
+
+        replies = self.do(send_all())
+        assert [(r.status, r.json["status" if r.status == 200 else "code"]) for r in replies] == expected
+
+    @precondition(lambda self: self.model.tickets)
+    @rule(number=picks, kind=st.integers(0, 5))
+    def respond_impossibly(self, number: int, kind: int) -> None:
+        """What no curator gives is refused: off the grid, beyond the cap, huge."""
+        ticket = self.pick(number)
+        experiment = self.model.experiments[ticket.experiment]
+        least, most = experiment.limits
+        beyond = ((most + 1) * experiment.unit, (least - 1) * experiment.unit)
+        value = (*beyond, 1e300, -1e300, 0.5 * experiment.unit, experiment.unit + 2.0**-40)[kind]
+        assert self.send(ticket.text, value) == self.model.respond(ticket, None)
+
+    @precondition(lambda self: self.model.tickets)
+    @rule(number=picks, kind=st.integers(0, 8), bit=st.integers(0, 48 * 8 - 1), value=st.integers(0, 1))
+    def forge(self, number: int, kind: int, bit: int, value: int) -> None:
+        """A ticket that differs from ours in anything, or is signed by another, is refused."""
+        ticket = self.pick(number)
+        text, raw = ticket.text, bytearray(urlsafe_b64decode(ticket.text))
+        raw[bit // 8] ^= 1 << bit % 8
+        experiment = self.model.experiments[ticket.experiment].number
+        other = Signer({ticket.secret: b"another secret, of another server"})
+        forged = (
+            urlsafe_b64encode(raw).decode(),
+            text[: bit % len(text)],
+            text + text[bit % len(text)],
+            text + "=",
+            " " + text,
+            text + "\n",
+            text[:-1] + "\u00e9",
+            text[: bit % len(text)] + "\n" + text[bit % len(text) + 1 :],
+            other.sign(RealTicket(experiment, Arm(ticket.arm), ticket.expires_at, bytes(raw[17:32]))),
+        )[kind]
+        self.model.forged += 1
+        assert self.send(forged, float(value)) == (403, "forged")
+
+    # -- keys, time, restarts ------------------------------------------------------------------------------------------
+
+    @rule(grace=graces)
+    def rotate_client_key(self, grace: int | None) -> None:
+        """There is a new key; the old ones hold for the grace, as the invariant below checks."""
+        reply = self.ask("POST", "/v1/keys/client/rotate", {"grace": grace})
+        assert reply.status == 200
+        self.model.rotate_key(reply.json["key"], grace or 0)
+        self.all_keys.append(reply.json["key"])
+
+    @rule(grace=graces)
+    def rotate_signing_secret(self, grace: int | None) -> None:
+        """There is a new secret; tickets of the old ones hold for the grace."""
+        self.change("/v1/keys/signing/rotate", {"grace": grace})
+        self.model.rotate_secret(grace)
+
+    @rule(seconds=st.sampled_from([1, 2, 5, 30, 60, 100, 10_000_000]))
+    def clock_forward(self, seconds: int) -> None:
+        """Time passes, or the clock jumps."""
+        self.model.clock += seconds
+
+    @rule(seconds=st.sampled_from([1, 5, 60, 10_000_000]))
+    def clock_back(self, seconds: int) -> None:
+        """The clock jumps back."""
+        self.model.clock = max(START // 2, self.model.clock - seconds)
+
+    @rule()
+    def forget(self) -> None:
+        """What is no longer needed is removed."""
+        self.do(self.service.forget())
+        self.model.forget()
+
+    @precondition(lambda self: self.model.nonces)
+    @rule(number=picks, seconds=st.sampled_from([0, 1, 10_000_000]), restart=st.booleans(), share=st.integers(0, 1))
+    def counted_forgotten_and_back(self, number: int, seconds: int, restart: bool, share: int) -> None:  # noqa: FBT001
+        """A ticket is counted, its nonce removed while the clock is ahead; the clock is set right, and it comes again."""
+        ticket = self.model.nonces[number % len(self.model.nonces)]
+        before = self.model.clock
+        self.model.clock = max(before, ticket.expires_at) + seconds
+        self.the_report_says_what_happened()
+        self.forget()
+        self.model.clock = before
+        if restart:
+            self.restart()
+        unit = self.model.experiments[ticket.experiment].unit
+        said = self.send(ticket.text, share * unit)
+        assert said == self.model.respond(ticket, share)
+        assert said[1] != "counted"
+
+    @rule()
+    def restart(self) -> None:
+        """The server ends and starts again on the same database; it makes no new key."""
+        self.service.close()
+        self.open()
+        assert not self.service.keys.made
+        self.model.restart()
+
+    # -- what holds at all times ---------------------------------------------------------------------------------------
+
+    @invariant()
+    def the_report_says_what_happened(self) -> None:
+        """Per arm pulls, pending, missing and decisions are the model's, as are the counts of what was refused."""
+        self.model.expire()
+        for name, experiment in self.model.experiments.items():
+            made = self.ask("GET", f"/v1/experiments/{name}").json
+            shown = [
+                (arm["name"], arm["retired"], arm["pulls"], arm["pending"], arm["missing"], arm["decisions"])
+                for arm in made["arms"]
+            ]
+            assert shown == [
+                (arm.name, arm.retired, arm.pulls, self.model.pending(name, number), arm.missing, arm.decisions)
+                for number, arm in enumerate(experiment.arms)
+            ]
+            kinds = ("expired", "impossible", "changed", "closed", "duplicate")
+            expected = {kind: experiment.rejected[kind] for kind in kinds}
+            assert made["rejected"] == {**expected, "forged": self.model.forged}
+            assert (made["status"], made["responses"]) == (experiment.status, sum(a.pulls for a in experiment.arms))
+
+    @invariant()
+    def tallies_are_exact(self) -> None:
+        """On disk, in the table of responses, in memory and in the export the sums are the model's to the last unit."""
+        for name, experiment in self.model.experiments.items():
+            expected = [(number, arm.pulls, arm.total) for number, arm in enumerate(experiment.arms)]
+            exported = self.ask("GET", f"/v1/experiments/{name}/tallies").json
+            assert [(arm["arm"], arm["pulls"], arm["total"]) for arm in exported["arms"]] == expected
+            assert exported["unit"] == experiment.unit
+            key = (experiment.number,)
+            sql = "SELECT number, pulls, total FROM arms WHERE experiment = ? ORDER BY number"
+            assert self.disk(sql, key) == expected
+            sql = "SELECT arm, count(*), sum(value) FROM responses WHERE experiment = ? GROUP BY arm ORDER BY arm"
+            assert self.disk(sql, key) == [row for row in expected if row[1]]
+            agent = self.service.experiments[name].agent
+            pending = sum(self.model.pending(name, number) for number in range(len(experiment.arms)))
+            assert agent.t == sum(arm.pulls for arm in experiment.arms) + pending
+            assert len(self.service.experiments[name].open) == pending
+
+    @invariant()
+    def no_nonce_is_removed_too_early(self) -> None:
+        """The nonces on disk are those of the model: all whose ticket is not yet refused by its expiry."""
+        rows = self.disk("SELECT expires_at FROM nonces ORDER BY expires_at")
+        assert [expires_at for (expires_at,) in rows] == sorted(ticket.expires_at for ticket in self.model.nonces)
+        could_come = [t for t in self.model.tickets if t.value is not None and t.expires_at > self.model.now]
+        assert len(rows) >= len(could_come)
+
+    @invariant()
+    def keys_hold_as_long_as_they_should(self) -> None:
+        """A key that has ended is refused, whatever the clock says."""
+        for key in self.all_keys[-3:]:
+            status = self.ask("POST", "/v1/experiments/nothing/decisions", {}, key=key).status
+            assert status == (404 if self.model.is_valid(key) else 401)
+
+    def disk(self, sql: str, values: tuple[object, ...] = ()) -> list[tuple[int, ...]]:
+        """Read what is on disk, as somebody else would."""
+        with closing(sqlite3.connect(f"file:{self.folder}/agent.db?mode=ro", uri=True)) as connection:
+            return connection.execute(sql, values).fetchall()
+
+
+def test_whatever_happens_the_server_and_the_model_agree() -> None:
+    """Each response counts once, for its arm, or is refused for the right reason, and nothing is lost on the way."""
+    run_state_machine_as_test(Life, settings=SETTINGS)
