@@ -84,6 +84,7 @@ class FakeAgent:
     def _handler(agent) -> type[BaseHTTPRequestHandler]:  # noqa: N805 - `self` is the handler's below
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
 
             def setup(self) -> None:
                 super().setup()
@@ -95,7 +96,7 @@ class FakeAgent:
                 agent._open.discard(self.connection)
                 super().finish()
 
-            def do_POST(self) -> None:  # noqa: N802 - the name that http.server calls
+            def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 with agent._news:
                     agent.requests.append(Request(self.path, self.headers, body, self.number))
@@ -104,8 +105,8 @@ class FakeAgent:
                     if step == DROP:
                         agent.counted.pop(json.loads(body).get("ticket"), None)
                     agent._news.notify_all()
-                self.close_connection = step in {DROP, LOSE, HANG_UP}
-                if step in {DROP, LOSE}:
+                self.close_connection = step in (DROP, LOSE, HANG_UP)
+                if step in (DROP, LOSE):
                     return
                 text = said if isinstance(said, bytes) else json.dumps(said).encode()
                 self.send_response(status)

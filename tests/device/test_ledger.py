@@ -43,7 +43,8 @@ def charge_until_refused(ledger: Ledger, limits: Limits, epsilon: float, at_most
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "budget", "times"), [(0.1, 1, 10), (0.07, 7, 100), (0.3, 0.9, 3), (1 / 3, 1, 3), (0.1, 0.99, 9), (5, 4, 0)]
+    ("epsilon", "budget", "times"),
+    [(0.1, 1, 10), (0.07, 7, 100), (0.3, 0.9, 3), (1 / 3, 1, 3), (0.1, 0.99, 9), (5, 4, 0)],
 )
 def test_what_adds_up_to_the_budget_fits_and_nothing_more(epsilon: float, budget: float, times: int) -> None:
     """Ten times 0.1 fit in a budget of 1 and a hundred times 0.07 in 7, however floats round; one more never does."""
@@ -194,7 +195,9 @@ def test_the_ledger_is_where_it_was_when_the_folder_changes(tmp_path: Path, monk
     ledger.close()
 
 
-@pytest.mark.parametrize("content", [b"this is not a database, but long enough to look at" * 50, b"SQLite format 3\0" * 99])
+@pytest.mark.parametrize(
+    "content", [b"this is not a database, but long enough to look at" * 50, b"SQLite format 3\0" * 99]
+)
 def test_a_file_that_is_no_ledger_is_refused_and_left_as_it_is(path: Path, content: bytes) -> None:
     """To start anew would forget what was spent."""
     path.write_bytes(content)

@@ -295,7 +295,7 @@ class Life(RuleBasedStateMachine):
     @precondition(lambda self: self.model.nonces)
     @rule(number=picks, seconds=st.sampled_from([0, 1, 10_000_000]), restart=st.booleans(), share=st.integers(0, 1))
     def counted_forgotten_and_back(self, number: int, seconds: int, restart: bool, share: int) -> None:  # noqa: FBT001
-        """A ticket is counted, its nonce removed while the clock is ahead; the clock is set right, and it comes again."""
+        """A ticket is counted, its nonce removed while the clock is ahead; the clock is set right, and it comes."""
         ticket = self.model.nonces[number % len(self.model.nonces)]
         before = self.model.clock
         self.model.clock = max(before, ticket.expires_at) + seconds

@@ -1,0 +1,150 @@
+"""An agent may say anything: what is no decision is refused in a sentence, and costs nothing."""
+
+import json
+import math
+import socket
+import sys
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ldpbandits import LDPBanditsError, ServerError, TicketError
+
+if TYPE_CHECKING:
+    from tests.device.conftest import Device, FakeAgent
+
+CTB = {"mechanism": "bernoulli", "epsilon": 0.5}
+NESTED: Any = json.loads("[" * 200 + "]" * 200)
+CHANGES: list[dict[str, Any]] = [
+    *({"arm": bad} for bad in (None, "1", 1.5, True, [], -1, 2**63, 10**400, math.nan)),
+    *({"name": bad} for bad in (None, 5, [], "\ud800", "x" * 100_000)),
+    *({"ticket": bad} for bad in (None, "", 5, {}, "\udfff", "x" * 100_000)),
+    *({"default": bad} for bad in (None, "0", 1.5, -0.1, math.nan, math.inf, 10**400, True, [0])),
+    *({"expires_in": bad} for bad in (None, 0, -1, math.nan, math.inf, -math.inf, 1e300, 10**400, "60", True, [60])),
+    *({"curator": bad} for bad in (None, [], "bernoulli", {}, {**CTB, "seed": 1}, {**CTB, "mechanism": "none"})),
+    *({"curator": {**CTB, "epsilon": bad}} for bad in (0, -1, math.nan, math.inf, "1", None, 51, 10**400, [])),
+    *({"curator": {**CTB, "transform": bad}} for bad in (None, "sigmoid", {"kind": "real-line"}, {"kind": []}, NESTED)),
+    {"curator": {**CTB, "transform": {"kind": "range", "low": 1, "high": 0}}},
+    {"curator": {**CTB, "transform": {"kind": "range", "low": 2, "high": 3}}},  # the default is not in it
+]
+
+
+def refused_for_nothing(agent: "FakeAgent", device: "Device") -> ServerError:
+    """Ask for a decision that is refused; return how, once it is sure that nothing was charged."""
+    client = device()
+    with pytest.raises(ServerError) as caught:
+        client.decide()
+    assert client.spent() == 0
+    assert client.pulls() == []
+    assert len(str(caught.value)) < 700
+    agent.script = []
+    client.decide()  # and the next one is as good as ever
+    return caught.value
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: repr(change)[:60])
+def test_a_decision_with_nonsense_in_it(agent: "FakeAgent", device: "Device", change: dict[str, Any]) -> None:
+    """A field that is missing, of a wrong type or out of range: the decision is refused, and nothing is charged."""
+    agent.script = [(200, {"ticket": "t", **agent.decision, **change})]
+    error = refused_for_nothing(agent, device)
+    assert error.code == "nonsense"
+    assert "the agent" in str(error)
+
+
+@pytest.mark.parametrize("missing", ["arm", "ticket", "curator", "default", "expires_in"])
+def test_a_decision_with_a_field_left_out(agent: "FakeAgent", device: "Device", missing: str) -> None:
+    """All but the name are needed."""
+    decision = {"ticket": "t", **agent.decision}
+    del decision[missing]
+    agent.script = [(200, decision)]
+    assert refused_for_nothing(agent, device).code == "nonsense"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "code"),
+    [
+        (200, b"", "nonsense"),
+        (200, b"<html>", "nonsense"),
+        (200, b"\xff\xfe\xfa", "nonsense"),
+        (200, b"[]", "nonsense"),
+        (200, b"null", "nonsense"),
+        (200, b'"decision"', "nonsense"),
+        (200, b"1" * 5000, "nonsense"),
+        (200, b'{"arm": ' + b"1" * 5000 + b"}", "nonsense"),
+        (200, b"[" * 900_000, "nonsense"),
+        (200, b'{"a":' * 150_000, "nonsense"),
+        (200, b'{"arm": "' + b"x" * (1 << 21) + b'"}', "nonsense"),
+        (500, b"<html>", "nonsense"),
+        (409, b'{"code": "paused", "message": "the experiment is paused"}', "paused"),
+        (404, b'{"code": "not_found", "message": ["no", "such"]}', "not_found"),
+        (400, b'{"code": {"a": 1}}', "unknown"),
+        (307, b'{"code": "moved", "message": "elsewhere"}', "moved"),
+        (500, b'{"code": "' + b"c" * 5000 + b'", "message": "' + b"m" * 5000 + b'"}', "c" * 100),
+    ],
+    ids=lambda value: repr(value)[:30],
+)
+def test_a_reply_that_is_no_decision(agent: "FakeAgent", device: "Device", status: int, body: bytes, code: str) -> None:
+    """HTML, other JSON, too much of it, nested without end, or a refusal: an error with the agent's status and code."""
+    agent.script = [(status, body)]
+    error = refused_for_nothing(agent, device)
+    assert (error.status, error.code) == (status, code)
+
+
+def test_nesting_just_below_what_json_can_read(agent: "FakeAgent", device: "Device") -> None:
+    """At every depth around the interpreter's limit a nested curator is an error of ours, and costs nothing."""
+    client, limit = device(), sys.getrecursionlimit()
+    for depth in range(limit - 150, limit + 10):
+        nested = b'{"arm": 0, "ticket": "t", "curator": ' + b"[" * depth + b"]" * depth + b"}"
+        agent.script = [(200, nested)]
+        with pytest.raises(LDPBanditsError):
+            client.decide()
+    assert client.spent() == 0
+
+
+def test_a_ticket_that_was_handed_out_before(agent: "FakeAgent", device: "Device") -> None:
+    """Its response would be drawn twice: it is refused, also under another name, and the first pull stays as it is."""
+    client = device()
+    pull = client.decide()
+    decision = {**agent.decision, "ticket": pull.ticket, "arm": 0}
+    for other in (client, device("colour"), device(url=f"{agent.url}/other")):
+        agent.script = [(200, decision)]
+        with pytest.raises(TicketError, match="handed out this ticket before"):
+            other.decide()
+    assert client.spent() == 0.5
+    assert client.pulls() == [pull]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        b"",
+        b"nonsense\r\n\r\n",
+        b"HTTP/1.1 99999 what\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}",
+        b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 500 + b"\r\n{}",
+        b"HTTP/1.1 200 " + b"O" * 100_000 + b"\r\n\r\n{}",
+    ],
+    ids=lambda reply: repr(reply)[:50],
+)
+def test_what_is_not_even_http(device: "Device", reply: bytes) -> None:
+    """A broken reply is an error in a sentence."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            for _ in range(2):
+                connection, _address = listener.accept()
+                with connection:
+                    connection.recv(65536)
+                    connection.sendall(reply)
+
+        thread = Thread(target=answer)
+        thread.start()
+        client = device(url=f"http://127.0.0.1:{listener.getsockname()[1]}")
+        for _ in range(2):
+            with pytest.raises(ServerError):
+                client.decide()
+        thread.join()
+        assert client.spent() == 0

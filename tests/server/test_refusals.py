@@ -1,0 +1,339 @@
+"""What the server refuses: the status, a code for programs, a sentence for people, always as JSON."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.server.inprocess import Reply, ask
+
+from ldpbandits.errors import ParameterError
+from ldpbandits.server.app import application
+from ldpbandits.server.endpoint import LARGEST_BODY
+from ldpbandits.server.operations import OPERATIONS
+from ldpbandits.server.service import Service
+from ldpbandits.server.store import Store
+
+ADMIN, CLIENT = "admin-key-of-the-tests", "client-key-of-the-tests"
+KEYS = {"LDPBANDITS_ADMIN_KEY": ADMIN, "LDPBANDITS_CLIENT_KEY": CLIENT}
+CURATOR = {"mechanism": "bernoulli", "epsilon": 1}
+NEW = {"name": "headline", "arms": ["blue", "green"], "curator": CURATOR}
+E = "/v1/experiments/headline"
+
+
+class Now:
+    """A clock that stands where it is put."""
+
+    seconds = 1_000_000
+
+    def __call__(self) -> float:
+        """Tell the time."""
+        return self.seconds
+
+
+class Local:
+    """The application, asked from a test that waits for each answer."""
+
+    def __init__(self, path: Path, environment: dict[str, str] | None = None) -> None:
+        """Start on a new database."""
+        self.now = Now()
+        self.service = Service(Store(path), KEYS if environment is None else environment, now=self.now)
+        self.app = application(self.service)
+        self._loop = asyncio.new_event_loop()
+
+    def __call__(self, method: str, path: str, body: object = None, key: str | None = ADMIN, **headers: str) -> Reply:
+        """Ask."""
+        asking = ask(self.app, method, path, body, key=key, headers=headers)
+        return self._loop.run_until_complete(asking)
+
+    def do(self, work: Any) -> Any:
+        """Wait for something else."""
+        return self._loop.run_until_complete(work)
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        self.service.close()
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Iterator[Local]:
+    """A server with one experiment."""
+    made = Local(tmp_path / "agent.db")
+    assert made("POST", "/v1/experiments", NEW).status == 201
+    yield made
+    made.close()
+
+
+def ticket(local: Local) -> str:
+    """Get a ticket."""
+    text: str = local("POST", f"{E}/decisions", {}, CLIENT).json["ticket"]
+    return text
+
+
+def respond(local: Local, text: str, value: float = 1) -> Reply:
+    """Send a response."""
+    return local("POST", "/v1/responses", {"ticket": text, "response": value}, CLIENT)
+
+
+def changed(local: Local) -> Reply:
+    """Answer a ticket twice, differently."""
+    text = ticket(local)
+    assert respond(local, text, 1).json == {"status": "counted"}
+    return respond(local, text, 0)
+
+
+def late(local: Local) -> Reply:
+    """Answer a ticket in the second in which it expires."""
+    text = ticket(local)
+    local.now.seconds += 3600
+    return respond(local, text)
+
+
+def after(*paths: str) -> Callable[[Local], None]:
+    """Make changes that succeed."""
+
+    def prepare(local: Local) -> None:
+        for path in paths:
+            assert local("POST", f"{E}{path}").status == 200
+
+    return prepare
+
+
+def closed(local: Local) -> Reply:
+    """Answer a ticket of an experiment that has been closed."""
+    text = ticket(local)
+    after("/close")(local)
+    return respond(local, text)
+
+
+def then(prepare: Callable[[Local], None], method: str, path: str, body: object = None) -> Callable[[Local], Reply]:
+    """Ask after changes."""
+
+    def act(local: Local) -> Reply:
+        prepare(local)
+        return local(method, path, body)
+
+    return act
+
+
+def full(local: Local) -> Reply:
+    """Add one arm more than there may be."""
+    for number in range(254):
+        experiment = local.service.experiments["headline"]
+        experiment.records.append(experiment.records[0])
+        assert number < 255
+    return local("POST", f"{E}/arms", {"name": "red"})
+
+
+REFUSALS: dict[str, tuple[Callable[[Local], Reply], int, str]] = {
+    "no key": (lambda ask: ask("GET", "/v1/experiments", key=None), 401, "unauthorized"),
+    "a wrong key": (lambda ask: ask("GET", "/v1/experiments", key="wrong-key-of-the-tests"), 401, "unauthorized"),
+    "another scheme": (
+        lambda ask: ask("GET", "/v1/experiments", key=None, Authorization=f"Basic {ADMIN}"),
+        401,
+        "unauthorized",
+    ),
+    "no key for devices": (lambda ask: ask("POST", f"{E}/decisions", {}, None), 401, "unauthorized"),
+    "a key before the body": (lambda ask: ask("POST", "/v1/experiments", b"{" * 10, None), 401, "unauthorized"),
+    "forged": (lambda ask: respond(ask, "A" * 64), 403, "forged"),
+    "no such path": (lambda ask: ask("GET", "/v1/nothing"), 404, "not_found"),
+    "the root": (lambda ask: ask("GET", "/"), 404, "not_found"),
+    "another spelling": (lambda ask: ask("GET", "/v1/experiments/"), 404, "not_found"),
+    "no such experiment": (lambda ask: ask("GET", "/v1/experiments/other"), 404, "not_found"),
+    "no such export": (lambda ask: ask("GET", "/v1/experiments/other/responses.csv"), 404, "not_found"),
+    "no decision": (lambda ask: ask("POST", "/v1/experiments/other/decisions"), 404, "not_found"),
+    "no such arm": (lambda ask: ask("POST", f"{E}/arms/2/retire"), 404, "not_found"),
+    "no number": (lambda ask: ask("POST", f"{E}/arms/-1/retire"), 404, "not_found"),
+    "too long a number": (lambda ask: ask("POST", f"{E}/arms/{'9' * 5000}/retire"), 404, "not_found"),
+    "no such key": (lambda ask: ask("POST", "/v1/keys/master/rotate"), 404, "not_found"),
+    "changed": (changed, 409, "changed"),
+    "exists": (lambda ask: ask("POST", "/v1/experiments", NEW), 409, "exists"),
+    "arm exists": (lambda ask: ask("POST", f"{E}/arms", {"name": "blue"}), 409, "exists"),
+    "arm was there": (then(after("/arms/0/retire"), "POST", f"{E}/arms", {"name": "blue"}), 409, "exists"),
+    "last arm": (then(after("/arms/0/retire", "/arms/0/retire"), "POST", f"{E}/arms/1/retire"), 409, "last"),
+    "full": (full, 409, "full"),
+    "paused": (then(after("/pause"), "POST", f"{E}/decisions"), 409, "paused"),
+    "resumed when closed": (then(after("/close", "/close"), "POST", f"{E}/resume"), 409, "closed"),
+    "arm of a closed one": (then(after("/close"), "POST", f"{E}/arms", {"name": "red"}), 409, "closed"),
+    "retired when closed": (then(after("/close"), "POST", f"{E}/arms/0/retire"), 409, "closed"),
+    "key of the environment": (lambda ask: ask("POST", "/v1/keys/admin/rotate"), 409, "environment"),
+    "decision of a closed one": (then(after("/close"), "POST", f"{E}/decisions"), 410, "closed"),
+    "response of a closed one": (closed, 410, "closed"),
+    "expired": (late, 410, "expired"),
+    "too large": (lambda ask: ask("POST", "/v1/responses", b" " * (LARGEST_BODY + 1)), 413, "too_large"),
+    "impossible": (lambda ask: respond(ask, ticket(ask), 2), 422, "impossible"),
+    "impossible range": (
+        lambda ask: ask(
+            "POST",
+            "/v1/experiments",
+            {**NEW, "name": "x", "curator": {**CURATOR, "transform": {"kind": "range", "low": 1, "high": 0}}},
+        ),
+        422,
+        "invalid",
+    ),
+    "impossible default": (
+        lambda ask: ask("POST", "/v1/experiments", {**NEW, "name": "x", "default_reward": 2}),
+        422,
+        "invalid",
+    ),
+    "equal arms": (
+        lambda ask: ask("POST", "/v1/experiments", {**NEW, "name": "x", "arms": ["a", "a"]}),
+        422,
+        "invalid",
+    ),
+}
+
+MALFORMED: list[tuple[str, object]] = [
+    ("/v1/responses", b"{"),
+    ("/v1/responses", b"\xff"),
+    ("/v1/responses", b'{"ticket": "a", "response": NaN}'),
+    ("/v1/responses", b'{"ticket": "a", "response": Infinity}'),
+    ("/v1/responses", b'{"ticket": "a", "response": "1"}'),
+    ("/v1/responses", b'{"ticket": "a", "response": true}'),
+    ("/v1/responses", b'{"ticket": "\\ud800", "response": 1}'),
+    ("/v1/responses", {"ticket": "a"}),
+    ("/v1/responses", None),
+    ("/v1/responses", {"ticket": "a", "response": 1, "reward": 1}),
+    ("/v1/responses", []),
+    ("/v1/experiments", {**NEW, "name": "Upper"}),
+    ("/v1/experiments", {**NEW, "name": "line-break\n"}),
+    ("/v1/experiments", {**NEW, "name": ""}),
+    ("/v1/experiments", {**NEW, "name": "x" * 65}),
+    ("/v1/experiments", {**NEW, "arms": []}),
+    ("/v1/experiments", {**NEW, "arms": ["line-break\n"]}),
+    ("/v1/experiments", {**NEW, "arms": ["\x00"]}),
+    ("/v1/experiments", {**NEW, "arms": [""]}),
+    ("/v1/experiments", {**NEW, "arms": [str(number) for number in range(257)]}),
+    ("/v1/experiments", {**NEW, "curator": {"mechanism": "bernoulli", "epsilon": 0}}),
+    ("/v1/experiments", {**NEW, "curator": {"mechanism": "gauss", "epsilon": 1}}),
+    ("/v1/experiments", {**NEW, "curator": {**CURATOR, "transform": {"kind": "real-line"}}}),
+    ("/v1/experiments", {**NEW, "rule": {"kind": "ucb", "width": -1}}),
+    ("/v1/experiments", {**NEW, "ticket_lifetime": 0}),
+    ("/v1/experiments", {**NEW, "ticket_lifetime": 1.5}),
+    ("/v1/experiments", {**NEW, "ticket_lifetime": 30 * 24 * 3600 + 1}),
+    ("/v1/experiments", {**NEW, "default_reward": 1e101}),
+    (f"{E}/decisions", {"who": "me"}),
+    ("/v1/keys/signing/rotate", {"grace": -1}),
+]
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_each_refusal_has_its_status_and_code(local: Local, case: str) -> None:
+    """Every refusal is JSON with a code and a sentence, under the status that the protocol gives it."""
+    act, status, code = REFUSALS[case]
+    reply = act(local)
+    assert (reply.status, reply.json["code"]) == (status, code)
+    assert set(reply.json) == {"code", "message"}
+    assert reply.json["message"]
+    assert reply.headers["content-type"] == "application/json"
+    assert reply.headers["access-control-allow-origin"] == "*"
+    assert (reply.headers.get("www-authenticate") == "Bearer") == (status == 401)
+
+
+@pytest.mark.parametrize(("path", "body"), MALFORMED)
+def test_what_cannot_be_read_is_malformed(local: Local, path: str, body: object) -> None:
+    """A body that is not of the declared type is 400, also one with a field too many, such as a reward."""
+    reply = local("POST", path, body)
+    assert (reply.status, reply.json["code"]) == (400, "malformed")
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"ticket": "a", "response": 1e999}', b'{"ticket": "a", "response": 1' + b"0" * 999 + b"}"]
+)
+def test_a_number_that_no_float_holds_is_refused(local: Local, body: bytes) -> None:
+    """Numbers beyond the floats are refused like any other nonsense, and break nothing."""
+    assert local("POST", "/v1/responses", body).status in {400, 403}
+    text = ticket(local).encode()
+    assert local("POST", "/v1/responses", body.replace(b'"a"', b'"' + text + b'"')).status in {400, 422}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: f"{operation.method} {operation.path}")
+def test_the_client_key_opens_what_devices_need_and_nothing_else(local: Local, operation: Any) -> None:
+    """A client key on an admin route is 403, whatever is asked; without any key all but /healthz is 401."""
+    path = operation.path.replace("{name}", "headline").replace("{arm}", "0").replace("{role}", "signing")
+    open_to_clients = path in {"/v1/responses", f"{E}/decisions", "/healthz"}
+    reply = local(operation.method, path, None, CLIENT)
+    assert (reply.status == 403 and reply.json["code"] == "forbidden") is not open_to_clients
+    assert (local(operation.method, path, None, None).status == 401) == (path != "/healthz")
+
+
+def test_a_method_that_is_not_there_is_405_and_says_which_are(local: Local) -> None:
+    """Allow names every method of the path, also where there are two."""
+    for path, allow in (
+        ("/v1/experiments", "GET, HEAD, OPTIONS, POST"),
+        (E, "GET, HEAD, OPTIONS"),
+        ("/v1/responses", "OPTIONS, POST"),
+        ("/openapi.json", "GET, HEAD, OPTIONS"),
+    ):
+        reply = local("DELETE", path)
+        assert (reply.status, reply.json["code"], reply.headers["allow"]) == (405, "method_not_allowed", allow)
+    assert local("GET", "/v1/responses").status == 405
+
+
+def test_any_page_may_take_part(local: Local) -> None:
+    """The preflight of a browser is answered without a key, and lets Authorization and Content-Type pass."""
+    reply = local("OPTIONS", "/v1/responses", None, None, Origin="https://shop.example")
+    assert (reply.status, reply.body) == (204, b"")
+    assert reply.headers["access-control-allow-origin"] == "*"
+    assert "POST" in reply.headers["access-control-allow-methods"]
+    assert reply.headers["access-control-allow-headers"] == "Authorization, Content-Type"
+    assert "access-control-allow-credentials" not in reply.headers
+
+
+def test_the_scheme_of_a_key_may_be_written_in_any_case(local: Local) -> None:
+    """HTTP says that 'bearer' and 'Bearer' are the same."""
+    assert local("GET", "/v1/experiments", None, None, Authorization=f"bearer {ADMIN}").status == 200
+
+
+def test_whole_numbers_may_have_a_point(local: Local) -> None:
+    """In JSON 60.0 is a whole number: a lifetime may be written so."""
+    made = local("POST", "/v1/experiments", {**NEW, "name": "other", "ticket_lifetime": 60.0})
+    assert (made.status, made.json["ticket_lifetime"]) == (201, 60)
+
+
+def test_a_fault_of_ours_is_500_and_leaves_nobody_waiting(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Should counting fail in a way nobody thought of, those who wait are told."""
+    text = ticket(local)
+    broken = "_use_nonces"
+    monkeypatch.setattr(Store, broken, lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):  # the server logs it, and has already answered
+        local.do(
+            asyncio.wait_for(ask(local.app, "POST", "/v1/responses", {"ticket": text, "response": 1}, key=CLIENT), 5)
+        )
+    monkeypatch.undo()
+    assert respond(local, text).json == {"status": "counted"}
+
+
+def test_a_ticket_for_an_arm_that_is_gone_is_forged(local: Local) -> None:
+    """After a restore from an older copy a ticket may name an arm that we do not have: refused, and nobody waits."""
+    assert local("POST", f"{E}/arms", {"name": "red"}).status == 201
+    texts = [ticket(local) for _ in range(3)]
+    local.service.experiments["headline"].records.pop()
+    assert [respond(local, text).status for text in texts] == [200, 200, 403]
+
+
+def test_keys_from_the_environment_are_long_and_differ(tmp_path: Path) -> None:
+    """A key or secret of fewer than 16 characters is refused, and one key for both roles."""
+    for number, name in enumerate(("LDPBANDITS_ADMIN_KEY", "LDPBANDITS_CLIENT_KEY", "LDPBANDITS_SIGNING_SECRET")):
+        store = Store(tmp_path / f"{number}.db")
+        with pytest.raises(ParameterError, match=f"{name} must have at least 16 characters"):
+            Service(store, {name: "x" * 15})
+        store.close()
+    store = Store(tmp_path / "same.db")
+    with pytest.raises(ParameterError, match="must differ"):
+        Service(store, {"LDPBANDITS_ADMIN_KEY": "x" * 16, "LDPBANDITS_CLIENT_KEY": "x" * 16})
+    store.close()
+
+
+def test_openapi_has_every_route(local: Local) -> None:
+    """/openapi.json needs no key, and describes every operation, its refusals and its messages."""
+    page = msgspec.json.decode(local("GET", "/openapi.json", key=None).body)
+    described = {(method.upper(), path) for path, methods in page["paths"].items() for method in methods}
+    assert described == {(operation.method, operation.path) for operation in OPERATIONS}
+    for operation in OPERATIONS:
+        said = page["paths"][operation.path][operation.method.lower()]["responses"]
+        assert set(map(str, operation.refusals)) | {str(operation.status)} <= set(said)
