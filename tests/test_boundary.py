@@ -66,6 +66,9 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
         ("device/curators.py", "from ldpbandits.agent.agent import Agent"),
         ("device/randomness.py", "import numpy"),
         ("wire.py", "import ldpbandits.device.transforms"),
+        ("agent/estimates.py", "import ldpbandits.audit"),
+        ("device/curators.py", "from ldpbandits.audit.domain import ends"),
+        ("mean_map.py", "import ldpbandits.audit.sanity"),
     ],
 )
 def test_the_import_contract_catches_a_leak(root: Path, tmp_path: Path, module: str, line: str) -> None:
