@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ldpbandits.checks import LARGEST_EPSILON, SMALLEST_EPSILON
+from ldpbandits.audit.claim import LEAST_SAMPLES
+from ldpbandits.checks import LARGEST_EPSILON, SMALLEST_EPSILON, check_count
 from ldpbandits.device.curators import BernoulliCurator, Curator, LaplaceCurator
 from ldpbandits.errors import MissingExtra, OutputError, ParameterError
 from ldpbandits.wire import Range, Sigmoid, Transform
@@ -76,11 +77,11 @@ def run(options: argparse.Namespace) -> int:
         timeout = TIMEOUT if options.timeout is None else _positive("timeout", options.timeout)
         subject = program(options.program, spec=None if curator is None else curator.spec, timeout=timeout)
     usual = OUR_SAMPLES if subject is curator else OTHERS_SAMPLES
-    samples = usual if options.samples is None else _number("samples", options.samples)
+    given = usual if options.samples is None else _number("samples", options.samples)
+    samples = check_count("samples", given, least=LEAST_SAMPLES)
     rewards = None if options.rewards is None else [_number("rewards", each) for each in options.rewards.split(",")]
     _check_writable(options.out)
-    total = int(min(samples, 1e15)) * (2 if rewards is None else len(rewards))
-    with bar("responses", total) as progress:
+    with bar("responses", samples * (2 if rewards is None else len(rewards))) as progress:
         found = audit(
             subject,
             rewards,

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from itertools import permutations
 from math import inf, log
+from typing import Any
 
 from ldpbandits.audit.domain import unit
 from ldpbandits.audit.result import Layer
@@ -26,7 +27,7 @@ from ldpbandits.errors import ParameterError
 from ldpbandits.wire import GRID_BITS
 
 PRECISION = 4 * WORD
-Law = Mapping[float, Mapping[object, Fraction]]
+Law = Mapping[float, Mapping[Any, Fraction]]
 """For each reward, the probability of each response."""
 
 

@@ -50,6 +50,9 @@ def exchange(words: Sequence[str], lines: str, timeout: float, most: int) -> Exc
         end(process)
     for thread in threads:
         thread.join(timeout)
+    for pipe in (process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
     read = bytes(output[:most]).decode(errors="replace")
     return Exchange(code, read, bytes(errors).decode(errors="replace"), is_too_long=len(output) > most)
 

@@ -60,7 +60,7 @@ def _layers(found: Audit) -> str:
 def _reading(found: Audit) -> str:
     return (
         '<h2>How to read it</h2><p class="note">The layer exact is a proof, where it applies. The empirical layers can '
-        "only refute: that nothing was found in so many responses does not prove that nothing is there. Bounds hold "
-        f"together with probability {100 * found.confidence:.10g} %. Layers that are reported do not decide; those that "
-        "are not applicable could not be run on this curator, and say why.</p>"
+        "only refute: nothing found in so many responses does not prove that nothing is there. Lower bounds hold "
+        f"together with probability {100 * found.confidence:.10g} %. Layers that are reported do not decide; those "
+        "that are not applicable could not be run on this curator, and say why.</p>"
     )

@@ -14,7 +14,7 @@ import os
 import select
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import exp, lgamma
 from time import monotonic
 
@@ -24,7 +24,6 @@ from ldpbandits.audit.claim import Claim
 from ldpbandits.audit.features import Reals
 from ldpbandits.audit.result import Layer
 from ldpbandits.audit.subject import Ask, Subject
-from ldpbandits.errors import LDPBanditsError
 
 LENGTH = 256
 PATIENCE = 60.0
@@ -89,7 +88,10 @@ def _in_child(ask: Ask, rewards: Sequence[float]) -> Reals | None:
         warnings.simplefilter("ignore", DeprecationWarning)  # threads are about, but the child needs none of them
         child = os.fork()
     if child == 0:
-        os._exit(_answer(lambda: ask(rewards).tobytes(), write))
+        try:
+            os.write(write, ask(rewards).tobytes())
+        finally:
+            os._exit(0)  # whatever happened: this process is a copy, and must not go on as one
     os.close(write)
     data, until = b"", monotonic() + PATIENCE
     try:
@@ -103,11 +105,3 @@ def _in_child(ask: Ask, rewards: Sequence[float]) -> Reals | None:
         os.kill(child, 9)
         os.waitpid(child, 0)
     return np.frombuffer(data) if len(data) == 8 * len(rewards) else None
-
-
-def _answer(make: Callable[[], bytes], write: int) -> int:
-    try:
-        os.write(write, make())
-    except (LDPBanditsError, OSError):
-        return 1
-    return 0
