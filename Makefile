@@ -52,6 +52,8 @@ bench: $(READY)  ## what we claim about speed, measured beside the peers
 	$(BIN)/python benchmarks/leap.py
 	$(BIN)/python benchmarks/reference.py
 	$(BIN)/python benchmarks/peers.py
+	$(BIN)/python benchmarks/audit.py
+	$(BIN)/python benchmarks/audit_peers.py
 
 vectors: $(READY)  ## write vectors/ anew
 	$(BIN)/python vectors/write.py

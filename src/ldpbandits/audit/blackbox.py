@@ -15,12 +15,15 @@ from ldpbandits.audit.cells import Counts, best_rule, counted, tried
 from ldpbandits.audit.claim import Claim
 from ldpbandits.audit.features import LOW_BITS, LOWEST, Feature, Reals, atoms, lowest_bit, size_bins
 from ldpbandits.audit.guess import Guesses, bound_layer
-from ldpbandits.audit.profile import Profile, middles
+from ldpbandits.audit.profile import LOWEST_BIT, Profile, middles
 from ldpbandits.audit.result import Layer
 from ldpbandits.audit.subject import Subject
 
 FINEST = -53
 """A uniform double is a multiple of 2^-53, and so is what inverse-CDF noise adds to a reward of 1."""
+
+FEW_VALUES = 64
+"""So many values are drawn one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +108,22 @@ def layers(of: Sample, claim: Claim, alpha: float) -> list[Layer]:
     return [chosen, event_layer(name, LOW_BITS, of, claim.alpha("low bits"), claim.epsilon)]
 
 
-def profile(of: Sample) -> Profile:
-    """Return the privacy loss over outputs, between the lowest and the highest reward."""
+def profiles(of: Sample) -> tuple[Profile, ...]:
+    """Return the privacy loss over outputs, and over their lowest bits, between the lowest and the highest reward."""
     pair = int(np.argmin(of.rewards)), int(np.argmax(of.rewards))
     rewards = of.rewards[pair[0]], of.rewards[pair[1]]
     finite = np.isfinite(of.responses)
     responses, chosen = of.responses[finite], of.chosen[finite]
     values, inverse = np.unique(responses, return_inverse=True)
-    if len(values) <= 64:  # noqa: PLR2004 - a picture of single values
-        return Profile(rewards, values, counted(inverse.astype(np.int64), chosen, pair, len(values)), are_values=True)
+    if len(values) <= FEW_VALUES:
+        return (
+            Profile(rewards, values, counted(inverse.astype(np.int64), chosen, pair, len(values)), are_values=True),
+        )
     low, high = np.quantile(responses, [0.01, 0.99])
     cuts = np.linspace(low, high, 41)
     cells = np.searchsorted(cuts, responses).astype(np.int64)
-    return Profile(rewards, middles(cuts), counted(cells, chosen, pair, len(cuts) + 1), are_values=False)
+    lowest = counted(lowest_bit(responses), chosen, pair, 2 * LOWEST + 1)[:, :-1]
+    return (
+        Profile(rewards, middles(cuts), counted(cells, chosen, pair, len(cuts) + 1), are_values=False),
+        Profile(rewards, np.arange(2 * LOWEST, dtype=np.float64) - LOWEST, lowest, are_values=True, over=LOWEST_BIT),
+    )

@@ -17,7 +17,7 @@ from ldpbandits.audit.cells import best_rule, tried
 from ldpbandits.audit.claim import Claim
 from ldpbandits.audit.domain import unit
 from ldpbandits.audit.guess import Guesses, bound_layer
-from ldpbandits.audit.profile import Profile, middles
+from ldpbandits.audit.profile import LOWEST_BIT, Profile, middles
 from ldpbandits.audit.result import Layer
 from ldpbandits.audit.sampling import Integers, Ours, responses, source
 from ldpbandits.audit.sanity import Moments, moments_layer
@@ -118,11 +118,15 @@ def sanity_layer(curator: Ours, counted: Tally, claim: Claim) -> Layer:
     return moments_layer("sanity: mean and variance", curator.spec.mechanism, curator.epsilon, moments, alpha)
 
 
-def profile(counted: Tally, claim: Claim) -> Profile:
-    """Return the privacy loss over outputs."""
+def profiles(counted: Tally, claim: Claim) -> tuple[Profile, ...]:
+    """Return the privacy loss over outputs, and over their lowest bits."""
     rewards = claim.low, claim.high
     if not len(counted.cuts):
         ones = np.array(counted.total, np.int64)
         counts = np.stack([np.array(counted.count) - ones, ones], axis=1)
-        return Profile(rewards, np.array([0.0, 1.0]), counts, are_values=True)
-    return Profile(rewards, middles(counted.cuts), counted.picture, are_values=False)
+        return (Profile(rewards, np.array([0.0, 1.0]), counts, are_values=True),)
+    positions = np.arange(WORD_CELLS - 1, dtype=np.float64) - GRID_BITS
+    return (
+        Profile(rewards, middles(counted.cuts), counted.picture, are_values=False),
+        Profile(rewards, positions, counted.low_bits.sum(axis=0)[:, :-1], are_values=True, over=LOWEST_BIT),
+    )

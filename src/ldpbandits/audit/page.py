@@ -17,7 +17,7 @@ td { text-align: left !important; vertical-align: top } td:nth-child(2) { white-
 
 def page(found: Audit) -> str:
     """Return the page as HTML."""
-    body = "\n".join([_head(found), _picture(found), _layers(found), _reading(found)])
+    body = "\n".join([_head(found), _pictures(found), _layers(found), _reading(found)])
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>ldpbandits: audit</title>'
         f'<meta name="viewport" content="width=device-width"><style>{STYLE}{COLOURS}</style></head>'
@@ -35,16 +35,18 @@ def _head(found: Audit) -> str:
     )
 
 
-def _picture(found: Audit) -> str:
-    if found.profile is None:
-        return ""
-    image = b64encode(draw(found.profile, found.epsilon_claimed)).decode()
+def _pictures(found: Audit) -> str:
+    images = [b64encode(draw(profile, found.epsilon_claimed)).decode() for profile in found.profiles]
+    figures = "".join(
+        f'<figure><img alt="Privacy loss over the {escape(profile.over)}, with the lines of epsilon" '
+        f'src="data:image/svg+xml;base64,{image}"></figure>'
+        for profile, image in zip(found.profiles, images, strict=True)
+    )
     return (
-        "<h2>Privacy loss over outputs</h2><figure>"
-        f'<img alt="Privacy loss over outputs, with the lines of epsilon" src="data:image/svg+xml;base64,{image}">'
-        '</figure><p class="note">The logarithm of how much likelier a response is under one reward than under the '
-        "other, estimated in each cell, with the 95 % interval of each cell by itself: one in twenty may miss. Between "
-        "the dashed lines the claim holds. The verdict does not rest on this picture.</p>"
+        f"<h2>Privacy loss over outputs</h2>{figures}"
+        '<p class="note">The logarithm of how much likelier a response is under one reward than under the other, '
+        "estimated in each cell, with the 95 % interval of each cell by itself: one in twenty may miss. Between the "
+        "dashed lines the claim holds. The verdict does not rest on these pictures.</p>"
     )
 
 

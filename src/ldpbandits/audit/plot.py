@@ -11,6 +11,8 @@ from ldpbandits.lab.figures import BY_ALGORITHM, STYLE
 
 FEWEST = 20
 """A cell with fewer responses than this shows nothing but its own noise, and is left out."""
+MOST_TICKS = 12
+"""So many values have each a tick."""
 
 
 def draw(profile: Profile, epsilon: float) -> bytes:
@@ -39,12 +41,12 @@ def draw(profile: Profile, epsilon: float) -> bytes:
             )
         axes.errorbar(at, estimate, bars, fmt="o", markersize=3, color=BY_ALGORITHM["b"][0], linewidth=1)
         axes.set(
-            xlabel="response",
+            xlabel=profile.over,
             ylabel=f"log P(response | {one:g}) / P(response | {zero:g})",
             ylim=(-top, top),
         )
-        if profile.are_values:
-            axes.set_xticks(at if len(at) <= 12 else at[:: len(at) // 8])  # noqa: PLR2004 - as many as can be read
+        if profile.are_values and len(at) <= MOST_TICKS:
+            axes.set_xticks(at)
             axes.margins(x=0.2)
         axes.grid(visible=True, alpha=0.2, linewidth=0.5)
         content = io.BytesIO()

@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from ldpbandits.audit.cells import Counts
 from ldpbandits.audit.guess import epsilon_lower
 
+LOWEST_BIT = "position of the lowest bit of the response"
+
 
 def middles(cuts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the middles of the bins between equidistant cuts, and of those beyond, drawn as wide."""
@@ -17,13 +19,15 @@ def middles(cuts: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Counts of responses to two rewards over bins of the outputs, or over single values."""
+    """Counts of responses to two rewards over bins, or over single values, of the output or of a feature of it."""
 
     rewards: tuple[float, float]
     at: NDArray[np.float64]
     """The middle of each bin, or the value."""
     counts: Counts
     are_values: bool
+    over: str = "response"
+    """What the cells are cells of."""
 
     def losses(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Return the estimates, and for each cell alone a 95 % interval; rewards were chosen by a fair coin."""

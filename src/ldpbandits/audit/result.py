@@ -43,7 +43,8 @@ class Audit:
     """Responses to each reward, on average: each call gets a reward chosen at random."""
     seconds: float
     layers: tuple[Layer, ...]
-    profile: "Profile | None" = field(default=None, repr=False, compare=False)
+    profiles: "tuple[Profile, ...]" = field(default=(), repr=False, compare=False)
+    """The privacy loss over outputs, and over their low-order bits if they have any, to be drawn."""
 
     @property
     def violated(self) -> tuple[Layer, ...]:

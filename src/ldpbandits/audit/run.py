@@ -58,17 +58,17 @@ def audit(  # noqa: PLR0913 - a claim, what supports it, and how hard to look
         seed,
     )
     if _is_ours(respond):
-        bulk, sanity, profile = _of_ours(respond, subject, claim, progress)
+        bulk, sanity, profiles = _of_ours(respond, subject, claim, progress)
     else:
-        bulk, sanity, profile = _of_others(subject, claim, law, progress)
+        bulk, sanity, profiles = _of_others(subject, claim, law, progress)
     attacks = [check(subject, claim) for check in (fork_layer, seed_layer, memory_layer, refusal_layer, timing_layer)]
     layers = (*bulk, *attacks, *sanity)
-    return Audit(subject.what, claim.epsilon, confidence, claim.samples, perf_counter() - started, layers, profile)
+    return Audit(subject.what, claim.epsilon, confidence, claim.samples, perf_counter() - started, layers, profiles)
 
 
 def _of_ours(
     curator: Ours, subject: Subject, claim: Claim, progress: Progress
-) -> tuple[list[Layer], list[Layer], Profile]:
+) -> tuple[list[Layer], list[Layer], tuple[Profile, ...]]:
     """Draw in bulk from the device's law, and a few responses from the device itself."""
     counted = ours.tally(curator, claim, progress)
     device = blackbox.sample(subject, claimed.on_device(claim), lambda _done: None)
@@ -81,12 +81,12 @@ def _of_ours(
         ours.sanity_layer(curator, counted, claim),
         claimed.sanity_layer("sanity: the device's own code", curator.spec, device, claim.alpha("device")),
     ]
-    return bulk, sanity, ours.profile(counted, claim)
+    return bulk, sanity, ours.profiles(counted, claim)
 
 
 def _of_others(
     subject: Subject, claim: Claim, law: exact.Law | None, progress: Progress
-) -> tuple[list[Layer], list[Layer], Profile]:
+) -> tuple[list[Layer], list[Layer], tuple[Profile, ...]]:
     """Draw responses one by one, and look at nothing else."""
     sample = blackbox.sample(subject, claim, progress)
     proved = (
@@ -103,7 +103,7 @@ def _of_others(
     else:
         sanity = [Layer("sanity: mean and variance", "not applicable", "give spec, the curator it claims to be")]
     seen = [*guess, *blackbox.layers(sample, claim, bound), blackbox.precision_layer(sample, claim)]
-    return [proved, *seen], sanity, blackbox.profile(sample)
+    return [proved, *seen], sanity, blackbox.profiles(sample)
 
 
 def _subject(

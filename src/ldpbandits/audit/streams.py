@@ -52,7 +52,7 @@ def judge(name: str, rewards: Sequence[float], streams: dict[str, Reals], alpha:
                 by_chance = f"by chance: {max(chance, 1e-99):.0e} at most"
                 return Layer(name, "violated", f"{told}; {by_chance}. Whoever knows one reward knows both")
             return Layer(name, "reported", f"{told}, which may be chance: they hardly vary")
-    return Layer(name, "consistent", f"{' and '.join(streams)} draw different noise, over {len(rewards)} responses")
+    return Layer(name, "consistent", f"{', '.join(streams)} draw different noise, over {len(rewards)} responses")
 
 
 def seed_layer(subject: Subject, claim: Claim) -> Layer:

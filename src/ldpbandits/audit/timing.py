@@ -30,7 +30,12 @@ def timing_layer(subject: Subject, claim: Claim) -> Layer:
     noise = np.abs(responses - np.median(responses, axis=1, keepdims=True))
     link = max((_rank_correlation(times[i], noise[i]) for i in (0, 1)), key=abs)
     medians = np.median(times, axis=1) / 1e3
-    told = f"median {medians[0]:.2f} and {medians[1]:.2f} us for the two rewards, correlation with noise {link:+.2f}"
+    is_large = noise > np.median(noise, axis=1, keepdims=True)
+    longer = float(np.median(times[is_large]) - np.median(times[~is_large])) if is_large.any() else 0.0
+    told = (
+        f"median {medians[0]:.2f} and {medians[1]:.2f} us for the two rewards, "
+        f"{longer:+.0f} ns where noise is large (rank correlation {link:+.2f})"
+    )
     is_linked = abs(link) * sqrt(CALLS - 1) > NOTEWORTHY
     return Layer(name, "reported", f"{told}{': time tells of noise' if is_linked else ''}. To be safe, {REMEDY}")
 
