@@ -11,7 +11,6 @@ from ldpbandits.audit.exact import at_most_exp, largest_ratio, of_curator, of_ta
 from ldpbandits.device.randomness import Coin, DiscreteLaplace
 
 EPSILONS = [1e-6, 0.05, 1 / 3, 1.0, 4.0, 20.0, 50.0]
-ENDS = (0.0, 1.0)
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
@@ -19,9 +18,9 @@ ENDS = (0.0, 1.0)
 def test_our_curators_are_proved(kind: type[BernoulliCurator | LaplaceCurator], epsilon: float) -> None:
     """At their epsilon, and refuted a millionth of a millionth below it."""
     curator = kind(epsilon)
-    assert of_curator(curator, ENDS, epsilon).verdict == "consistent"
+    assert of_curator(curator, epsilon).verdict == "consistent"
     if epsilon < 40:  # beyond, the words of CTB round epsilon down by more
-        assert of_curator(curator, ENDS, epsilon * (1 - 1e-12)).verdict == "violated"
+        assert of_curator(curator, epsilon * (1 - 1e-12)).verdict == "violated"
 
 
 def test_a_ratio_just_above_is_seen() -> None:
@@ -43,7 +42,7 @@ def test_a_coin_off_by_one_word_is_seen(change: int) -> None:
     curator = LaplaceCurator(1.0)
     coin = curator.noise.digits[7]
     curator._noise = coins(curator.noise, 7, replace(coin, threshold=coin.threshold + change))
-    layer = of_curator(curator, ENDS, 1.0)
+    layer = of_curator(curator, 1.0)
     assert (layer.verdict, layer.epsilon_lower) == ("violated", inf)
     assert "wrong probability" in layer.detail
 
@@ -52,7 +51,7 @@ def test_coins_of_another_law_are_seen() -> None:
     """A digit with the coin of its neighbour."""
     curator = LaplaceCurator(1.0)
     curator._noise = coins(curator.noise, 7, curator.noise.digits[8])
-    assert "not those of a discrete Laplace law" in of_curator(curator, ENDS, 1.0).detail
+    assert "not those of a discrete Laplace law" in of_curator(curator, 1.0).detail
 
 
 def test_tables() -> None:

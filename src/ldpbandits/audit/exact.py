@@ -18,7 +18,7 @@ from itertools import permutations
 from math import inf, log
 from typing import Any
 
-from ldpbandits.audit.domain import unit
+from ldpbandits.audit.domain import ends, unit
 from ldpbandits.audit.result import Layer
 from ldpbandits.audit.sampling import Ours
 from ldpbandits.device.curators import BernoulliCurator, LaplaceCurator
@@ -65,8 +65,9 @@ def of_table(law: Law, epsilon: float) -> Layer:
     return Layer("exact", "violated", f"{size}, above {epsilon:g} in rational arithmetic", value)
 
 
-def of_curator(curator: Ours, rewards: tuple[float, float], epsilon: float) -> Layer:
+def of_curator(curator: Ours, epsilon: float) -> Layer:
     """Judge one of our curators, over all its rewards and responses."""
+    rewards = ends(curator.spec)
     if isinstance(curator, BernoulliCurator):
         ones = [Fraction(curator.threshold(unit(curator.spec, reward)), 1 << WORD) for reward in rewards]
         return of_table({reward: {1: p, 0: 1 - p} for reward, p in zip(rewards, ones, strict=True)}, epsilon)

@@ -60,7 +60,10 @@ def exchange(words: Sequence[str], lines: str, timeout: float, most: int) -> Exc
 def end(process: "subprocess.Popen[bytes]") -> None:
     """End a program and whatever it started: they share a session of their own."""
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
     process.wait()
 
 

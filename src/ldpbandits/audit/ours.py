@@ -19,7 +19,7 @@ from ldpbandits.audit.domain import unit
 from ldpbandits.audit.guess import Guesses, bound_layer
 from ldpbandits.audit.profile import LOWEST_BIT, Profile, middles
 from ldpbandits.audit.result import Layer
-from ldpbandits.audit.sampling import Integers, Ours, responses, source
+from ldpbandits.audit.sampling import Integers, Ours, Words, responses, source, words_each
 from ldpbandits.audit.sanity import Moments, moments_layer
 from ldpbandits.device.curators import BernoulliCurator, LaplaceCurator
 from ldpbandits.wire import GRID_BITS
@@ -86,7 +86,8 @@ def tally(curator: Ours, claim: Claim, progress: Callable[[int], None]) -> Tally
         heads = int(coins.binomial(size, 0.5))
         quarter = None if is_bits or start >= LOW_BITS_SAMPLES else start // CHUNK % 4
         for reward, count in enumerate((size - heads, heads)):
-            counted.add(reward, responses(curator, rewards[reward], count, random_bytes), quarter)
+            words = Words.drawn(words_each(curator), count, random_bytes)
+            counted.add(reward, responses(curator, rewards[reward], words), quarter)
         progress(start + size)
     return counted
 

@@ -12,7 +12,7 @@ import logging
 import re
 import traceback
 from collections.abc import Iterator
-from math import inf, log10, nan
+from math import inf, isclose, log10, nan
 
 from ldpbandits.audit.claim import Claim
 from ldpbandits.audit.result import Layer
@@ -21,6 +21,7 @@ from ldpbandits.wire import Range
 
 DIGITS = ("17519283", "83624051")
 """Of the rewards out of range: digits that nobody would write by chance."""
+NUMBER = re.compile(r"\d[\d,]*(?:\.\d*)?(?:[eE][+-]?\d+)?")
 
 
 def out_of_range(low: float, high: float) -> list[float]:
@@ -31,11 +32,9 @@ def out_of_range(low: float, high: float) -> list[float]:
 
 
 def shows(text: str, reward: float) -> bool:
-    """Tell whether a text holds this reward: its first five digits, or its whole part as a word."""
-    digits = f"{abs(reward):.17e}".replace(".", "")[:5]
-    whole = f"{abs(reward):.0f}"
-    near = {whole, str(int(abs(reward)))}
-    return digits in text.replace(".", "").replace(",", "") or any(re.search(rf"\b{word}\b", text) for word in near)
+    """Tell whether a text holds a number within a thousandth of the reward, signs aside: written, rounded or cut."""
+    numbers = (float(number.replace(",", "")) for number in NUMBER.findall(text))
+    return any(isclose(number, abs(reward), rel_tol=1e-3) for number in numbers)
 
 
 def in_process(respond: Respond, reward: float) -> Probe:
@@ -97,17 +96,14 @@ def refusal_layer(subject: Subject, claim: Claim) -> Layer:
     """Give rewards that cannot be taken, and judge what comes back."""
     name = "known attacks: bad rewards"
     has_range = subject.spec is None or isinstance(subject.spec.transform, Range)
-    beyond = {*out_of_range(claim.low, claim.high)}
-    probes = {reward: subject.probe(reward) for reward in (inf, -inf, *(beyond if has_range else ()))}
-    not_a_number = subject.probe(nan)
-    if any(shows(probes[reward].said, reward) for reward in beyond & probes.keys()):
+    kinds = {"infinity": [inf, -inf], "NaN": [nan]}
+    if has_range:
+        kinds["out of range"] = out_of_range(claim.low, claim.high)
+    probes = {kind: [(reward, subject.probe(reward)) for reward in rewards] for kind, rewards in kinds.items()}
+    if any(shows(probe.said, reward) for reward, probe in probes.get("out of range", [])):
         return Layer(name, "violated", "what is said on refusal shows the reward: in an error, or in a printed line")
-    answered = ["infinity"] if any(probes[reward].response is not None for reward in (inf, -inf)) else []
-    answered += ["NaN"] if not_a_number.response is not None else []
-    answered += (
-        ["out of range"] if any(probes[reward].response is not None for reward in beyond & probes.keys()) else []
-    )
-    is_kept = any(probe.kept for probe in probes.values())
+    answered = [kind for kind, made in probes.items() if any(probe.response is not None for _, probe in made)]
+    is_kept = any(probe.kept for made in probes.values() for _, probe in made)
     if subject.spec is None and answered:
         told = f"answered, not refused: {', '.join(answered)}. The claim is for the rewards given: check others first"
         return Layer(name, "reported", told)
@@ -116,5 +112,4 @@ def refusal_layer(subject: Subject, claim: Claim) -> Layer:
     if is_kept:
         told = "refused; but a frame of the traceback keeps the reward, for collectors of errors to send on"
         return Layer(name, "reported" if subject.spec is None else "violated", told)
-    refused = "NaN, infinity and out of range" if has_range else "NaN and infinity"
-    return Layer(name, "consistent", f"{refused}: refused, and nothing that is said shows the reward")
+    return Layer(name, "consistent", f"{', '.join(kinds)}: refused, and nothing that is said shows the reward")

@@ -73,7 +73,7 @@ def _of_ours(
     counted = ours.tally(curator, claim, progress)
     device = blackbox.sample(subject, claimed.on_device(claim), lambda _done: None)
     bulk = [
-        exact.of_curator(curator, ends(curator.spec), claim.epsilon),
+        exact.of_curator(curator, claim.epsilon),
         *ours.layers(curator, counted, claim),
         blackbox.precision_layer(device, claim),
     ]
@@ -94,16 +94,16 @@ def _of_others(
         if law is None
         else exact.of_table(law, claim.epsilon)
     )
-    bound, sanity = claim.alpha("bound"), []
-    guess = []
-    if subject.spec is not None:
-        bound /= 2  # one half for the guess that suits the claim, one for whatever the responses suggest
-        guess = [claimed.guess_layer(subject.spec, sample, claim, bound)]
-        sanity = [claimed.sanity_layer("sanity: mean and variance", subject.spec, sample, claim.alpha("sanity"))]
+    bound, spec = claim.alpha("bound"), subject.spec
+    name = "sanity: mean and variance"
+    if spec is None:
+        guess, sanity = [], Layer(name, "not applicable", "give spec, the curator it claims to be")
     else:
-        sanity = [Layer("sanity: mean and variance", "not applicable", "give spec, the curator it claims to be")]
+        bound /= 2  # one half for the guess that suits the claim, one for whatever the responses suggest
+        guess = [claimed.guess_layer(spec, sample, claim, bound)]
+        sanity = claimed.sanity_layer(name, spec, sample, claim.alpha("sanity"))
     seen = [*guess, *blackbox.layers(sample, claim, bound), blackbox.precision_layer(sample, claim)]
-    return [proved, *seen], sanity, blackbox.profiles(sample)
+    return [proved, *seen], [sanity], blackbox.profiles(sample)
 
 
 def _subject(

@@ -90,10 +90,14 @@ def noise(law: DiscreteLaplace, words: Words) -> Integers:
     return np.where(negative, -magnitude, magnitude)
 
 
-def responses(curator: Ours, reward: float, count: int, random_bytes: Source) -> Integers:
-    """Draw so many responses to a reward, as integers: bits for CTB, steps of the grid for CTL."""
+def words_each(curator: Ours) -> int:
+    """How many words a response takes, unless one of them ties."""
+    return 1 if isinstance(curator, BernoulliCurator) else 2 + len(curator.noise.digits)
+
+
+def responses(curator: Ours, reward: float, words: Words) -> Integers:
+    """Return the responses of many devices to one reward, as integers: bits for CTB, steps of the grid for CTL."""
     value = unit(curator.spec, reward)
     if isinstance(curator, BernoulliCurator):
-        return bits(curator.threshold(value), Words.drawn(1, count, random_bytes))
-    law = curator.noise
-    return curator.steps(value) + noise(law, Words.drawn(2 + len(law.digits), count, random_bytes))
+        return bits(curator.threshold(value), words)
+    return curator.steps(value) + noise(curator.noise, words)
