@@ -20,6 +20,7 @@ from ldpbandits.audit.guess import epsilon_lower
 from ldpbandits.audit.shares import SHARES
 
 SAMPLES, CONFIDENCE = 10**7, 0.999
+FALSE_ALARM_RUNS = 200
 TARGETS = {
     "ctb": (BernoulliCurator, {0.2: 0.197, 1.0: 0.997, 2.0: 1.995}, 3.0, 10),
     "ctl": (LaplaceCurator, {0.2: 0.196, 1.0: 0.996, 2.0: 1.990}, 15.0, 3),
@@ -49,8 +50,22 @@ def by_command(name: str) -> float:
     return perf_counter() - started
 
 
+def false_alarms(runs: int) -> tuple[int, int]:
+    """Audit healthy curators and functions so often at 90 %; return how many were called violated, and how many may be.
+
+    At most a tenth of them is, on average; four standard errors more happen once in 30,000 times.
+    """
+    subjects = [BernoulliCurator(1.0), LaplaceCurator(0.5), BernoulliCurator(0.05).respond, LaplaceCurator(1.0).respond]
+    epsilons = [1.0, 0.5, 0.05, 1.0]
+    alarms = 0
+    for run in range(runs):
+        subject, epsilon = subjects[run % 4], epsilons[run % 4]
+        alarms += audit(subject, (0, 1), epsilon, samples=16_000, confidence=0.9).verdict == "violated"
+    return alarms, int(0.1 * runs + 4 * (0.09 * runs) ** 0.5)
+
+
 def main() -> None:
-    """Print bounds, chances and times; fail where a bound or a time is missed."""
+    """Print bounds, chances, times and false alarms; fail where one of them is missed."""
     failed = []
     print(f"{SAMPLES:,} samples at {100 * CONFIDENCE:g} %; chance: to reach the target, so counted and if in all")
     for name, (kind, targets, seconds, runs) in TARGETS.items():
@@ -68,6 +83,10 @@ def main() -> None:
             if reached < runs or np.median(times) > seconds or any(each.violated for each in found):
                 failed.append(f"{name} at {epsilon:g}")
         print(f"{name}  the whole command at epsilon 1, with start-up: {by_command(name):.1f} s")
+    alarms, most = false_alarms(FALSE_ALARM_RUNS)
+    print(f"{alarms} false alarms in {FALSE_ALARM_RUNS} audits of healthy curators at 90 % (at most {most})")
+    if alarms > most:
+        failed.append("false alarms")
     if failed:
         raise SystemExit(f"missed: {', '.join(failed)}")
 

@@ -25,6 +25,23 @@ def test_each_curator_can_be_named(curator: str, capsys: pytest.CaptureFixture[s
     assert err == ""
 
 
+def test_help_shows_how_to_call_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two examples, the exit codes, and every option."""
+    with pytest.raises(SystemExit, match="0"):
+        main(["audit", "--help"])
+    out = capsys.readouterr().out
+    for text in (
+        "--curator {ctb,ctl,ctb-s,ctl-s}",
+        "--command",
+        "--samples",
+        "--confidence",
+        "--json",
+        "--out",
+        "Exit",
+    ):
+        assert text in out
+
+
 def test_json_has_the_promised_keys(capsys: pytest.CaptureFixture[str]) -> None:
     """And nothing else is on stdout."""
     assert main(["audit", "--curator", "ctl", "--epsilon", "2", *QUICK, "--json"]) == 0

@@ -59,10 +59,10 @@ def test_tables() -> None:
     half, third = Fraction(1, 2), Fraction(1, 3)
     law = {0.0: {"a": half, "b": half}, 0.5: {"a": third, "b": 1 - third}, 1.0: {"a": 1 - third, "b": third}}
     assert largest_ratio(law) == 2
-    assert of_table(law, 0.7).verdict == "consistent"
-    assert of_table(law, 0.69).verdict == "violated"
+    assert of_table(law, 0.7, "3 rewards").verdict == "consistent"
+    assert of_table(law, 0.69, "3 rewards").verdict == "violated"
     assert largest_ratio({0.0: {"a": Fraction(1)}, 1.0: {"b": Fraction(1)}}) is None
-    assert of_table({0.0: {"a": half, "b": half}, 1.0: {"a": Fraction(1)}}, 50).verdict == "violated"
+    assert of_table({0.0: {"a": half, "b": half}, 1.0: {"a": Fraction(1)}}, 50, "2 rewards").verdict == "violated"
 
 
 @pytest.mark.parametrize("row", [{1: Fraction(1, 2)}, {1: Fraction(3, 2), 0: Fraction(-1, 2)}])

@@ -80,7 +80,7 @@ def test_round_in_a_randomiser() -> None:
     """`round(U * G) / G` gives the end bins half the mass: epsilon is 1.42, not 1; even bins are fine."""
     found = audited(bins_of(lambda: round(random.random() * BINS)))
     assert "empirical: chosen event" in caught(found)
-    assert 1.2 < found.epsilon_lower < 1.42
+    assert 1.1 < found.epsilon_lower < 1.42  # 1.27 on average; each end 5 standard errors off
     assert not caught(audited(bins_of(lambda: random.randrange(BINS + 1))))
 
 

@@ -3,7 +3,8 @@
 For a finite table of probabilities it is the maximum over its pairs. For our curators it is taken from their code:
 
 CTB. The response is 1 for `threshold(r)` of the 2^64 words, and that number does not decrease with r. So both responses
-are likeliest under one end of the range and least likely under the other, and the ends are the whole table.
+are likeliest under one end of [0, 1] and least likely under the other, and the ends decide; some rewards between are in
+the table too, for those who do not believe it.
 
 CTL. P(response = y | reward at step a) = c e^(-x |y - a|), so for two rewards at steps a, b the log-ratio at y is
 x (|y - b| - |y - a|) <= x |a - b|, with equality at y = a: for steps 0 and 2^20, 2^20 x, which is epsilon. That this is
@@ -27,6 +28,7 @@ from ldpbandits.errors import ParameterError
 from ldpbandits.wire import GRID_BITS
 
 PRECISION = 4 * WORD
+BETWEEN = 16
 Law = Mapping[float, Mapping[Any, Fraction]]
 """For each reward, the probability of each response."""
 
@@ -53,13 +55,13 @@ def at_most_exp(ratio: Fraction, epsilon: float) -> bool:
     return ratio * (1 << PRECISION) <= low
 
 
-def of_table(law: Law, epsilon: float) -> Layer:
-    """Judge a finite table of probabilities."""
+def of_table(law: Law, epsilon: float, over: str) -> Layer:
+    """Judge a finite table of probabilities over some rewards."""
     ratio = largest_ratio(law)
     if ratio is None:
         return Layer("exact", "violated", "some response is possible under one reward only", inf)
     value = log(ratio.numerator) - log(ratio.denominator)
-    size = f"largest log-ratio over {len(law)} rewards and all responses: {value:.12g}"
+    size = f"largest log-ratio over {over} and all responses: {value:.12g}"
     if at_most_exp(ratio, epsilon):
         return Layer("exact", "consistent", f"{size}, at most {epsilon:g} in rational arithmetic")
     return Layer("exact", "violated", f"{size}, above {epsilon:g} in rational arithmetic", value)
@@ -67,11 +69,12 @@ def of_table(law: Law, epsilon: float) -> Layer:
 
 def of_curator(curator: Ours, epsilon: float) -> Layer:
     """Judge one of our curators, over all its rewards and responses."""
-    rewards = ends(curator.spec)
     if isinstance(curator, BernoulliCurator):
-        ones = [Fraction(curator.threshold(unit(curator.spec, reward)), 1 << WORD) for reward in rewards]
-        return of_table({reward: {1: p, 0: 1 - p} for reward, p in zip(rewards, ones, strict=True)}, epsilon)
-    return _of_laplace(curator, rewards, epsilon)
+        units = [unit(curator.spec, reward) for reward in ends(curator.spec)]
+        units += [between / BETWEEN for between in range(1, BETWEEN)]
+        ones = {at: Fraction(curator.threshold(at), 1 << WORD) for at in units}
+        return of_table({at: {1: p, 0: 1 - p} for at, p in ones.items()}, epsilon, "all rewards")
+    return _of_laplace(curator, ends(curator.spec), epsilon)
 
 
 def _of_laplace(curator: LaplaceCurator, rewards: tuple[float, float], epsilon: float) -> Layer:

@@ -26,7 +26,7 @@ NUMBER = re.compile(r"\d[\d,]*(?:\.\d*)?(?:[eE][+-]?\d+)?")
 
 def out_of_range(low: float, high: float) -> list[float]:
     """Two numbers beyond either end, with digits to look for."""
-    power = 3 + max(0, *(int(log10(abs(end))) + 1 for end in (low, high) if abs(end) >= 1), 0)
+    power = 3 + max((int(log10(abs(end))) + 1 for end in (low, high) if abs(end) >= 1), default=0)
     above, below = (float(f"{digits[0]}.{digits[1:]}e{power}") for digits in DIGITS)
     return [above, -below]
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import TypeGuard
 
-from ldpbandits.audit import blackbox, claimed, exact, ours
+from ldpbandits.audit import blackbox, exact, formulas, ours
 from ldpbandits.audit.claim import Claim
 from ldpbandits.audit.domain import ends
 from ldpbandits.audit.memory import memory_layer
@@ -71,7 +71,7 @@ def _of_ours(
 ) -> tuple[list[Layer], list[Layer], tuple[Profile, ...]]:
     """Draw in bulk from the device's law, and a few responses from the device itself."""
     counted = ours.tally(curator, claim, progress)
-    device = blackbox.sample(subject, claimed.on_device(claim), lambda _done: None)
+    device = blackbox.sample(subject, formulas.on_device(claim), lambda _done: None)
     bulk = [
         exact.of_curator(curator, claim.epsilon),
         *ours.layers(curator, counted, claim),
@@ -79,7 +79,7 @@ def _of_ours(
     ]
     sanity = [
         ours.sanity_layer(curator, counted, claim),
-        claimed.sanity_layer("sanity: the device's own code", curator.spec, device, claim.alpha("device")),
+        formulas.sanity_layer("sanity: the device's own code", curator.spec, device, claim.alpha("device")),
     ]
     return bulk, sanity, ours.profiles(counted, claim)
 
@@ -92,7 +92,7 @@ def _of_others(
     proved = (
         Layer("exact", "not applicable", "only responses are seen; give law, the probability of each, to prove a claim")
         if law is None
-        else exact.of_table(law, claim.epsilon)
+        else exact.of_table(law, claim.epsilon, f"{len(law)} rewards")
     )
     bound, spec = claim.alpha("bound"), subject.spec
     name = "sanity: mean and variance"
@@ -100,8 +100,8 @@ def _of_others(
         guess, sanity = [], Layer(name, "not applicable", "give spec, the curator it claims to be")
     else:
         bound /= 2  # one half for the guess that suits the claim, one for whatever the responses suggest
-        guess = [claimed.guess_layer(spec, sample, claim, bound)]
-        sanity = claimed.sanity_layer(name, spec, sample, claim.alpha("sanity"))
+        guess = [formulas.guess_layer(spec, sample, claim, bound)]
+        sanity = formulas.sanity_layer(name, spec, sample, claim.alpha("sanity"))
     seen = [*guess, *blackbox.layers(sample, claim, bound), blackbox.precision_layer(sample, claim)]
     return [proved, *seen], [sanity], blackbox.profiles(sample)
 
