@@ -7,6 +7,7 @@ counts them, responses to each reward, and for the stricter reading of so many r
 
 import subprocess
 import sys
+from collections.abc import Callable
 from math import exp
 from pathlib import Path
 from time import perf_counter
@@ -55,11 +56,15 @@ def false_alarms(runs: int) -> tuple[int, int]:
 
     At most a tenth of them is, on average; four standard errors more happen once in 30,000 times.
     """
-    subjects = [BernoulliCurator(1.0), LaplaceCurator(0.5), BernoulliCurator(0.05).respond, LaplaceCurator(1.0).respond]
-    epsilons = [1.0, 0.5, 0.05, 1.0]
+    claims: list[tuple[Curator | Callable[[float], object], float]] = [
+        (BernoulliCurator(1.0), 1.0),
+        (LaplaceCurator(0.5), 0.5),
+        (BernoulliCurator(0.05).respond, 0.05),
+        (LaplaceCurator(1.0).respond, 1.0),
+    ]
     alarms = 0
     for run in range(runs):
-        subject, epsilon = subjects[run % 4], epsilons[run % 4]
+        subject, epsilon = claims[run % len(claims)]
         alarms += audit(subject, (0, 1), epsilon, samples=16_000, confidence=0.9).verdict == "violated"
     return alarms, int(0.1 * runs + 4 * (0.09 * runs) ** 0.5)
 

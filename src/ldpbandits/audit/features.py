@@ -15,12 +15,15 @@ Cells: TypeAlias = NDArray[np.int64]
 
 BINS = 128
 ATOMS = 4096
+"""No more values than these are cells of their own."""
 OFTEN = 10
 """A value seen so often in the first half is an atom."""
 MANTISSA = 53
+"""Bits in the mantissa of a double."""
 LOWEST = 1100
 """Lowest bits lie from -1074 to 1023; shifted by this they are cells, and the last cell is for 0, NaN and infinity."""
 BINADES = 12
+"""Powers of two on either side of 1 that are told apart; those beyond share a cell."""
 
 
 @dataclass(frozen=True, slots=True)

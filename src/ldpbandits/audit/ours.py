@@ -38,8 +38,11 @@ class Tally:
     places: tuple[int, ...]
     """Where the low and the high reward lie among the responses."""
     scale: int
+    """How many steps make 1."""
     cuts: NDArray[np.float64]
+    """Where the picture is cut into cells; nowhere for bits."""
     right: int = 0
+    """Guesses that were right, of those made."""
     made: int = 0
     count: list[int] = field(default_factory=lambda: [0, 0])
     total: list[float] = field(default_factory=lambda: [0.0, 0.0])
@@ -60,9 +63,8 @@ class Tally:
         real = given / self.scale
         self.count[reward] += len(given)
         self.total[reward] += float(real.sum())
-        self.squares[reward] += float(
-            (real * real).sum()
-        )  # not a dot product: on a busy machine its threads wait for each other
+        # Not a dot product: on a busy machine the threads of that would wait for each other.
+        self.squares[reward] += float((real * real).sum())
         if quarter is not None:
             lowest = np.bitwise_count(((given & -given) - 1).view(np.uint64))  # 64 where there is none
             self.low_bits[quarter, reward] += np.bincount(lowest, minlength=WORD_CELLS)
