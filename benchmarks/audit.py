@@ -7,10 +7,10 @@ counts them, responses to each reward, and for the stricter reading of so many r
 
 import subprocess
 import sys
-from collections.abc import Callable
 from math import exp
 from pathlib import Path
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.stats import binom
@@ -19,6 +19,9 @@ from ldpbandits import BernoulliCurator, Curator, LaplaceCurator
 from ldpbandits.audit import audit
 from ldpbandits.audit.guess import epsilon_lower
 from ldpbandits.audit.shares import SHARES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SAMPLES, CONFIDENCE = 10**7, 0.999
 FALSE_ALARM_RUNS = 200
