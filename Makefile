@@ -65,6 +65,8 @@ bench: $(READY)  ## what we claim about speed, measured beside the peers
 	$(BIN)/python benchmarks/peers.py
 	$(BIN)/python benchmarks/pending.py
 	$(BIN)/python benchmarks/server.py
+	$(BIN)/python benchmarks/audit.py
+	$(BIN)/python benchmarks/audit_peers.py
 
 vectors: $(READY)  ## write vectors/ anew
 	$(BIN)/python vectors/write.py

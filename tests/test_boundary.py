@@ -71,6 +71,9 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
         ("server/reports.py", "import ldpbandits.lab.bounds"),
         ("device/client.py", "from ldpbandits.server.messages import Decision"),
         ("agent/live.py", "import msgspec"),
+        ("agent/estimates.py", "import ldpbandits.audit"),
+        ("device/curators.py", "from ldpbandits.audit.domain import ends"),
+        ("mean_map.py", "import ldpbandits.audit.sanity"),
     ],
 )
 def test_the_import_contract_catches_a_leak(root: Path, tmp_path: Path, module: str, line: str) -> None:

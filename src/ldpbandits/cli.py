@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import ldpbandits
+from ldpbandits.audit import command as audit_command
 from ldpbandits.checks import LARGEST_EPSILON, SMALLEST_EPSILON, check_count
 from ldpbandits.errors import LDPBanditsError, MissingExtra, OutputError, ParameterError
 from ldpbandits.lab import demo
@@ -41,13 +42,14 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     options, unknown = _parser().parse_known_args(arguments)
-    command: Callable[[argparse.Namespace], None] = options.command
+    command: Callable[[argparse.Namespace], int | None] = options.command
     if unknown:
         told = f"unrecognized arguments: {' '.join(unknown)} (try ldpbandits {options.name} --help)"
         print(f"ldpbandits {options.name}: {told}", file=sys.stderr)
         return BAD_INPUT
+    code: int | None = OK
     try:
-        command(options)
+        code = command(options)
         sys.stdout.flush()
     except LDPBanditsError as error:
         print(f"ldpbandits {options.name}: {error}", file=sys.stderr)
@@ -64,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"ldpbandits {options.name}: interrupted", file=sys.stderr)
         return INTERRUPTED
-    return OK
+    return code or OK
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -105,13 +107,15 @@ def _parser() -> argparse.ArgumentParser:
 
     server.add_arguments(_command(commands, "serve", server.serve, server.HELP, json=False))
     demo.add_arguments(_command(commands, "demo", demo.demo, demo.HELP))
+    audit = _command(commands, "audit", audit_command.run, "check that a curator, ours or anyone's, keeps its epsilon")
+    audit_command.add_options(audit)
     return parser
 
 
 def _command(
     commands: "argparse._SubParsersAction[_Parser]",
     name: str,
-    run: Callable[[argparse.Namespace], None],
+    run: Callable[[argparse.Namespace], int | None],
     text: str,
     *,
     json: bool = True,

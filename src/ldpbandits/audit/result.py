@@ -1,0 +1,92 @@
+"""What an audit found, as data: one verdict, the lower bound reached, and every layer by name."""
+
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from ldpbandits.audit.profile import Profile
+
+Verdict: TypeAlias = Literal["consistent", "violated"]
+LayerVerdict: TypeAlias = Literal["consistent", "violated", "reported", "not applicable"]
+"""`reported` layers inform and never decide; `not applicable` ones could not be run, and say why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One check: what it is called, what it says, and what it saw."""
+
+    name: str
+    verdict: LayerVerdict
+    detail: str
+    epsilon_lower: float = 0.0
+    """What this layer alone shows epsilon to be at least; 0 when it shows nothing of the kind."""
+
+    def to_json(self) -> dict[str, str]:
+        """Return the layer as plain data."""
+        return {"name": self.name, "verdict": self.verdict, "detail": self.detail}
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """The outcome for one curator and one claim.
+
+    If the curator keeps its claim, it is called violated with probability at most 1 - confidence; and with probability
+    at least `confidence` its true epsilon is no less than `epsilon_lower`. That nothing was found proves nothing: only
+    the layer `exact` does.
+    """
+
+    what: str
+    epsilon_claimed: float
+    confidence: float
+    samples: int
+    """Responses to each reward, on average: each call gets a reward chosen at random."""
+    seconds: float
+    layers: tuple[Layer, ...]
+    profiles: "tuple[Profile, ...]" = field(default=(), repr=False, compare=False)
+    """The privacy loss over outputs, and over their low-order bits if they have any, to be drawn."""
+
+    @property
+    def violated(self) -> tuple[Layer, ...]:
+        """The layers that speak against the claim."""
+        return tuple(layer for layer in self.layers if layer.verdict == "violated")
+
+    @property
+    def verdict(self) -> Verdict:
+        """`violated` if any layer says so, else `consistent`."""
+        return "violated" if self.violated else "consistent"
+
+    @property
+    def epsilon_lower(self) -> float:
+        """The largest of the layers' lower bounds, which hold together."""
+        return max((layer.epsilon_lower for layer in self.layers), default=0.0)
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in words."""
+        reached = f"{self.epsilon_lower:.4g} at {100 * self.confidence:.10g} %"
+        if not self.violated:
+            return f"consistent with epsilon = {self.epsilon_claimed:g} (lower bound reached: {reached})"
+        if self.epsilon_lower > self.epsilon_claimed:
+            return f"VIOLATED: at least {reached}"
+        return f"VIOLATED: {', '.join(layer.name for layer in self.violated)}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what was found as plain JSON-able data; a lower bound that is infinite is null."""
+        return {
+            "verdict": self.verdict,
+            "epsilon_claimed": self.epsilon_claimed,
+            "epsilon_lower": self.epsilon_lower if isfinite(self.epsilon_lower) else None,
+            "confidence": self.confidence,
+            "samples": self.samples,
+            "seconds": self.seconds,
+            "layers": [layer.to_json() for layer in self.layers],
+        }
+
+    def __str__(self) -> str:
+        """Say it for people: the verdict first, then every layer."""
+        width = max(len(layer.name) for layer in self.layers)
+        mark = {"consistent": "ok", "violated": "VIOLATED", "reported": "note", "not applicable": "-"}
+        lines = [f"{layer.name:{width}}  {mark[layer.verdict]:8}  {layer.detail}" for layer in self.layers]
+        head = f"{self.what}: {self.sentence}"
+        return "\n".join([head, f"{self.samples:,} responses a reward, {self.seconds:.1f} s", "", *lines])

@@ -1,0 +1,58 @@
+"""Whether the time of a response tells the size of its noise, or the reward: reported, never judged.
+
+Rank correlation of time with the size of the noise, and the medians of time for two rewards. Somebody who can measure
+this has a side channel that no law of responses closes; the remedy is outside of the curator.
+"""
+
+from math import sqrt
+from time import perf_counter_ns
+
+import numpy as np
+from scipy.stats import rankdata
+
+from ldpbandits.audit.claim import Claim
+from ldpbandits.audit.features import Reals
+from ldpbandits.audit.result import Layer
+from ldpbandits.audit.subject import Respond, Subject
+
+CALLS = 2_000
+NOTEWORTHY = 5.0
+"""Standard errors of a rank correlation; by chance once in a million."""
+REMEDY = "send responses at a fixed delay after the reward, so that their time tells nothing"
+
+
+def timing_layer(subject: Subject, claim: Claim) -> Layer:
+    """Time single responses to two rewards in turn."""
+    name = "known attacks: response time"
+    if subject.respond is None:
+        return Layer(name, "not applicable", f"not measured through a pipe; to be safe, {REMEDY}")
+    times, responses = _timed(subject.respond, claim.low, claim.high)
+    noise = np.abs(responses - np.median(responses, axis=1, keepdims=True))
+    link = max((_rank_correlation(times[i], noise[i]) for i in (0, 1)), key=abs)
+    medians = np.median(times, axis=1) / 1e3
+    is_large = noise > np.median(noise, axis=1, keepdims=True)
+    longer = float(np.median(times[is_large]) - np.median(times[~is_large])) if is_large.any() else 0.0
+    told = (
+        f"median {medians[0]:.2f} and {medians[1]:.2f} us for the two rewards, "
+        f"{longer:+.0f} ns where noise is large (rank correlation {link:+.2f})"
+    )
+    is_linked = abs(link) * sqrt(CALLS - 1) > NOTEWORTHY
+    return Layer(name, "reported", f"{told}{': time tells of noise' if is_linked else ''}. To be safe, {REMEDY}")
+
+
+def _timed(respond: Respond, low: float, high: float) -> tuple[Reals, Reals]:
+    times, responses = np.empty((2, CALLS)), np.empty((2, CALLS))
+    for call in range(CALLS):
+        for side, reward in enumerate((low, high)):
+            started = perf_counter_ns()
+            response = respond(reward)
+            times[side, call] = perf_counter_ns() - started
+            responses[side, call] = float(response)  # type: ignore[arg-type]
+    return times, responses
+
+
+def _rank_correlation(one: Reals, other: Reals) -> float:
+    """Spearman's; 0 where one of them does not vary."""
+    x, y = rankdata(one) - (len(one) + 1) / 2, rankdata(other) - (len(other) + 1) / 2
+    spread = sqrt(float((x * x).sum()) * float((y * y).sum()))
+    return float((x * y).sum()) / spread if spread else 0.0

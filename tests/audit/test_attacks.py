@@ -1,0 +1,96 @@
+"""The known attacks: their p-values, what they report, and what they do when they cannot be run."""
+
+import math
+import os
+import random
+import time
+
+import numpy as np
+import pytest
+
+from ldpbandits import BernoulliCurator, LaplaceCurator
+from ldpbandits.audit import Layer, audit, streams
+from ldpbandits.audit.claim import Claim
+from ldpbandits.audit.refusals import out_of_range, shows
+from ldpbandits.audit.run import _subject
+from ldpbandits.audit.streams import chance_of_repeat, fork_layer
+from ldpbandits.audit.subject import Respond
+from ldpbandits.audit.timing import timing_layer
+
+CLAIM = Claim.of(1.0, (0, 1), 1_000, 0.999)
+
+
+def test_the_chance_of_a_repeat_is_one_over_the_number_of_orders() -> None:
+    """For each reward by itself, and whatever the values."""
+    assert chance_of_repeat([0] * 4, np.array([1.0, 1.0, 0.0, 0.0])) == pytest.approx(1 / 6)
+    assert chance_of_repeat([0, 0, 1, 1], np.array([1.0, 0.0, 5.0, 7.0])) == pytest.approx(1 / 4)
+    assert chance_of_repeat([0] * 3, np.array([math.nan, math.nan, 1.0])) == pytest.approx(1 / 3)
+    assert chance_of_repeat([0] * 9, np.ones(9)) == 1
+
+
+def test_a_curator_that_hardly_varies_is_not_accused() -> None:
+    """At epsilon 50 all responses are the truth: streams are equal, and that proves nothing."""
+    found = audit(BernoulliCurator(50.0), samples=1_000)
+    assert found.verdict == "consistent"
+    told = {layer.name: layer for layer in found.layers}
+    assert told["known attacks: fork"].verdict == "reported"
+    assert "which may be chance" in told["known attacks: repeated seed"].detail
+
+
+def forked(respond: Respond) -> Layer:
+    """Judge a function by fork alone."""
+    return fork_layer(_subject(respond, None, None), CLAIM)
+
+
+def test_a_child_that_fails_or_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The layer says that it could not be run; no process is left behind, and none goes on as a copy of this one."""
+    here = os.getpid()
+
+    def fails(_reward: float) -> float:
+        if os.getpid() != here:
+            raise KeyboardInterrupt
+        return random.random()
+
+    def hangs(_reward: float) -> float:
+        if os.getpid() != here:
+            time.sleep(60)
+        return random.random()
+
+    monkeypatch.setattr(streams, "PATIENCE", 0.2)
+    for respond in (fails, hangs):
+        assert forked(respond).verdict == "not applicable"
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+    assert os.getpid() == here
+
+
+def test_time_that_tells_of_noise_is_reported_with_a_remedy() -> None:
+    """A curator that counts up to its noise takes longer for more of it. Correlation 5 standard errors or more."""
+    curator = LaplaceCurator(1.0)
+
+    def slow(reward: float) -> float:
+        response = curator.respond(reward)
+        for _ in range(int(400 * abs(response - reward))):
+            pass
+        return response
+
+    layer = timing_layer(_subject(slow, None, None), CLAIM)
+    assert layer.verdict == "reported"
+    assert "time tells of noise" in layer.detail
+    assert "send responses at a fixed delay" in layer.detail
+
+
+@pytest.mark.parametrize("ends", [(0, 1), (-5, 1234), (-1e9, 1e-3), (0, 2e-9)])
+def test_rewards_out_of_range_are_so(ends: tuple[float, float]) -> None:
+    """Beyond either end, whatever the range."""
+    above, below = out_of_range(*ends)
+    assert below < ends[0] < ends[1] < above
+
+
+def test_a_reward_is_recognised_however_it_is_written() -> None:
+    """Rounded, cut, in groups of three, in scientific form; other numbers are not taken for it."""
+    reward, _ = out_of_range(0, 1)
+    for text in (f"{reward}", f"{reward:.1f}", f"{reward:g}", f"{reward:.3e}", f"{reward:,.4f}", f"got {int(reward)}!"):
+        assert shows(text, reward), text
+    for text in ("a reward must lie in [0, 1]", "object at 0x7f1751", "line 1750", ""):
+        assert not shows(text, reward), text
