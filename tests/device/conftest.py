@@ -1,6 +1,7 @@
 """An agent that does what a test tells it, on loopback, and devices that talk to it."""
 
 import json
+import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -162,7 +163,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         calls.append(count)
         return real(count)
 
-    real = randomness.urandom
+    real = os.urandom
     monkeypatch.setattr(randomness, "urandom", watched)
     return calls
 

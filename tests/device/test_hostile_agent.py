@@ -16,17 +16,28 @@ if TYPE_CHECKING:
 
 CTB = {"mechanism": "bernoulli", "epsilon": 0.5}
 NESTED: Any = json.loads("[" * 200 + "]" * 200)
-CHANGES: list[dict[str, Any]] = [
-    *({"arm": bad} for bad in (None, "1", 1.5, True, [], -1, 2**63, 10**400, math.nan)),
-    *({"name": bad} for bad in (None, 5, [], "\ud800", "x" * 100_000)),
-    *({"ticket": bad} for bad in (None, "", 5, {}, "\udfff", "x" * 100_000)),
-    *({"default": bad} for bad in (None, "0", 1.5, -0.1, math.nan, math.inf, 10**400, True, [0])),
-    *({"expires_in": bad} for bad in (None, 0, -1, math.nan, math.inf, -math.inf, 1e300, 10**400, "60", True, [60])),
-    *({"curator": bad} for bad in (None, [], "bernoulli", {}, {**CTB, "seed": 1}, {**CTB, "mechanism": "none"})),
-    *({"curator": {**CTB, "epsilon": bad}} for bad in (0, -1, math.nan, math.inf, "1", None, 51, 10**400, [])),
-    *({"curator": {**CTB, "transform": bad}} for bad in (None, "sigmoid", {"kind": "real-line"}, {"kind": []}, NESTED)),
-    {"curator": {**CTB, "transform": {"kind": "range", "low": 1, "high": 0}}},
-    {"curator": {**CTB, "transform": {"kind": "range", "low": 2, "high": 3}}},  # the default is not in it
+BAD: dict[str, list[Any]] = {
+    "arm": [None, "1", 1.5, True, [], -1, 2**63, 10**400, math.nan],
+    "name": [None, 5, [], "\ud800", "x" * 100_000],
+    "ticket": [None, "", 5, {}, "\udfff", "x" * 100_000],
+    "default": [None, "0", 1.5, -0.1, math.nan, math.inf, 10**400, True, [0]],
+    "expires_in": [None, 0, -1, math.nan, math.inf, -math.inf, 1e300, 10**400, "60", True, [60]],
+    "curator": [None, [], "bernoulli", {}, {**CTB, "seed": 1}, {**CTB, "mechanism": "none"}],
+}
+EPSILONS: list[Any] = [0, -1, math.nan, math.inf, "1", None, 51, 10**400, []]
+TRANSFORMS: list[Any] = [
+    None,
+    "sigmoid",
+    NESTED,
+    {"kind": []},
+    {"kind": "real-line"},
+    {"kind": "range", "low": 1, "high": 0},
+    {"kind": "range", "low": 2, "high": 3},  # the default is not in it
+]
+CHANGES = [
+    *((name, value) for name, values in BAD.items() for value in values),
+    *(("curator", {**CTB, "epsilon": epsilon}) for epsilon in EPSILONS),
+    *(("curator", {**CTB, "transform": transform}) for transform in TRANSFORMS),
 ]
 
 
@@ -43,10 +54,10 @@ def refused_for_nothing(agent: "FakeAgent", device: "Device") -> ServerError:
     return caught.value
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=lambda change: repr(change)[:60])
-def test_a_decision_with_nonsense_in_it(agent: "FakeAgent", device: "Device", change: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("name", "value"), CHANGES, ids=lambda part: repr(part)[:60])
+def test_a_decision_with_nonsense_in_it(agent: "FakeAgent", device: "Device", name: str, value: Any) -> None:
     """A field that is missing, of a wrong type or out of range: the decision is refused, and nothing is charged."""
-    agent.script = [(200, {"ticket": "t", **agent.decision, **change})]
+    agent.script = [(200, {"ticket": "t", **agent.decision, name: value})]
     error = refused_for_nothing(agent, device)
     assert error.code == "nonsense"
     assert "the agent" in str(error)

@@ -196,7 +196,7 @@ def test_the_ledger_is_where_it_was_when_the_folder_changes(tmp_path: Path, monk
 
 
 @pytest.mark.parametrize(
-    "content", [b"this is not a database, but long enough to look at" * 50, b"SQLite format 3\0" * 99]
+    "content", [b"this is not a database" * 99, b"SQLite format 3\0" * 99]
 )
 def test_a_file_that_is_no_ledger_is_refused_and_left_as_it_is(path: Path, content: bytes) -> None:
     """To start anew would forget what was spent."""
@@ -239,7 +239,7 @@ def test_a_place_that_cannot_be_written_is_a_ledger_error(tmp_path: Path) -> Non
     """A file as the folder, a folder as the file, no name at all, or a ledger that was closed."""
     (tmp_path / "file").write_text("")
     for place in (tmp_path / "file" / "ledger.db", tmp_path, "", "nul\0"):
-        with pytest.raises(LedgerError, match="the ledger .* cannot be"):
+        with pytest.raises(LedgerError, match=r"the ledger .* cannot be"):
             Ledger(place)
     ledger = Ledger(":memory:")
     ledger.close()

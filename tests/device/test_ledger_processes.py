@@ -88,7 +88,7 @@ def start(script: str, path: Path, name: str) -> subprocess.Popen[str]:
 
 
 def test_kill_9_at_any_moment_loses_no_charge_and_no_response(path: Path) -> None:
-    """On disk are all charges and responses that were reported, at most one more, and never a charge without its pull."""
+    """On disk is every charge and response that was reported, at most one more a kill, and each charge with its pull."""
     rng, asked, charged = random.Random(4), 0, 0
     stored: dict[str, float] = {}
     for round_ in range(8):
