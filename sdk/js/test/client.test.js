@@ -3,21 +3,14 @@ import { test } from "node:test";
 import { inspect } from "node:util";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { Client, LedgerError, LimitError, memoryStorage, ParameterError, RewardError, ServerError, SpecError, TicketError } from "ldpbandits";
+import { Client, LimitError, memoryStorage, ParameterError, RewardError, ServerError, SpecError, TicketError } from "ldpbandits";
 
 import { Outbox } from "../src/outbox.js";
-import { Agent, bytesDrawn, CTB, device, handClock, KEY, LIMITS, URL_ } from "./support/agent.js";
+import { Agent, bytesDrawn, CTB, device, handClock, KEY, LIMITS, state, until, URL_ } from "./support/agent.js";
 
 const down = () => {
   throw new TypeError("fetch failed");
 };
-const state = async (storage) => JSON.parse(await storage.getItem("ldpbandits"));
-
-/** Wait until something holds, for timers that run by themselves. */
-async function until(condition) {
-  for (let i = 0; i < 300 && !condition(); i++) await sleep(10);
-  assert.ok(condition());
-}
 
 test("decide, observe: the agent counts one response that its curator can give", async (t) => {
   const { agent, client } = device(t);
@@ -355,98 +348,10 @@ test("attempts are 1, 2, 4, ... 300 seconds apart, less up to half by chance; fa
   assert.ok(jitters.size > 3);
 });
 
-test("a storage that cannot be written: no arm is returned, nothing is sent", async (t) => {
-  const storage = { ...memoryStorage(), setItem: () => { throw new Error("QuotaExceededError"); } };
-  const { agent, client } = device(t, { storage });
-  const bytes = await bytesDrawn(t, () =>
-    assert.rejects(client.decide(), (error) => error instanceof LedgerError && /cannot be locked or written/.test(error.message)),
-  );
-  assert.equal(bytes, 0);
-  assert.equal(agent.sent.length, 0);
-});
-
-test("a response that cannot be stored is not sent, and the pull stays open", async (t) => {
-  const storage = memoryStorage();
-  const { agent, client } = device(t, { storage });
-  const pull = await client.decide();
-  const { setItem } = storage;
-  storage.setItem = () => { throw new Error("QuotaExceededError"); };
-  await assert.rejects(pull.observe(1), LedgerError);
-  assert.equal(agent.sent.length, 0);
-  storage.setItem = setItem;
-  assert.equal(await pull.observe(1), true);
-});
-
-test("an acknowledgement that cannot be stored stands, and the response is not sent again at once", async (t) => {
-  const storage = memoryStorage();
-  const { agent, client } = device(t, { storage, clock: () => Date.now() / 1000 });
-  const pull = await client.decide();
-  const { setItem } = storage;
-  agent.after = () => {
-    storage.setItem = () => { throw new Error("QuotaExceededError"); };
-  };
-  assert.equal(await pull.observe(1), true);
-  await sleep(200);
-  assert.equal(agent.sent.length, 1);
-  storage.setItem = setItem;
-  agent.after = () => undefined;
-  await until(() => agent.sent.length === 2);
-  assert.equal(agent.counted.size, 1);
-});
-
 test("the agent's address, the experiment and the key must be given", () => {
   for (const [url, experiment, key] of [["", "e", "k"], [URL_, undefined, "k"], [URL_, "e", 5]]) {
     assert.throws(() => new Client(url, experiment, { key, limits: LIMITS }), ParameterError);
   }
-});
-
-test("a damaged ledger stops everything and is left as it is", async (t) => {
-  const damaged = [
-    "", "null", "[]", "{", "{}", '"x"', '{"version":2,"window":0,"spends":[],"pulls":[]}',
-    '{"version":1,"window":0,"spends":[[0,-1]],"pulls":[]}', '{"version":1,"window":0,"spends":[[0,"1"]],"pulls":[]}',
-    '{"version":1,"window":0,"spends":[[null,1]],"pulls":[]}', '{"version":1,"window":0,"spends":{},"pulls":[]}',
-    '{"version":1,"window":0,"spends":[],"pulls":[{}]}', '{"version":1,"window":0,"spends":[],"pulls":null}',
-  ];
-  for (const text of damaged) {
-    const storage = memoryStorage();
-    storage.setItem("ldpbandits", text);
-    const { agent, client } = device(t, { storage });
-    for (const call of [() => client.decide(), () => client.flush(), () => client.pulls(), () => client.observe("t", 1)]) {
-      await assert.rejects(call(), LedgerError, text);
-    }
-    assert.equal(storage.getItem("ldpbandits"), text);
-    assert.equal(agent.sent.length, 0);
-  }
-});
-
-test("a storage whose methods return promises will do", async (t) => {
-  const memory = memoryStorage();
-  const storage = Object.fromEntries(
-    Object.entries(memory).map(([name, method]) => [name, async (...args) => (await sleep(1), method(...args))]),
-  );
-  const { client } = device(t, { storage, limits: { ...LIMITS, budget: 3 } });
-  const results = await Promise.allSettled(Array.from({ length: 6 }, () => client.decide()));
-  assert.equal(results.filter(({ status }) => status === "fulfilled").length, 3);
-});
-
-test("on a web page the ledger is in localStorage, under the browser's lock", async (t) => {
-  const localStorage = memoryStorage();
-  const asked = [];
-  const locks = { request: (name, task) => (asked.push(name), task()) };
-  Object.assign(globalThis, { document: {}, localStorage });
-  const had = Object.getOwnPropertyDescriptor(globalThis, "navigator");
-  Object.defineProperty(globalThis, "navigator", { value: { locks }, configurable: true });
-  t.after(() => {
-    delete globalThis.document;
-    delete globalThis.localStorage;
-    if (had) Object.defineProperty(globalThis, "navigator", had);
-    else delete globalThis.navigator;
-  });
-  const page = new Client(URL_, "buttons", { key: KEY, limits: LIMITS, fetch: new Agent().fetch });
-  t.after(() => page.close());
-  await page.decide();
-  assert.equal((await state(localStorage)).spends.length, 1);
-  assert.deepEqual(asked, ["ldpbandits"]);
 });
 
 test("over real HTTP, with a reply that is lost, each response is counted once", async (t) => {

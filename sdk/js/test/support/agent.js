@@ -1,6 +1,8 @@
 /** An agent for tests: it speaks the protocol, remembers every request, and fails in the ways it is told to. */
 
+import assert from "node:assert/strict";
 import { createServer } from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
 
 import { Client, memoryStorage } from "ldpbandits";
 
@@ -92,4 +94,13 @@ export async function bytesDrawn(t, task) {
   const bytes = spy.mock.calls.reduce((sum, call) => sum + call.arguments[0].byteLength, 0);
   spy.mock.restore();
   return bytes;
+}
+
+/** What a storage holds. */
+export const state = async (storage) => JSON.parse(await storage.getItem("ldpbandits"));
+
+/** Wait until something holds, for timers that run by themselves. */
+export async function until(condition) {
+  for (let i = 0; i < 300 && !condition(); i++) await sleep(10);
+  assert.ok(condition());
 }
