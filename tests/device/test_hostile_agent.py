@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ldpbandits import LDPBanditsError, ServerError, TicketError
+from ldpbandits.device import client as client_module
 
 if TYPE_CHECKING:
     from tests.device.conftest import Device, FakeAgent
@@ -111,6 +112,19 @@ def test_nesting_just_below_what_json_can_read(agent: "FakeAgent", device: "Devi
         with pytest.raises(LDPBanditsError):
             client.decide()
     assert client.spent() == 0
+
+
+def test_nesting_that_can_be_read_but_not_shown(
+    agent: "FakeAgent", device: "Device", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How deep Python reads and how deep it writes differs between its versions: neither limit breaks a device."""
+
+    def too_deep(_: object) -> str:
+        raise RecursionError
+
+    monkeypatch.setattr(client_module, "shown", too_deep)
+    agent.script = [(200, {"ticket": "t", **agent.decision, "expires_in": NESTED})]
+    assert refused_for_nothing(agent, device).code == "nonsense"
 
 
 def test_a_ticket_that_was_handed_out_before(agent: "FakeAgent", device: "Device") -> None:

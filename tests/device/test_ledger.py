@@ -195,9 +195,7 @@ def test_the_ledger_is_where_it_was_when_the_folder_changes(tmp_path: Path, monk
     ledger.close()
 
 
-@pytest.mark.parametrize(
-    "content", [b"this is not a database" * 99, b"SQLite format 3\0" * 99]
-)
+@pytest.mark.parametrize("content", [b"this is not a database" * 99, b"SQLite format 3\0" * 99])
 def test_a_file_that_is_no_ledger_is_refused_and_left_as_it_is(path: Path, content: bytes) -> None:
     """To start anew would forget what was spent."""
     path.write_bytes(content)

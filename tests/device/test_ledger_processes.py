@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kill -9 and for
 
 START = """
 import os, sys, threading, time
-from ldpbandits import Client, CuratorSpec, LimitError, Limits
+from ldpbandits import CuratorSpec, LedgerError, LimitError, Limits
 from ldpbandits.device.ledger import Entry, Ledger
 path, name = sys.argv[1:3]
 
@@ -48,7 +48,7 @@ for i in range(1000):
 """
 
 FORK = """
-ledger, limits, is_over = Ledger(path), Limits(1, 1e6), threading.Event()
+ledger, memory, limits, is_over = Ledger(path), Ledger(":memory:"), Limits(1, 1e6), threading.Event()
 
 def charge_on():
     i = 0
@@ -58,6 +58,7 @@ def charge_on():
         time.sleep(0.002)  # SQLite is not fair: give the children a chance
         i += 1
 
+inherited = ledger._connection
 thread = threading.Thread(target=charge_on)
 thread.start()
 children = []
@@ -67,7 +68,12 @@ for number in range(4):
         for i in range(2):
             ledger.charge(limits, entry(f"child-{number}-{i}"), 1e6)
             say("charged")
-        sys.exit()  # not os._exit: what was inherited is finalised
+        assert ledger._connection is not inherited  # SQLite says that a connection must not be used after fork
+        try:
+            memory.spent(1e6, 1.0)
+        except LedgerError:
+            sys.exit()  # not os._exit: what was inherited is finalised
+        sys.exit("a copy of a ledger in memory counts for itself")
     children.append(child)
 codes = [os.waitpid(child, 0)[1] for child in children]
 is_over.set()
@@ -88,7 +94,7 @@ def start(script: str, path: Path, name: str) -> subprocess.Popen[str]:
 
 
 def test_kill_9_at_any_moment_loses_no_charge_and_no_response(path: Path) -> None:
-    """On disk is every charge and response that was reported, at most one more a kill, and each charge with its pull."""
+    """On disk is every charge and response that was reported, at most one more a kill, each charge with its pull."""
     rng, asked, charged = random.Random(4), 0, 0
     stored: dict[str, float] = {}
     for round_ in range(8):

@@ -40,7 +40,7 @@ def transformed(transform: Transform, reward: object, *, clip: bool = False) -> 
         return sigmoid(number) if clip or isfinite(number) else Refused("a reward must be finite")
     if clip:
         return Refused("rewards on the real line have no range to clip to: declare one with Range(low, high)")
-    return _exact(reward)
+    return _exact(reward) if isfinite(number) else Refused("a reward must be finite, and a float must hold it")
 
 
 def _number(reward: object) -> float | Refused:
@@ -56,8 +56,6 @@ def _number(reward: object) -> float | Refused:
 
 def _exact(reward: object) -> Fraction | Refused:
     """Return the reward without rounding: a float would move large ints, and neighbours apart."""
-    if isinstance(reward, float) and not isfinite(reward):
-        return Refused("a reward must be finite")
     if not isinstance(reward, (float, Rational)):
         return Refused("a reward on the real line must be an int, a float or a Fraction")
     return Fraction(reward)

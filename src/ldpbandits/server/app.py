@@ -37,16 +37,17 @@ def application(service: Service) -> Starlette:
             await keeper
         service.close()
 
-    paths: dict[str, dict[str, ASGIApp]] = {"/openapi.json": {"GET": request_response(show_openapi)}}
+    paths: dict[str, dict[str, ASGIApp]] = {}
     for operation in OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method] = Endpoint(service, operation)
-    application = Starlette(
+    paths["/openapi.json"] = {"GET": request_response(show_openapi)}
+    made = Starlette(
         routes=[Route(path, _Methods(methods)) for path, methods in paths.items()],
         exception_handlers={HTTPException: _http_problem, Exception: _broken},
         lifespan=lifespan,
     )
-    application.router.redirect_slashes = False  # a path has one spelling
-    return application
+    made.router.redirect_slashes = False  # a path has one spelling
+    return made
 
 
 class _Methods:

@@ -42,8 +42,10 @@ def serve(options: argparse.Namespace) -> None:
         service = Service(Store(options.database), os.environ)
         host, port = listener.getsockname()[:2]
         url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-        _say(_welcome(options.database, url, service.keys.made))
-        Server(service).serve_on(listener)
+        server = Server(service)
+        with server.capture_signals():  # from before anybody can know of us, so that stopping is always orderly
+            _say(_welcome(options.database, url, service.keys.made))
+            server.serve_on(listener)
     _say("Stopped; every acknowledged response is on disk.")
 
 

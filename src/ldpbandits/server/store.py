@@ -207,6 +207,7 @@ def _locked(path: Path) -> sqlite3.Connection:
         path.with_name(path.name + "-lock"), timeout=0, isolation_level=None, check_same_thread=False
     )
     try:
+        lock.execute("PRAGMA journal_mode = MEMORY")  # nothing is written, so no file is needed for undoing it
         lock.execute("BEGIN EXCLUSIVE")
     except sqlite3.OperationalError as error:
         lock.close()

@@ -1,0 +1,138 @@
+"""Parts of the server by themselves: what a test over HTTP would meet too rarely."""
+
+import asyncio
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ldpbandits.server import service as service_module
+from ldpbandits.server.keys import Keys, Role
+from ldpbandits.server.messages import CuratorMessage, NewExperiment
+from ldpbandits.server.metrics import text
+from ldpbandits.server.open_tickets import OpenTickets
+from ldpbandits.server.operations import OPERATIONS, Text
+from ldpbandits.server.service import Service
+from ldpbandits.server.store import Claim, Outcome, Store
+from ldpbandits.server.tickets import Ticket, new_nonce
+from ldpbandits.types import Arm
+
+NEW = NewExperiment("headline", ["blue", "green"], CuratorMessage("bernoulli", 1.0), ticket_lifetime=100)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """A new database."""
+    made = Store(tmp_path / "agent.db")
+    yield made
+    made.close()
+
+
+def test_open_tickets_expire_in_any_order() -> None:
+    """Against a plain list: tickets of any expiry, answered in any order, are open until then and no longer."""
+    rng, made = random.Random(1), OpenTickets()
+    left: list[Ticket] = []
+    now = 100
+    for _ in range(20_000):
+        now += rng.choice((0, 0, 0, 1, -1))
+        ticket = Ticket(1, Arm(rng.randrange(3)), now + rng.randrange(1, 50), new_nonce())
+        made.add(ticket)
+        left.append(ticket)
+        if rng.random() < 0.6:
+            answered = left.pop(rng.randrange(len(left)))
+            assert made.answered(answered)
+            assert not made.answered(answered)
+        if rng.random() < 0.1:
+            gone = [ticket.arm for ticket in left if ticket.expires_at <= now]
+            left = [ticket for ticket in left if ticket.expires_at > now]
+            assert sorted(made.expire(now)) == sorted(gone)
+            assert len(made) == len(left)
+
+
+def test_open_tickets_that_are_answered_leave_nothing_behind() -> None:
+    """20,000 seconds with one ticket each, all answered: memory does not grow with them."""
+    made = OpenTickets()
+    for second in range(20_000):
+        ticket = Ticket(1, Arm(0), second, new_nonce())
+        made.add(ticket)
+        assert made.answered(ticket)
+    assert len(made._expiries) <= 1_001
+    assert not made._seconds
+
+
+def test_experiments_that_nobody_asks_for_let_go_of_their_tickets(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The keeper expires tickets too: an experiment that is paused for good holds none."""
+    clock = [1_000.0]
+    service = Service(store, now=lambda: clock[0])
+    monkeypatch.setattr(service_module, "CHUNK", 1)
+
+    async def life() -> None:
+        await service.create(NEW)
+        for _ in range(10):
+            service.decide("headline")
+        assert len(service.experiments["headline"].open) == 10
+        clock[0] += 100
+        await service.forget()
+        assert len(service.experiments["headline"].open) == 0
+
+    asyncio.run(life())
+    service.committer.close()
+
+
+def test_a_clock_set_right_after_years_ahead_does_not_stand_still(store: Store) -> None:
+    """Removing nonces while the clock is wrong binds us to their expiries only, not to the wrong time."""
+    clock = [1_000.0]
+    service = Service(store, now=lambda: clock[0])
+
+    async def life() -> None:
+        await service.create(NEW)
+        ticket = Ticket(1, Arm(0), 1_100, new_nonce())
+        assert await service.committer.count(Claim(ticket, 1)) is Outcome.COUNTED
+        clock[0] = 4e9
+        await service.forget()
+        clock[0] = 1_001
+        assert service.now == 1_100
+        assert await service.committer.count(Claim(ticket, 1)) is Outcome.EXPIRED
+        clock[0] = 1_200
+        assert service.now == 1_200
+
+    asyncio.run(life())
+    service.committer.close()
+
+
+def test_a_key_of_the_environment_holds_at_every_moment(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While keys are read anew in another thread, the event loop never sees them half read."""
+    keys = Keys(store, {Role.ADMIN.variable: "admin-key-of-the-tests"})
+    seen = []
+
+    def set_and_look(self: Keys, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+        seen.append(self.role(b"admin-key-of-the-tests", 0))
+
+    monkeypatch.setattr(Keys, "__setattr__", set_and_look)
+    keys.prune(10)
+    keys.rotate(Role.CLIENT, 10, 0)
+    assert set(seen) == {Role.ADMIN}
+
+
+def test_an_emergency_rotation_ends_all_keys_before(store: Store) -> None:
+    """After a rotation without grace only the newest key holds, also where one before had been given a long grace."""
+    keys = Keys(store, {})
+    first = keys.made[Role.CLIENT]
+    second = keys.rotate(Role.CLIENT, 10, 1_000)
+    assert keys.role(first.encode(), 11) is keys.role(second.encode(), 11) is Role.CLIENT
+    third = keys.rotate(Role.CLIENT, 12, 0)
+    assert [keys.role(key.encode(), 11) for key in (first, second, third)] == [None, None, Role.CLIENT]
+
+
+def test_metrics_are_sent_in_one_piece(store: Store) -> None:
+    """A page of metrics is one piece of the reply, not one for each character."""
+    service = Service(store)
+    operation = next(operation for operation in OPERATIONS if operation.path == "/metrics")
+    made = operation.handler(service, {}, None)
+    assert isinstance(made, Text)
+    assert list(made.pieces) == [text(service)]
+    service.committer.close()
