@@ -1,4 +1,4 @@
-"""A server that dies at a given moment, and servers with a planted fault: run by test_kill.py in processes of their own.
+"""A server that dies at a given moment, or has a planted fault: test_kill.py runs it in a process of its own.
 
 python killable.py DATABASE SOCKET [--die-at POINT --hit N] [--fault NAME]
 """

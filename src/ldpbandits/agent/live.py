@@ -35,44 +35,58 @@ class LiveAgent:
         """Start from these tallies, arm 0 first."""
         self.rule = rule
         self.arms = list(arms)
-        self._shown = [number for number, arm in enumerate(self.arms) if not arm.retired]
-        self._room = [0.0] * len(self._shown)
         self.t = sum(arm.pulls + arm.out for arm in self.arms)
+        self._arrange()
 
     def issue(self) -> Arm:
         """Return the arm to pull next, which is out from now on."""
-        shown = [self.arms[number] for number in self._shown]
-        if not shown:
+        if not self._shown:
             raise ArmError("every arm is retired")
-        counts = [arm.pulls + arm.out for arm in shown]
-        pulls = [arm.pulls or 1 for arm in shown]
-        totals = [arm.total if arm.pulls else UNKNOWN for arm in shown]
-        rule = self.rule
-        chosen = select(ucb_index, rule.parameters, rule.floor, counts, pulls, totals, self.t, self._room)
-        shown[chosen].out += 1
+        parameters, floor = self.rule.parameters, self.rule.floor
+        chosen = select(ucb_index, parameters, floor, self._counts, self._pulls, self._totals, self.t, self._indexes)
+        arm = self._shown[chosen]
+        self.arms[arm].out += 1
+        self._counts[chosen] += 1
         self.t += 1
-        return Arm(self._shown[chosen])
+        return arm
 
     def take_back(self, arm: Arm) -> None:
         """One pull of this arm is no longer out: answered, or its time is up."""
         self.arms[arm].out -= 1
         self.t -= 1
+        self._refresh(arm)
 
     def count(self, arm: Arm, pulls: int, total: float) -> None:
         """Take over the tally of an arm as it is on record."""
         known = self.arms[arm]
         self.t += pulls - known.pulls
         known.pulls, known.total = pulls, total
+        self._refresh(arm)
 
     def add_arm(self) -> Arm:
         """Add an arm that nobody has pulled; it gets the next number."""
         self.arms.append(LiveArm())
-        self._shown.append(len(self.arms) - 1)
-        self._room.append(0.0)
+        self._arrange()
         return Arm(len(self.arms) - 1)
 
     def retire(self, arm: Arm) -> None:
         """Hand this arm out no more; its number is not used again."""
         self.arms[arm].retired = True
-        self._shown.remove(arm)
-        self._room.pop()
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """Lay the arms that are handed out side by side, as the kernels take them."""
+        self._shown = [Arm(number) for number, arm in enumerate(self.arms) if not arm.retired]
+        self._place = {arm: place for place, arm in enumerate(self._shown)}
+        self._counts, self._pulls = [0] * len(self._shown), [0] * len(self._shown)
+        self._totals, self._indexes = [0.0] * len(self._shown), [0.0] * len(self._shown)
+        for arm in self._shown:
+            self._refresh(arm)
+
+    def _refresh(self, arm: Arm) -> None:
+        place = self._place.get(arm)
+        if place is not None:
+            known = self.arms[arm]
+            self._counts[place] = known.pulls + known.out
+            self._pulls[place] = known.pulls or 1
+            self._totals[place] = known.total if known.pulls else UNKNOWN

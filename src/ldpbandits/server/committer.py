@@ -3,14 +3,16 @@
 A commit waits for the disk, so one commit for each response would allow no more responses a second than the disk can
 flush. Here the first response of a quiet moment is committed at once, and those that come while the disk is busy share
 the next commit. Those who have just been answered often have more to say, and would always miss the commit that is
-about to start: half of a crowd would wait while the other half is written. So a busy server lets the event loop turn
-until as many are back as were answered, but for no longer than half the time that the last commit took.
+about to start: half of a crowd would wait while the other half is written, and no commit would hold more than half of
+it. So on a slow disk the next commit starts when as many are back as were answered, or when half of the time that the
+last commit took is over. A fast disk waits for nobody.
 """
 
 import asyncio
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from time import perf_counter
 from typing import ParamSpec, TypeVar
 
@@ -19,6 +21,9 @@ from ldpbandits.server.store import Claim, Outcome, Store, Tally
 LARGEST_BATCH = 1000
 WORTH = 0.5
 """The share of a commit's own time for which it is worth waiting, so that the next one holds more."""
+
+SHORTEST_WAIT = 0.001
+"""Less is not worth it, and less than event loops can measure."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -39,12 +44,16 @@ class Committer:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="writer")
         self._queue: list[tuple[Claim, asyncio.Future[Outcome]]] = []
         self._work: asyncio.Task[None] | None = None
+        self._hoped = 0
+        self._all_back = asyncio.Event()
         self.commits = 0
 
     async def count(self, claim: Claim) -> Outcome:
         """Return what became of a response, once that is on disk."""
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._queue.append((claim, future))
+        if len(self._queue) == self._hoped:
+            self._all_back.set()
         if self._work is None:
             self._work = asyncio.create_task(self._drain())
         return await future
@@ -68,17 +77,19 @@ class Committer:
                 batch, self._queue = self._queue[: self._largest], self._queue[self._largest :]
                 start = perf_counter()
                 await self._commit(batch)
-                if len(batch) > 1:
-                    await self._gather(len(batch), WORTH * (perf_counter() - start))
+                await self._gather(len(batch), WORTH * (perf_counter() - start))
         finally:
             self._work = None
 
     async def _gather(self, answered: int, seconds: float) -> None:
         """Wait for as many responses as have just been answered, but not for longer than that."""
-        hoped = min(len(self._queue) + answered, self._largest)
-        until = perf_counter() + seconds
-        while len(self._queue) < hoped and perf_counter() < until:  # noqa: ASYNC110 - others queue in these turns
-            await asyncio.sleep(0)
+        if answered == 1 or seconds < SHORTEST_WAIT:
+            return
+        self._hoped = min(len(self._queue) + answered, self._largest)
+        self._all_back.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._all_back.wait()
 
     async def _commit(self, batch: list[tuple[Claim, "asyncio.Future[Outcome]"]]) -> None:
         claims = [claim for claim, _ in batch]

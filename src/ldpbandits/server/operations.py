@@ -5,7 +5,7 @@ Routes and the OpenAPI page are both made from it.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from inspect import isawaitable
+from types import CoroutineType
 from typing import Any, Literal, TypeAlias
 
 from ldpbandits.server import metrics
@@ -62,7 +62,7 @@ class Operation:
     async def run(self, service: Service, parameters: Parameters, body: object) -> Any:  # noqa: ANN401 - any message
         """Do it."""
         result = self.handler(service, parameters, body)
-        return await result if isawaitable(result) else result
+        return await result if isinstance(result, CoroutineType) else result
 
 
 async def _health(service: Service, _: Parameters, __: None) -> Health:

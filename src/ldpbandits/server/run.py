@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import uvicorn
 
 from ldpbandits.server.app import application
+from ldpbandits.server.one_write import OneWrite
 from ldpbandits.server.service import Service
 
 
@@ -21,6 +22,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 application(service),
+                http=OneWrite,
                 log_level="warning",
                 access_log=False,
                 server_header=False,
@@ -33,6 +35,7 @@ class Server(uvicorn.Server):
         """Serve until told to stop."""
         gc.collect()
         gc.freeze()  # what is there now stays: the garbage collector need not look at it again
+        gc.set_threshold(20_000)  # and requests leave next to nothing for it
         self.run(sockets=[listener])
 
     def stop(self) -> None:

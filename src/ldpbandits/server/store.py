@@ -16,6 +16,8 @@ from ldpbandits.errors import DatabaseError
 from ldpbandits.server.migrations import migrate
 from ldpbandits.server.tickets import Ticket
 
+_NEW_NONCE = "INSERT INTO nonces VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+
 
 class Outcome(Enum):
     """What became of a response."""
@@ -64,6 +66,7 @@ class Store:
                     closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False))
                 )
                 self.connection.execute("PRAGMA synchronous = FULL")
+                self.connection.execute("PRAGMA fullfsync = ON")  # macOS flushes its disk only when asked like this
                 migrate(self.connection)
                 self.connection.execute("PRAGMA journal_mode = WAL")  # last: a database that is not ours stays as it is
                 self._closed = {row[0] for row in self.rows("SELECT id FROM experiments WHERE status = 'closed'")}
@@ -113,23 +116,40 @@ class Store:
         return outcomes, tallies
 
     def _use_nonces(self, connection: sqlite3.Connection, claims: Sequence[Claim]) -> tuple[list[Outcome], list[Claim]]:
+        """Say what becomes of each response, and return those that are to be counted, in the order of their numbers."""
+        late = [self._too_late(claim.ticket) for claim in claims]
+        in_time = [claim for claim, outcome in zip(claims, late, strict=True) if outcome is None]
+        if self._all_new(connection, in_time):
+            return [outcome or Outcome.COUNTED for outcome in late], in_time
         outcomes = []
         counted: list[Claim] = []
-        for claim in claims:
-            ticket = claim.ticket
-            if ticket.expires_at <= self._forgotten:
-                outcomes.append(Outcome.EXPIRED)
-            elif ticket.experiment in self._closed:
-                outcomes.append(Outcome.CLOSED)
+        for claim, outcome in zip(claims, late, strict=True):
+            if outcome is not None:
+                outcomes.append(outcome)
+            elif connection.execute(_NEW_NONCE, self._nonce(claim, len(counted))).rowcount == 1:
+                counted.append(claim)
+                outcomes.append(Outcome.COUNTED)
             else:
-                row = (ticket.expires_at, ticket.nonce, self._last_response + len(counted) + 1)
-                done = connection.execute("INSERT INTO nonces VALUES (?, ?, ?) ON CONFLICT DO NOTHING", row)
-                if done.rowcount == 1:
-                    counted.append(claim)
-                    outcomes.append(Outcome.COUNTED)
-                else:
-                    outcomes.append(self._again(connection, claim, counted))
+                outcomes.append(self._again(connection, claim, counted))
         return outcomes, counted
+
+    def _too_late(self, ticket: Ticket) -> Outcome | None:
+        if ticket.expires_at <= self._forgotten:
+            return Outcome.EXPIRED
+        return Outcome.CLOSED if ticket.experiment in self._closed else None
+
+    def _nonce(self, claim: Claim, counted: int) -> tuple[int, bytes, int]:
+        """Return the row that says: this ticket's response is the next after so many of this transaction."""
+        return claim.ticket.expires_at, claim.ticket.nonce, self._last_response + counted + 1
+
+    def _all_new(self, connection: sqlite3.Connection, claims: Sequence[Claim]) -> bool:
+        """Use all nonces in one call, as is possible nearly always; if any is known, none is used."""
+        connection.execute("SAVEPOINT nonces")
+        rows = [self._nonce(claim, place) for place, claim in enumerate(claims)]
+        if connection.executemany(_NEW_NONCE, rows).rowcount == len(rows):
+            return True
+        connection.execute("ROLLBACK TO nonces")
+        return False
 
     def _again(self, connection: sqlite3.Connection, claim: Claim, counted: Sequence[Claim]) -> Outcome:
         """Compare a response with the one that was counted for its ticket, perhaps in this very transaction."""
