@@ -14,25 +14,13 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
+from tests.server.inprocess import Reply
+
 PATIENCE = 30.0
 """Seconds, for a machine that is busy with other things; nothing here takes that long."""
 
 SERVE = (sys.executable, "-m", "ldpbandits", "serve")
 HEADLINE = {"name": "headline", "arms": ["blue", "green"], "curator": {"mechanism": "bernoulli", "epsilon": 1}}
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a server answered."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        """The body, read."""
-        return json.loads(self.body)
 
 
 @dataclass
@@ -63,7 +51,7 @@ class Running:
         role: str | None = "admin",
         headers: dict[str, str] | None = None,
         source: str = "127.0.0.1",
-    ) -> Answer:
+    ) -> Reply:
         """Send one request, with the key of this role."""
         connection = HTTPConnection(self.host, self.port, timeout=PATIENCE, source_address=(source, 0))
         given = {} if role is None else {"Authorization": f"Bearer {self.keys[role]}"}
@@ -71,7 +59,7 @@ class Running:
             raw = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
             connection.request(method, path, raw, {**given, **(headers or {})})
             reply = connection.getresponse()
-            return Answer(reply.status, {k.lower(): v for k, v in reply.getheaders()}, reply.read())
+            return Reply(reply.status, {k.lower(): v for k, v in reply.getheaders()}, reply.read())
         finally:
             connection.close()
 
@@ -81,7 +69,7 @@ class Running:
         assert reply.status == 200, reply
         return reply.json
 
-    def respond(self, ticket: str, response: float) -> Answer:
+    def respond(self, ticket: str, response: float) -> Reply:
         """Send a response."""
         return self.ask("POST", "/v1/responses", {"ticket": ticket, "response": response}, role="client")
 

@@ -80,14 +80,14 @@ def respond(local: Local, text: str, value: float = 1) -> Reply:
 
 
 def changed(local: Local) -> Reply:
-    """Answer a ticket twice, differently."""
+    """Reply a ticket twice, differently."""
     text = ticket(local)
     assert respond(local, text, 1).json == {"status": "counted"}
     return respond(local, text, 0)
 
 
 def late(local: Local) -> Reply:
-    """Answer a ticket in the second in which it expires."""
+    """Reply a ticket in the second in which it expires."""
     text = ticket(local)
     local.now.seconds += 3600
     return respond(local, text)
@@ -104,7 +104,7 @@ def after(*paths: str) -> Callable[[Local], None]:
 
 
 def closed(local: Local) -> Reply:
-    """Answer a ticket of an experiment that has been closed."""
+    """Reply a ticket of an experiment that has been closed."""
     text = ticket(local)
     after("/close")(local)
     return respond(local, text)
