@@ -57,10 +57,10 @@ class TallyOutside(Store):
 class AcknowledgesEarly(Committer):
     """FAULT: whoever has queued is told that the response is on disk, and then it is written."""
 
-    async def _commit(self, batch: list[tuple[Claim, Future[Outcome]]]) -> None:
+    async def _commit(self, batch: list[tuple[Claim, Future[Outcome]]]) -> bool:
         for _, future in batch:
             future.set_result(Outcome.COUNTED)
-        await super()._commit(batch)
+        return await super()._commit(batch)
 
 
 class ChecksEarly(Committer):

@@ -97,11 +97,11 @@ class Model:
             return self._reject(experiment, 410, "expired")
         if value is None:
             return self._reject(experiment, 422, "impossible")
-        if experiment.status == "closed":
-            return self._reject(experiment, 410, "closed")
         if ticket.value is not None:
             same = ticket.value == value
             return self._reject(experiment, *((200, "duplicate") if same else (409, "changed")))
+        if experiment.status == "closed":
+            return self._reject(experiment, 410, "closed")
         ticket.value, ticket.pending = value, False
         self.nonces.append(ticket)
         arm = experiment.arms[ticket.arm]

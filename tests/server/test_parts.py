@@ -2,12 +2,17 @@
 
 import asyncio
 import random
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from starlette.applications import Starlette
 
+from ldpbandits.errors import DatabaseError
+from ldpbandits.server import app as app_module
 from ldpbandits.server import service as service_module
+from ldpbandits.server.app import application
 from ldpbandits.server.keys import Keys, Role
 from ldpbandits.server.messages import CuratorMessage, NewExperiment
 from ldpbandits.server.metrics import text
@@ -136,3 +141,47 @@ def test_metrics_are_sent_in_one_piece(store: Store) -> None:
     assert isinstance(made, Text)
     assert list(made.pieces) == [text(service)]
     service.committer.close()
+
+
+def test_of_too_many_open_tickets_the_first_to_expire_are_forgotten() -> None:
+    """Memory has an end: only the last to expire are awaited; the others still count when they come."""
+    made = OpenTickets(most=3)
+    tickets = [Ticket(1, Arm(number), 100 + number, new_nonce()) for number in range(5)]
+    assert [made.add(ticket) for ticket in tickets] == [[], [], [], [0], [1]]
+    assert len(made) == 3
+    assert [made.answered(ticket) for ticket in tickets] == [False, False, True, True, True]
+
+
+def test_a_database_has_one_lock_by_whatever_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second server is refused also through a link; and ':memory:' is a file like any other, on disk."""
+    monkeypatch.chdir(tmp_path)
+    first = Store(Path("agent.db"))
+    Path("link.db").symlink_to("agent.db")
+    with pytest.raises(DatabaseError, match="in use"):
+        Store(Path("link.db"))
+    first.close()
+    Store(Path(":memory:")).close()
+    assert Path(":memory:").stat().st_size > 0
+
+
+def test_the_keeper_outlives_a_fault(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+    """What goes wrong once in clearing up is logged and tried again, and the service is closed in the end."""
+    service, tries = Service(store), []
+
+    async def fails() -> None:
+        tries.append(1)
+        raise RuntimeError("once more")
+
+    monkeypatch.setattr(service, "forget", fails)
+    monkeypatch.setattr(app_module, "FORGET_EVERY", 0.001)
+
+    async def play() -> None:
+        app = application(service)
+        assert isinstance(app, Starlette)
+        async with app.router.lifespan_context(app):
+            await asyncio.sleep(0.1)
+
+    asyncio.run(play())
+    assert len(tries) > 1
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        store.rows("SELECT 1")

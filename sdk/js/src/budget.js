@@ -7,9 +7,10 @@
  * part in 2^54, and a hundred of 0.07 more than 7. Decimals that add up to the budget therefore fit, in any order, and
  * nothing more does: one further response would have to be a 2^51st of the budget.
  *
- * Time never makes the sum too small. A spend dated in the future, after the clock was set back, counts. A spend that
- * is older than every window asked for so far is not forgotten but added to one entry that bears the latest date among
- * them, so that it counts again, and rather too long, if the clock is set back or a longer window is asked for.
+ * A clock that is set back frees nothing (one that is set ahead does: there is no clock to trust more). A spend dated in
+ * the future, after the clock was set back, counts. A spend that is older than every window asked for so far is not
+ * forgotten but added to one entry that bears the latest date among them, so that it counts again, and rather too long,
+ * if the clock is set back or a longer window is asked for.
  *
  * @import { Spend, State } from "./ledger.js"
  *

@@ -3,7 +3,7 @@
  *
  * What is promised: the owner's limits hold before an arm is shown; a response is drawn once, stored before it is first
  * sent, and repeated unchanged until the agent has acknowledged it; when no reward comes in time, the default is
- * privatised and sent, so that silence says nothing.
+ * privatised and sent, so that no response is missing because there was none.
  *
  * @import { Limits } from "./budget.js"
  * @import { State, StoredPull } from "./ledger.js"

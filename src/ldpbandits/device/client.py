@@ -7,7 +7,7 @@
 The agent is not trusted: what it asks for is checked against the owner's limits and charged in the ledger before an arm
 is accepted. A response is drawn once and written down before it is first sent; a retry sends the same one, so that
 listening to retries tells no more. When no reward comes in time, the declared default is privatised and sent instead:
-silence says nothing either.
+no response is missing because there was none.
 """
 
 import os

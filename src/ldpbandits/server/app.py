@@ -1,6 +1,7 @@
 """The server as an ASGI application: routes from the table of operations, and what is done while it runs."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -19,6 +20,7 @@ from ldpbandits.server.operations import OPERATIONS
 from ldpbandits.server.service import Service
 
 FORGET_EVERY = 60.0
+_log = logging.getLogger(__name__)
 
 
 def application(service: Service) -> Starlette:
@@ -31,11 +33,13 @@ def application(service: Service) -> Starlette:
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         keeper = asyncio.create_task(_keep_forgetting(service))
-        yield
-        keeper.cancel()
-        with suppress(asyncio.CancelledError):
-            await keeper
-        service.close()
+        try:
+            yield
+        finally:
+            keeper.cancel()
+            with suppress(asyncio.CancelledError):
+                await keeper
+            service.close()
 
     paths: dict[str, dict[str, ASGIApp]] = {}
     for operation in OPERATIONS:
@@ -97,6 +101,10 @@ async def _broken(_: Request, __: Exception) -> Response:
 
 async def _keep_forgetting(service: Service) -> None:
     while True:
-        with suppress(Unavailable):  # a full disk: there will be another time
+        try:
             await service.forget()
+        except Unavailable:
+            pass  # a full disk: there will be another time
+        except Exception:
+            _log.exception("what is no longer needed could not be removed; there will be another try")
         await asyncio.sleep(FORGET_EVERY)

@@ -1,7 +1,7 @@
-"""Group commit without a timer: what has queued while one commit ran is the next commit, and replies wait for it.
+"""Group commit: what has queued while one commit ran is the next commit, and replies wait for it.
 
 A commit waits for the disk, so one commit for each response would allow no more responses a second than the disk can
-flush. Here the first response of a quiet moment is committed at once, and those that come while the disk is busy share
+flush. Here no response waits for a batch to fill: the first of a quiet moment is committed at once, and those that come while the disk is busy share
 the next commit. Those who have just been answered often have more to say, and would always miss the commit that is
 about to start: half of a crowd would wait while the other half is written, and no commit would hold more than half of
 it. So on a slow disk the next commit starts when as many are back as were answered, or when half of the time that the
@@ -52,7 +52,7 @@ class Committer:
         """Return what became of a response, once that is on disk."""
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._queue.append((claim, future))
-        if len(self._queue) == self._hoped:
+        if len(self._queue) >= self._hoped:
             self._all_back.set()
         if self._work is None:
             self._work = asyncio.create_task(self._drain())
@@ -76,8 +76,8 @@ class Committer:
             while self._queue:
                 batch, self._queue = self._queue[: self._largest], self._queue[self._largest :]
                 start = perf_counter()
-                await self._commit(batch)
-                await self._gather(len(batch), WORTH * (perf_counter() - start))
+                if await self._commit(batch):
+                    await self._gather(len(batch), WORTH * (perf_counter() - start))
         finally:
             self._work = None
 
@@ -86,26 +86,30 @@ class Committer:
         if answered == 1 or seconds < SHORTEST_WAIT:
             return
         self._hoped = min(len(self._queue) + answered, self._largest)
+        if len(self._queue) >= self._hoped:
+            return
         self._all_back.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._all_back.wait()
 
-    async def _commit(self, batch: list[tuple[Claim, "asyncio.Future[Outcome]"]]) -> None:
+    async def _commit(self, batch: list[tuple[Claim, "asyncio.Future[Outcome]"]]) -> bool:
+        """Count a batch and tell everybody in it; return whether it is on disk."""
         claims = [claim for claim, _ in batch]
         try:
             outcomes, tallies = await asyncio.get_running_loop().run_in_executor(
                 self._thread, self._store.count, claims
             )
+            self.commits += 1
+            self._counted(tallies)
         except Exception as error:  # noqa: BLE001 - whatever it is, nobody may wait for ever
             # An overflow is a total that does not fit in 64 bits.
             known = isinstance(error, sqlite3.Error | OverflowError)
             for _, future in batch:
                 if not future.done():
                     future.set_exception(Unavailable(str(error)) if known else error)
-            return
-        self.commits += 1
-        self._counted(tallies)
+            return False
         for (_, future), outcome in zip(batch, outcomes, strict=True):
             if not future.done():  # whoever asked may have gone away
                 future.set_result(outcome)
+        return True

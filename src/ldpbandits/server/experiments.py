@@ -53,7 +53,8 @@ class Experiment:
         self.expire(now)
         arm = self.agent.issue()
         ticket = Ticket(self.number, arm, now + self.ticket_lifetime, new_nonce())
-        self.open.add(ticket)
+        for forgotten in self.open.add(ticket):
+            self.agent.take_back(forgotten)
         self.records[arm].decisions += 1
         return ticket
 

@@ -171,7 +171,7 @@ class ArmReport(Struct, frozen=True):
 
 
 class Best(Struct, frozen=True):
-    """The arm of largest mean so far; it is separated when its interval lies above all others."""
+    """The arm of largest mean so far; it is separated when its interval lies above those of all arms in use."""
 
     arm: Count
     name: str

@@ -29,7 +29,9 @@ def text(service: Service) -> str:
             _family("ldpbandits_pulls_total", "counter", "Responses counted, over all starts.", pulls),
             _family("ldpbandits_pending", "gauge", "Tickets neither answered nor expired.", pending),
             _family("ldpbandits_missing_total", "counter", "Tickets that expired unanswered.", missing),
-            _family("ldpbandits_rejected_total", "counter", "Responses not counted, by reason.", rejected),
+            _family(
+                "ldpbandits_rejected_total", "counter", "Responses not counted, or counted before, by reason.", rejected
+            ),
             _family("ldpbandits_commits_total", "counter", "Commits of responses.", [("", service.committer.commits)]),
         ]
     )

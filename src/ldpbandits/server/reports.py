@@ -16,7 +16,16 @@ from ldpbandits.server.messages import (
 from ldpbandits.server.possible import unit
 
 ALPHA = 0.05
-"""The probability that any interval of an experiment ever misses its mean; each arm gets an equal share of it."""
+"""The probability that any interval of an experiment ever misses its mean, however many arms are added."""
+
+
+def share(arm: int) -> float:
+    """Return an arm's part of ALPHA: 1/2, 1/6, 1/12, ... of it, which add up to all of it and never change.
+
+    A share that depended on how many arms there are would shrink when one is added, but what was shown before cannot be
+    taken back: the shares of all that was ever shown would add up to more than ALPHA.
+    """
+    return ALPHA / ((arm + 1) * (arm + 2))
 
 
 def rule_message(rule: UCB) -> RuleMessage:
@@ -42,7 +51,9 @@ def summary(experiment: Experiment) -> Summary:
 def report(experiment: Experiment, forged: int, started_at: int) -> Report:
     """Return everything that an experimenter wants to know; intervals take a millisecond an arm."""
     arms = experiment.agent.arms
-    estimates = [estimate(arm.pulls, arm.total, experiment.spec, alpha=ALPHA / len(arms)) for arm in arms]
+    estimates = [
+        estimate(arm.pulls, arm.total, experiment.spec, alpha=share(number)) for number, arm in enumerate(arms)
+    ]
     decisions = sum(record.decisions for record in experiment.records)
     rejected = experiment.rejected
     return Report(

@@ -55,7 +55,8 @@ class Store:
 
     def __init__(self, path: Path, *, failpoint: Callable[[str], None] = _pass) -> None:
         """Open the database, or make a new one that only this user can read."""
-        self.path = path
+        # Through a link or by another name it is the same file, with the same lock; and ':memory:' is a file's name.
+        self.path = path = path.resolve()
         self._failpoint = failpoint
         with ExitStack() as on_failure:
             try:
@@ -117,7 +118,7 @@ class Store:
 
     def _use_nonces(self, connection: sqlite3.Connection, claims: Sequence[Claim]) -> tuple[list[Outcome], list[Claim]]:
         """Say what becomes of each response, and return those that are to be counted, in the order of their numbers."""
-        late = [self._too_late(claim.ticket) for claim in claims]
+        late = [self._too_late(connection, claim) for claim in claims]
         in_time = [claim for claim, outcome in zip(claims, late, strict=True) if outcome is None]
         if self._all_new(connection, in_time):
             return [outcome or Outcome.COUNTED for outcome in late], in_time
@@ -133,10 +134,13 @@ class Store:
                 outcomes.append(self._again(connection, claim, counted))
         return outcomes, counted
 
-    def _too_late(self, ticket: Ticket) -> Outcome | None:
-        if ticket.expires_at <= self._forgotten:
+    def _too_late(self, connection: sqlite3.Connection, claim: Claim) -> Outcome | None:
+        """Say why a response cannot count any more; one that did count stays counted when its experiment is closed."""
+        if claim.ticket.expires_at <= self._forgotten:
             return Outcome.EXPIRED
-        return Outcome.CLOSED if ticket.experiment in self._closed else None
+        if claim.ticket.experiment in self._closed:
+            return Outcome.CLOSED if self._number(connection, claim) is None else self._again(connection, claim, ())
+        return None
 
     def _nonce(self, claim: Claim, counted: int) -> tuple[int, bytes, int]:
         """Return the row that says: this ticket's response is the next after so many of this transaction."""
@@ -151,10 +155,16 @@ class Store:
         connection.execute("ROLLBACK TO nonces")
         return False
 
+    @staticmethod
+    def _number(connection: sqlite3.Connection, claim: Claim) -> int | None:
+        """Return the number of the response that was counted for this ticket, if any."""
+        key = (claim.ticket.expires_at, claim.ticket.nonce)
+        row = connection.execute("SELECT response FROM nonces WHERE (expires_at, nonce) = (?, ?)", key).fetchone()
+        return None if row is None else int(row[0])
+
     def _again(self, connection: sqlite3.Connection, claim: Claim, counted: Sequence[Claim]) -> Outcome:
         """Compare a response with the one that was counted for its ticket, perhaps in this very transaction."""
-        key = (claim.ticket.expires_at, claim.ticket.nonce)
-        (number,) = connection.execute("SELECT response FROM nonces WHERE (expires_at, nonce) = (?, ?)", key).fetchone()
+        number = self._number(connection, claim) or 0
         if number > self._last_response:
             value = counted[number - self._last_response - 1].value
         else:
@@ -193,22 +203,18 @@ class Store:
         counted, even if the clock goes back.
         """
         with self.transaction() as connection:
-            chosen = "FROM nonces WHERE expires_at <= ? ORDER BY expires_at, nonce LIMIT ?"
-            # No further than needed: a clock that is set right after it was years ahead must not stand still for years.
-            (last,) = connection.execute(
-                f"SELECT max(expires_at) FROM (SELECT expires_at {chosen})",  # noqa: S608 - two constants
+            chosen = connection.execute(
+                "SELECT expires_at, nonce FROM nonces WHERE expires_at <= ? ORDER BY expires_at, nonce LIMIT ?",
                 (now, most),
-            ).fetchone()
-            if last is None:
+            ).fetchall()
+            if not chosen:
                 return 0
-            before = max(self._forgotten, last)
-            gone = connection.execute(
-                f"DELETE FROM nonces WHERE (expires_at, nonce) IN (SELECT expires_at, nonce {chosen})",  # noqa: S608
-                (now, most),
-            ).rowcount
+            # No further than needed: a clock that is set right after it was years ahead must not stand still for years.
+            before = max(self._forgotten, chosen[-1][0])
+            connection.execute("DELETE FROM nonces WHERE (expires_at, nonce) <= (?, ?)", chosen[-1])
             connection.execute("UPDATE forgotten SET before = ?", (before,))
         self._forgotten = before
-        return gone
+        return len(chosen)
 
     def set_status(self, experiment: int, status: str) -> None:
         """Pause, resume or close an experiment; closing is for good."""

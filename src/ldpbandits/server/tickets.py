@@ -19,8 +19,6 @@ MAC_BYTES = 16
 _BODY = Struct(f">BHIHQ{NONCE_BYTES}s")
 _VERSION = 1
 TICKET_LENGTH = (_BODY.size + MAC_BYTES) * 4 // 3
-LARGEST_EXPIRY = 2**62
-"""Expiries are kept in SQLite, whose integers have 64 bits."""
 
 
 class Ticket(NamedTuple):

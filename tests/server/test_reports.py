@@ -1,0 +1,120 @@
+"""What an experimenter is shown is what the responses say."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ldpbandits import Response, estimate
+from ldpbandits.server.messages import (
+    CuratorMessage,
+    NewArm,
+    NewExperiment,
+    RangeMessage,
+    Report,
+    ResponseMessage,
+    SigmoidMessage,
+)
+from ldpbandits.server.reports import ALPHA, share
+from ldpbandits.server.service import Service
+from ldpbandits.server.store import Store
+from ldpbandits.server.tickets import Ticket, new_nonce
+from ldpbandits.types import Arm
+
+CURATORS = [
+    CuratorMessage("bernoulli", 1.0),
+    CuratorMessage("bernoulli", 4.0, RangeMessage(-2.0, 5.0)),
+    CuratorMessage("laplace", 2.0, SigmoidMessage()),
+]
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    """A service on a database of its own."""
+    made = Service(Store(tmp_path / "agent.db"))
+    yield made
+    made.close()
+
+
+async def count(service: Service, name: str, wanted: dict[int, list[float]]) -> None:
+    """Count these responses of each arm, whatever the agent would have handed out."""
+    number = service.experiments[name].number
+    for arm, responses in wanted.items():
+        for response in responses:
+            ticket = Ticket(number, Arm(arm), service.now + 100, new_nonce())
+            await service.respond(ResponseMessage(service.keys.signer.sign(ticket), response))
+
+
+@pytest.mark.parametrize("curator", CURATORS)
+def test_each_arm_has_its_estimate_and_its_share(service: Service, curator: CuratorMessage) -> None:
+    """Mean and interval are those of `estimate` with the arm's share of alpha; decisions, shares and pending add up."""
+    wanted: dict[int, list[float]] = {0: [1.0] * 30 + [0.0] * 10, 1: [1.0] * 5 + [0.0] * 20, 2: []}
+
+    async def play() -> Report:
+        await service.create(NewExperiment("one", ["a", "b", "c"], curator))
+        await count(service, "one", wanted)
+        for _ in range(10):
+            decision = service.decide("one")
+        await service.respond(ResponseMessage(decision.ticket, 0.0))
+        wanted[decision.arm].append(0.0)
+        return await service.report("one")
+
+    report = asyncio.run(play())
+    spec = curator.to_spec()
+    for arm in report.arms:
+        responses = wanted[arm.arm]
+        expected = estimate(len(responses), sum(map(Response, responses)), spec, alpha=share(arm.arm))
+        assert (arm.pulls, arm.mean, arm.low, arm.high) == (len(responses), expected.mean, expected.low, expected.high)
+        assert arm.share == arm.decisions / 10
+    assert sum(arm.decisions for arm in report.arms) == 10
+    assert sum(arm.pending for arm in report.arms) == 9
+    assert report.responses == 66
+    assert report.confidence == 1 - ALPHA
+    assert report.best is not None
+    assert (report.best.arm, report.best.name) == (0, "a")
+
+
+def test_the_shares_of_alpha_never_add_up_to_more_than_alpha() -> None:
+    """However many arms are added: the sum over all that there can be stays below ALPHA."""
+    assert sum(share(arm) for arm in range(100_000)) < ALPHA
+    assert share(0) == ALPHA / 2
+
+
+def test_an_arm_that_is_added_moves_no_interval(service: Service) -> None:
+    """The intervals that were shown before are shown again."""
+
+    async def play() -> tuple[Report, Report]:
+        await service.create(NewExperiment("one", ["a", "b"], CURATORS[0]))
+        await count(service, "one", {0: [1.0] * 50, 1: [0.0] * 50})
+        before = await service.report("one")
+        return before, await service.add_arm("one", NewArm("c"))
+
+    before, after = asyncio.run(play())
+    assert [(arm.low, arm.high) for arm in after.arms[:2]] == [(arm.low, arm.high) for arm in before.arms]
+
+
+def test_separated_means_that_the_interval_lies_above_all_others(service: Service) -> None:
+    """Not from 100 responses an arm; from 400, yes; not while an added arm is unknown; again when that is retired."""
+
+    async def play() -> list[bool]:
+        await service.create(NewExperiment("one", ["a", "b"], CURATORS[0]))
+        found = []
+        for _ in range(4):
+            await count(service, "one", {0: [0.0] * 70 + [1.0] * 30, 1: [0.0] * 30 + [1.0] * 70})
+            report = await service.report("one")
+            assert report.best is not None
+            assert report.best.name == "b"
+            expected = report.arms[1].low > report.arms[0].high
+            assert report.best.separated is expected
+            found.append(report.best.separated)
+        added = await service.add_arm("one", NewArm("c"))
+        retired = await service.retire_arm("one", 2)
+        for report in (added, retired):
+            assert report.best is not None
+            found.append(report.best.separated)
+        return found
+
+    found = asyncio.run(play())
+    assert found[0] is False
+    assert found[3:] == [True, False, True]
