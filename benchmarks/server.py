@@ -1,4 +1,4 @@
-"""Decisions and durable responses a second, beside a hello-world in Starlette and msgspec; and what group commit is worth.
+"""Decisions and durable responses a second beside a hello-world in Starlette and msgspec; what group commit is worth.
 
 One worker each, 32 connections that send a request as soon as the last is answered, rounds taken in turn. The last two
 rows commit through a disk that takes 5 ms to flush, emulated by sleeping before each commit, in memory where the system

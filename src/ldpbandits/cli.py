@@ -60,7 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read the output has seen enough; what is left in the buffer goes nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
-        print(f"ldpbandits {options.name}: cannot write the output: {error.strerror}", file=sys.stderr)
+        told = f"cannot write the output: {error.strerror}" if error.errno else str(error)
+        print(f"ldpbandits {options.name}: {told}", file=sys.stderr)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except KeyboardInterrupt:

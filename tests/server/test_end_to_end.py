@@ -69,12 +69,12 @@ def test_the_python_client_takes_part(tmp_path: Path, curator: dict[str, object]
 
 
 def test_the_agent_finds_the_best_arm_and_says_how_sure_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    """The demo ends with the best arm, in words and as JSON; its intervals hold the true means, as 95 % of them do."""
+    """The demo ends with the best arm, in words and as JSON; with 1,500 responses at epsilon 4 it is right."""
     assert main(["demo", "--devices", "150", "--pulls", "10", "--epsilon", "4", "--json"]) == 0
     printed = capsys.readouterr()
     report = json.loads(printed.out)
     assert report["responses"] == 1_500
-    assert report["best"] == {"arm": 3, "name": "Science", "separated": report["best"]["separated"]}
+    assert (report["best"]["arm"], report["best"]["name"]) == (3, "Science")
     assert "The best arm is Science" in printed.err
     assert "http://127.0.0.1:" in printed.err
     assert report["arms"][3]["pulls"] > 700

@@ -8,6 +8,8 @@
  * @property {<T>(task: () => Promise<T>) => Promise<T>} [lock] runs a task while no other user of this storage runs one
  */
 
+import { LedgerError } from "./errors.js";
+
 /**
  * A storage that lasts as long as this process.
  *
@@ -40,7 +42,8 @@ const queues = new WeakMap();
 
 /**
  * Run a task while no other task runs on this storage: in turn within this page or process, and against others by the
- * storage's own lock, or else by the browser's (which it offers to pages served over HTTPS and from localhost).
+ * storage's own lock, or else by the browser's. Browsers offer that to pages from HTTPS and from localhost only; on
+ * another page two tabs could spend the same budget, so there nothing is done at all.
  *
  * @template T
  * @param {Storage} storage
@@ -49,6 +52,9 @@ const queues = new WeakMap();
  */
 export function exclusively(storage, task) {
   const locks = globalThis.navigator?.locks;
+  if (!storage.lock && !locks && typeof document !== "undefined") {
+    return Promise.reject(new LedgerError("a ledger needs the browser's locks: serve the page over HTTPS"));
+  }
   const turn = (queues.get(storage) ?? Promise.resolve()).then(() =>
     storage.lock ? storage.lock(task) : locks ? locks.request("ldpbandits", task) : task(),
   );

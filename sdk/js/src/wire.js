@@ -48,6 +48,15 @@ export function poster(fetch, url, key) {
   };
 }
 
+const LONGEST_LIFETIME = 366 * 24 * 3600;
+
+/**
+ * Whether this is a text that a device may have to store: an agent must not fill its storage.
+ *
+ * @param {unknown} text
+ */
+const isText = (text) => typeof text === "string" && text.length <= 1000;
+
 /**
  * Ask for an arm, and believe nothing about the answer that was not checked.
  *
@@ -59,13 +68,15 @@ export async function askDecision(post, experiment) {
   const answer = await post(`/v1/experiments/${encodeURIComponent(experiment)}/decisions`, {});
   const { arm, name, ticket, default: reward, expires_in: expiresIn } = answer ?? {};
   const isRead =
-    Number.isInteger(arm) && typeof name === "string" && typeof ticket === "string" && isNumber(expiresIn) && expiresIn > 0;
+    Number.isInteger(arm) && arm >= 0 && arm < 2 ** 31 && isText(name) && isText(ticket) && ticket &&
+    isNumber(expiresIn) && expiresIn > 0 && expiresIn <= LONGEST_LIFETIME;
   if (!isRead) throw new ServerError("the agent's decision cannot be read", 200, UNREADABLE);
-  const curator = checkSpec(answer.curator);
+  let curator;
   try {
+    curator = checkSpec(answer.curator);
     transformed(curator.transform, reward);
   } catch (cause) {
-    throw new ServerError("the agent's default is no reward its curator can take", 200, UNREADABLE, cause);
+    throw new ServerError("the agent asks for a curator there is not, or its default is no reward", 200, UNREADABLE, cause);
   }
   return { arm, name, ticket, curator, default: reward, expiresIn };
 }

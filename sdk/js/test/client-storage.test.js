@@ -74,10 +74,9 @@ test("a storage whose methods return promises will do", async (t) => {
   assert.equal(results.filter(({ status }) => status === "fulfilled").length, 3);
 });
 
-test("on a web page the ledger is in localStorage, under the browser's lock", async (t) => {
+/** Make this process look like a web page, until the test ends. */
+function page(t, locks) {
   const localStorage = memoryStorage();
-  const asked = [];
-  const locks = { request: (name, task) => (asked.push(name), task()) };
   Object.assign(globalThis, { document: {}, localStorage });
   const had = Object.getOwnPropertyDescriptor(globalThis, "navigator");
   Object.defineProperty(globalThis, "navigator", { value: { locks }, configurable: true });
@@ -87,9 +86,21 @@ test("on a web page the ledger is in localStorage, under the browser's lock", as
     if (had) Object.defineProperty(globalThis, "navigator", had);
     else delete globalThis.navigator;
   });
-  const page = new Client(URL_, "buttons", { key: KEY, limits: LIMITS, fetch: new Agent().fetch });
-  t.after(() => page.close());
-  await page.decide();
+  const client = new Client(URL_, "buttons", { key: KEY, limits: LIMITS, fetch: new Agent().fetch });
+  t.after(() => client.close());
+  return { client, localStorage };
+}
+
+test("on a web page the ledger is in localStorage, under the browser's lock", async (t) => {
+  const asked = [];
+  const { client, localStorage } = page(t, { request: (name, task) => (asked.push(name), task()) });
+  await client.decide();
   assert.equal((await state(localStorage)).spends.length, 1);
   assert.deepEqual(asked, ["ldpbandits"]);
+});
+
+test("a web page that has no lock spends nothing: two tabs could spend the same budget", async (t) => {
+  const { client, localStorage } = page(t, undefined);
+  await assert.rejects(client.decide(), LedgerError);
+  assert.equal(await localStorage.getItem("ldpbandits"), null);
 });

@@ -17,6 +17,10 @@ DEVICE_SAMPLES = 20_000
 """Responses to each reward from the device's own code, one by one, beside those drawn in bulk."""
 
 
+LARGEST = 1e100
+"""No curator of ours responds with as much; squares of less do not overflow."""
+
+
 def on_device(claim: Claim) -> Claim:
     """Return the claim with as many samples as a device gives in a moment, and fresh ones each time."""
     return replace(claim, rewards=(claim.low, claim.high), samples=min(claim.samples, DEVICE_SAMPLES), seed=None)
@@ -38,7 +42,7 @@ def sanity_layer(name: str, spec: CuratorSpec, of: Sample, alpha: float) -> Laye
     moments = []
     for number, reward in enumerate(of.rewards):
         given = of.responses[of.chosen == number]
-        finite = bool(np.isfinite(given).all())
+        finite = bool((np.abs(given) < LARGEST).all())  # false for what is not a number, too
         total, squares = (float(given.sum()), float((given * given).sum())) if finite else (inf, inf)
         moments.append(Moments(unit(spec, reward), len(given), total, squares))
     return moments_layer(name, spec.mechanism, spec.epsilon, moments, alpha)

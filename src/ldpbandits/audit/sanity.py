@@ -10,7 +10,7 @@ for levels down to 1e-10 (z = 6.4), that is below ten: so these tests use a tent
 """
 
 from dataclasses import dataclass
-from math import sqrt, tanh
+from math import isfinite, sqrt, tanh
 
 from scipy.special import bdtr, bdtrc, ndtri
 
@@ -47,6 +47,8 @@ def moments_layer(name: str, mechanism: Mechanism, epsilon: float, moments: list
     if mechanism == "laplace" and min(each.count for each in moments) < LEAST:
         return Layer(name, "not applicable", f"needs {LEAST:,} responses to each reward")
     judge = _bernoulli if mechanism == "bernoulli" else _laplace
+    if not all(isfinite(each.squares) for each in moments):
+        return Layer(name, "violated", "some responses are infinite, not a number, or too large to be of this curator")
     told = [judge(each, epsilon, alpha / len(moments)) for each in moments]
     detail = "; ".join(text for text, _ in told)
     return Layer(name, "consistent" if all(fits for _, fits in told) else "violated", detail)

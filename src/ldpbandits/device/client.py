@@ -172,7 +172,7 @@ class Client:
                 self._ledger.answer(entry.ticket, response, moment + self._timeout)
             except TicketError:  # a reward came at the last moment, in another thread or process
                 return None
-        elif entry.next_try > moment:
+        elif moment < entry.next_try <= moment + LONGEST_WAIT:  # later is from a clock that has been set back since
             return False
         return self._send(entry.ticket, response, entry.tries)
 

@@ -3,8 +3,8 @@
 One file for all experiments. A pull is charged when its arm is accepted, before anything is drawn; a charge is never
 taken back. Epsilons add up: what a device has told with e_1, ..., e_n it has told with (e_1 + ... + e_n)-local
 differential privacy. Charge, pull and response are rows of a SQLite file, each written and flushed in a transaction, so
-that a crash at any moment, and any number of processes, leave no charge out. A clock that is set back frees nothing; one
-that is set ahead does, since there is no other clock to trust. No reward is ever written.
+that a crash at any moment, and any number of processes, leave no charge out. A clock that is set back frees nothing;
+one that is set ahead does, since there is no other clock to trust. No reward is ever written.
 """
 
 import json

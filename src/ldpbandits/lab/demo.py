@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,10 +22,11 @@ from time import perf_counter, sleep
 from typing import Any
 from urllib.request import Request, urlopen
 
-from ldpbandits.checks import check_count, check_epsilon
+from ldpbandits.checks import LARGEST_EPSILON, check_count
 from ldpbandits.device.client import Client
 from ldpbandits.device.ledger import Ledger, Limits
-from ldpbandits.errors import DatabaseError, MissingExtra
+from ldpbandits.errors import DatabaseError, MissingExtra, ParameterError
+from ldpbandits.server.possible import SMALLEST_EPSILON
 
 HELP = "a server and a crowd of simulated devices, on this machine"
 LIKED = {"Weather": 0.2, "Sports": 0.35, "Politics": 0.25, "Science": 0.7, "Travel": 0.4}
@@ -58,19 +60,30 @@ class Agent:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what may be set."""
-    parser.add_argument("--devices", type=int, default=2000, metavar="N", help="simulated devices (default 2000)")
-    parser.add_argument("--pulls", type=int, default=8, metavar="N", help="pulls of each device (default 8)")
-    parser.add_argument("--epsilon", type=float, default=1.0, metavar="E", help="epsilon of each response (default 1)")
+    parser.add_argument("--devices", type=number, default=2000, metavar="N", help="simulated devices (default 2000)")
+    parser.add_argument("--pulls", type=number, default=8, metavar="N", help="pulls of each device (default 8)")
+    parser.add_argument(
+        "--epsilon", type=float, default=1.0, metavar="E", help="epsilon of each response, 0.01 to 50 (default 1)"
+    )
+
+
+def number(text: str) -> float:
+    """Read a whole number, also as 1e3; `check_count` says what is wrong with another."""
+    return float(text)
 
 
 def demo(options: argparse.Namespace) -> None:
     """Run it."""
     devices, pulls = check_count("devices", options.devices), check_count("pulls", options.pulls)
-    epsilon = check_epsilon(options.epsilon)
+    if not SMALLEST_EPSILON <= options.epsilon <= LARGEST_EPSILON:
+        limits = f"from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}"
+        raise ParameterError(f"a server asks for an epsilon {limits}, got {options.epsilon:g}")
+    epsilon = float(options.epsilon)
     for package in ("msgspec", "starlette", "uvicorn"):
         if find_spec(package) is None:
             raise MissingExtra(f"needs {package}: pip install 'ldpbandits[server]'")
     watched = sys.stderr.isatty()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # to be told to end is as good as Ctrl-C
     with running() as agent:
         curator = {"mechanism": "bernoulli", "epsilon": epsilon}
         agent.ask("/v1/experiments", {"name": "headlines", "arms": list(LIKED), "curator": curator})
@@ -89,7 +102,7 @@ def demo(options: argparse.Namespace) -> None:
             say(f"All about it, until Ctrl-C stops the server:\n  {look}")
             _wait_for_interrupt()
         else:
-            say(f"All about it was at {agent.report_url}; with a terminal, the server goes on until Ctrl-C.")
+            say(f"All about it was at {agent.report_url} (in a terminal, the server goes on until Ctrl-C).")
 
 
 def play(agent: Agent, devices: int, pulls: int, epsilon: float, *, watched: bool) -> Mapping[str, Any]:

@@ -105,6 +105,6 @@ async def _keep_forgetting(service: Service) -> None:
             await service.forget()
         except Unavailable:
             pass  # a full disk: there will be another time
-        except Exception:
+        except Exception:  # noqa: BLE001 - whatever it is, nonces must not pile up for ever
             _log.exception("what is no longer needed could not be removed; there will be another try")
         await asyncio.sleep(FORGET_EVERY)

@@ -12,7 +12,10 @@ from ldpbandits.errors import MissingExtra, ParameterError
 if TYPE_CHECKING:
     from ldpbandits.server.keys import Role
 
-EXAMPLE = '{"name": "headline", "arms": ["blue", "green"], "curator": {"mechanism": "bernoulli", "epsilon": 1}}'
+EXAMPLE = (
+    '{"name": "headline", "arms": ["Blue skies ahead", "Rain at last"], '
+    '"curator": {"mechanism": "bernoulli", "epsilon": 1}}'
+)
 HELP = "run the agent server: hand out arms, count private responses"
 
 

@@ -1,11 +1,11 @@
 """Group commit: what has queued while one commit ran is the next commit, and replies wait for it.
 
 A commit waits for the disk, so one commit for each response would allow no more responses a second than the disk can
-flush. Here no response waits for a batch to fill: the first of a quiet moment is committed at once, and those that come while the disk is busy share
-the next commit. Those who have just been answered often have more to say, and would always miss the commit that is
-about to start: half of a crowd would wait while the other half is written, and no commit would hold more than half of
-it. So on a slow disk the next commit starts when as many are back as were answered, or when half of the time that the
-last commit took is over. A fast disk waits for nobody.
+flush. Here no response waits for a batch to fill: the first of a quiet moment is committed at once, and those that come
+while the disk is busy share the next commit. Those who have just been answered often have more to say, and would always
+miss the commit that is about to start: half of a crowd would wait while the other half is written, and no commit would
+hold more than half of it. So on a slow disk the next commit starts when as many are back as were answered, or when half
+of the time that the last commit took is over. A fast disk waits for nobody.
 """
 
 import asyncio
