@@ -4,12 +4,15 @@ import json
 import math
 import socket
 import sys
-from threading import Thread
+import time
+from contextlib import suppress
+from pathlib import Path
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ldpbandits import LDPBanditsError, ServerError, TicketError
+from ldpbandits import Client, LDPBanditsError, Limits, ServerError, TicketError
 from ldpbandits.device import client as client_module
 
 if TYPE_CHECKING:
@@ -173,3 +176,32 @@ def test_what_is_not_even_http(device: "Device", reply: bytes) -> None:
                 client.decide()
         thread.join()
         assert client.spent() == 0
+
+
+@pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"], ids=["head", "body"])
+def test_a_server_that_sends_a_byte_now_and_then(tmp_path: Path, head: bytes) -> None:
+    """The timeout is for the whole reply: nobody can hold a device by being slow."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        enough = Event()
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection, suppress(OSError):
+                connection.recv(65536)
+                connection.sendall(head)
+                while not enough.wait(0.05):
+                    connection.sendall(b"H")
+
+        thread = Thread(target=answer)
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        limits = Limits(epsilon=1, budget=1)
+        with Client(
+            url, "one", key="k", limits=limits, ledger=tmp_path / "l.db", timeout=0.4, background=False
+        ) as slow:
+            start = time.monotonic()
+            with pytest.raises(ServerError, match="timed out"):
+                slow.decide()
+            assert time.monotonic() - start < 10
+        enough.set()
+        thread.join()

@@ -55,7 +55,7 @@ export function charge(state, epsilon, limits, now) {
   const budget = BigInt(Math.floor(limits.budget * UNITS));
   if (spent + units(epsilon) > budget + (budget >> 51n)) {
     throw new LimitError(
-      `the agent asks for epsilon ${epsilon}; this device allows ${limits.budget} in ${limits.window} seconds, ` +
+      `the agent asks for epsilon ${epsilon}; this device allows ${limits.budget} within ${limits.window / 86400} days, ` +
         `of which ${Number(spent) / UNITS} is spent`,
     );
   }

@@ -46,11 +46,11 @@ test("decimals that add up to the budget fit in any order, and then not even the
 
 test("a refusal says what was asked and what is allowed, and leaves the ledger as it was", () => {
   const state = empty();
-  const limits = { epsilon: 0.5, budget: 0.75, window: 60 };
+  const limits = { epsilon: 0.5, budget: 0.75, window: 43200 };
   charge(state, 0.5, limits, 100);
   const before = structuredClone(state);
   assert.throws(() => charge(state, 0.6, limits, 100), /asks for epsilon 0.6; this device allows 0.5 a response/);
-  assert.throws(() => charge(state, 0.5, limits, 100), /asks for epsilon 0.5; this device allows 0.75 in 60 seconds, of which 0.5 is spent/);
+  assert.throws(() => charge(state, 0.5, limits, 100), /asks for epsilon 0.5; this device allows 0.75 within 0.5 days, of which 0.5 is spent/);
   assert.deepEqual(state, before);
 });
 

@@ -3,8 +3,11 @@
 import json
 from collections.abc import Mapping
 from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from io import BufferedReader, RawIOBase
+from socket import socket
 from threading import Lock
+from time import monotonic
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -12,6 +15,38 @@ from ldpbandits.checks import shown
 from ldpbandits.errors import ParameterError, ServerError
 
 LARGEST_REPLY = 1 << 20
+
+
+class _Until(RawIOBase):
+    """What a socket receives up to a moment."""
+
+    def __init__(self, sock: socket, moment: float) -> None:
+        self._socket, self._moment = sock, moment
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "bytearray | memoryview") -> int:  # type: ignore[override]
+        left = self._moment - monotonic()
+        if left <= 0:
+            raise TimeoutError("timed out")
+        self._socket.settimeout(left)
+        return self._socket.recv_into(buffer)
+
+
+class _Timely(HTTPResponse):
+    """A reply that arrives as a whole within the socket's timeout: a server may not hold us by a byte now and then."""
+
+    def __init__(self, sock: socket, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - as HTTPResponse takes them
+        super().__init__(sock, *args, **kwargs)
+        self._keeps_open = (
+            self.fp
+        )  # as long as this is open, so is the socket, even when the connection is done with it
+        self.fp = BufferedReader(_Until(sock, monotonic() + (sock.gettimeout() or 0)))
+
+    def _close_conn(self) -> None:
+        super()._close_conn()  # type: ignore[misc]
+        self._keeps_open.close()
 
 
 class Http:
@@ -31,6 +66,8 @@ class Http:
             raise ParameterError("a key is not empty, and made of ASCII letters, digits and signs")
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         self._connection = kind(parts.hostname, port, timeout=timeout)
+        self._connection.response_class = _Timely
+        self._timeout = timeout
         self._path = quote(parts.path.rstrip("/"), safe="/%:@!$&'()*+,;=~")
         self._headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
         self._lock = Lock()
@@ -80,6 +117,8 @@ class Http:
             raise ServerError(f"the server cannot be reached: {_reason(error)}") from None
 
     def _request(self, path: str, body: bytes) -> tuple[int, bytes]:
+        if self._connection.sock is not None:
+            self._connection.sock.settimeout(self._timeout)  # the last reply may have left less
         self._connection.request("POST", path, body, self._headers)
         reply = self._connection.getresponse()
         text = reply.read(LARGEST_REPLY + 1)
