@@ -2,6 +2,11 @@
 
 For every pair of rewards and every feature one half of the responses gives a rule for guessing (cells.py); the
 rule that promises most there is the only one tried on the other half, so that the number of rules costs nothing.
+
+The same is done for the reward of the call before. Curators promise that no sequence of responses is more than
+e^epsilon times likelier under one value of any one reward than under another, all others being the same. So, given
+all responses and all other coins, the coin of the call before is guessed with the same chance at most (guess.py): from
+a response it had no part in, with chance one half.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,6 +47,10 @@ class Sample:
     def counts(self, feature: Feature, pair: tuple[int, int]) -> Counts:
         """Count the responses to two rewards in the cells of a feature."""
         return counted(feature.cells(self.responses), self.chosen, pair, feature.size)
+
+    def before(self) -> "Sample":
+        """Return the responses with the reward of the call before each."""
+        return Sample(self.rewards, self.chosen[:-1], self.responses[1:])
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
@@ -95,15 +104,26 @@ def precision_layer(of: Sample, claim: Claim) -> Layer:
     return max(layers, key=lambda layer: layer.epsilon_lower)
 
 
-def layers(of: Sample, claim: Claim, alpha: float) -> list[Layer]:
-    """Judge the responses without knowing where they come from; `alpha` is for the chosen event."""
-    first = of.part(0, 2).responses
-    features = [size_bins(first, of.rewards), atoms(first)]
-    chosen = event_layer("empirical: chosen event", features, of, alpha, claim.epsilon)
-    name = "empirical: low-order bits"
+def layers(of: Sample, epsilon: float, alpha: float, low_bits_alpha: float, where: str = "") -> list[Layer]:
+    """Judge the responses without knowing where they come from: by size and value, then by low bits."""
+    chosen = event_layer(f"empirical: chosen event{where}", _fitted(of), of, alpha, epsilon)
+    name = f"empirical: low-order bits{where}"
     if of.are_bits:
         return [chosen, Layer(name, "not applicable", "there are but two responses")]
-    return [chosen, event_layer(name, LOW_BITS, of, claim.alpha("low bits"), claim.epsilon)]
+    return [chosen, event_layer(name, LOW_BITS, of, low_bits_alpha, epsilon)]
+
+
+def before_layer(of: Sample, claim: Claim) -> Layer:
+    """Look for the reward of the call before, another user's perhaps, in all features of the response."""
+    shifted = of.before()
+    features = [*_fitted(shifted), *LOW_BITS]
+    return event_layer("known attacks: the reward before", features, shifted, claim.alpha("before"), claim.epsilon)
+
+
+def _fitted(of: Sample) -> list[Feature]:
+    """Return the features that depend on the responses, fitted to the half that rules are chosen on."""
+    first = of.part(0, 2).responses
+    return [size_bins(first, of.rewards), atoms(first)]
 
 
 def profiles(of: Sample) -> tuple[Profile, ...]:

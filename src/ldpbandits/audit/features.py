@@ -14,6 +14,8 @@ Reals: TypeAlias = NDArray[np.float64]
 Cells: TypeAlias = NDArray[np.int64]
 
 BINS = 128
+TAIL = 20
+"""No bin in a tail is expected to hold fewer responses than these."""
 ATOMS = 4096
 """No more values than these are cells of their own."""
 OFTEN = 10
@@ -36,9 +38,14 @@ class Feature:
 
 
 def size_bins(responses: Reals, rewards: Sequence[float]) -> Feature:
-    """Bins of about equal weight, cut at the rewards too: Laplace ratios are extreme from there outwards."""
+    """Bins of about equal weight, cut at the rewards too: Laplace ratios are extreme from there outwards.
+
+    In both tails bins of half the weight follow, down to some twenty responses: noise that ends somewhere ends there.
+    """
     finite = responses[np.isfinite(responses)]
-    quantiles = np.quantile(finite, np.arange(1, BINS) / BINS) if len(finite) else np.zeros(0)
+    tails = 0.5 ** np.arange(1, max(1.0, np.log2(max(len(finite), 1) / TAIL)) + 1e-9)
+    levels = np.concatenate([np.arange(1, BINS) / BINS, tails, 1 - tails])
+    quantiles = np.quantile(finite, levels) if len(finite) else np.zeros(0)
     cuts = np.unique(np.concatenate([quantiles, np.asarray(rewards, np.float64)]))
     return Feature("size", lambda given: np.searchsorted(cuts, given).astype(np.int64), len(cuts) + 1)
 

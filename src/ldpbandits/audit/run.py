@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import TypeGuard
 
-from ldpbandits.audit import blackbox, exact, formulas, ours
+from ldpbandits.audit import blackbox, exact, formulas, ours, replay
 from ldpbandits.audit.claim import Claim
 from ldpbandits.audit.domain import ends
 from ldpbandits.audit.memory import memory_layer
@@ -72,10 +72,14 @@ def _of_ours(
     """Draw in bulk from the device's law, and a few responses from the device itself."""
     counted = ours.tally(curator, claim, progress)
     device = blackbox.sample(subject, formulas.on_device(claim), lambda _done: None)
+    shares = claim.alpha("device event"), claim.alpha("device low bits")
     bulk = [
         exact.of_curator(curator, claim.epsilon),
+        replay.replay_layer(curator, claim),
         *ours.layers(curator, counted, claim),
+        *blackbox.layers(device, claim.epsilon, *shares, where=" on the device"),
         blackbox.precision_layer(device, claim),
+        blackbox.before_layer(device, claim),
     ]
     sanity = [
         ours.sanity_layer(curator, counted, claim),
@@ -102,7 +106,12 @@ def _of_others(
         bound /= 2  # one half for the guess that suits the claim, one for whatever the responses suggest
         guess = [formulas.guess_layer(spec, sample, claim, bound)]
         sanity = formulas.sanity_layer(name, spec, sample, claim.alpha("sanity"))
-    seen = [*guess, *blackbox.layers(sample, claim, bound), blackbox.precision_layer(sample, claim)]
+    seen = [
+        *guess,
+        *blackbox.layers(sample, claim.epsilon, bound, claim.alpha("low bits")),
+        blackbox.precision_layer(sample, claim),
+        blackbox.before_layer(sample, claim),
+    ]
     return [proved, *seen], [sanity], blackbox.profiles(sample)
 
 
