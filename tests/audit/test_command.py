@@ -1,16 +1,24 @@
 """`ldpbandits audit`: what it prints, the page it writes, and its exit codes."""
 
 import json
+import math
+import os
+import random
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO, NoReturn
 
 import pytest
 
 from ldpbandits import BernoulliCurator, LaplaceCurator, ParameterError
 from ldpbandits.audit import audit
+from ldpbandits.audit.claim import Claim
 from ldpbandits.audit.page import page
+from ldpbandits.audit.run import _subject
+from ldpbandits.audit.timing import timing_layer
 from ldpbandits.cli import main
+from ldpbandits.errors import OutputError
 
 QUICK = ["--samples", "2e4", "--confidence", "0.999999"]
 
@@ -76,6 +84,7 @@ def test_json_has_the_promised_keys(capsys: pytest.CaptureFixture[str]) -> None:
             "cannot be written: no such folder",
         ),
         (["--curator", "ctb", "--epsilon", "1", "--out", "."], "cannot be written: it is a folder"),
+        (["--curator", "ctb", "--epsilon", "1", "--out", "/dev/null"], "cannot be written: it is a link or a device"),
     ],
 )
 def test_a_bad_call_is_one_line_and_exit_code_2(
@@ -156,3 +165,105 @@ def test_an_audit_is_data() -> None:
     assert found.to_json()["layers"][0]["name"] == "exact"
     with pytest.raises(AttributeError):
         found.samples = 3  # type: ignore[misc]
+
+
+def test_a_link_is_not_replaced_by_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whether it leads somewhere or not: exit code 2, and the link is still there."""
+    link = tmp_path / "page.html"
+    for target in (tmp_path / "there.html", tmp_path / "nowhere.html"):
+        (tmp_path / "there.html").write_text("kept", encoding="utf-8")
+        link.symlink_to(target)
+        assert main(["audit", "--curator", "ctb", "--epsilon", "1", *QUICK, "--out", str(link)]) == 2
+        assert link.is_symlink()
+        link.unlink()
+    assert "it is a link or a device" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (MemoryError(), "not enough memory for so many responses"),
+        (ZeroDivisionError("reward 0.25"), "the audit failed and found nothing: ZeroDivisionError in "),
+        (OSError(5, "Input/output error"), "the audit failed and found nothing: OSError in "),
+        (RecursionError(), "the audit failed and found nothing: RecursionError in "),
+        (OutputError("the disk is full", is_full=True), "the disk is full"),
+    ],
+)
+def test_a_crash_is_no_violation(
+    error: Exception, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever goes wrong, the exit code is 2 and there is one line, without what the error says."""
+
+    def fails(*_args: object, **_options: object) -> NoReturn:
+        raise error
+
+    monkeypatch.setattr("ldpbandits.audit.run.audit", fails)
+    assert main(["audit", "--curator", "ctb", "--epsilon", "1"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"ldpbandits audit: {told}")
+    assert err.count("\n") == 1
+    assert "0.25" not in err
+
+
+def audited_into(stdout: IO[str], *options: str) -> "subprocess.CompletedProcess[str]":
+    """Run the command with its output going somewhere."""
+    words = [sys.executable, "-m", "ldpbandits", "audit", "--epsilon", "1", *QUICK, *options]
+    return subprocess.run(words, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
+def test_output_that_cannot_be_written_is_no_violation() -> None:
+    """A full disk behind stdout: exit code 2, one line."""
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = audited_into(full, "--curator", "ctb")
+    assert done.returncode == 2
+    assert done.stderr == "ldpbandits audit: cannot write the output: No space left on device\n"
+
+
+def test_a_violation_that_nobody_reads_is_still_one() -> None:
+    """Where the reader of the output has gone, the exit code tells the verdict: a program that echoes is violated."""
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w", encoding="utf-8") as closed:
+        done = audited_into(closed, "--command", "cat")
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_errors_of_a_curator_neither_end_the_caller_nor_show_the_reward() -> None:
+    """An exit, an error once it is timed, a user who cannot be made, an int beyond the floats."""
+    curator = BernoulliCurator(1.0)
+
+    def fails(reward: float) -> float:
+        if reward == 1:
+            raise RuntimeError(f"got {reward}")
+        return curator.respond(reward)
+
+    def exits(_reward: float) -> NoReturn:
+        sys.exit("gone")
+
+    def none() -> NoReturn:
+        raise KeyError(0.25)
+
+    with pytest.raises(ParameterError, match="raised SystemExit on one of the rewards"):
+        audit(exits, epsilon=1.0, samples=1_000)
+    with pytest.raises(ParameterError, match="a response must be a number, got a int"):
+        audit(lambda _: 10**400, epsilon=1.0, samples=1_000)
+    with pytest.raises(ParameterError, match=r"another_user raised KeyError, and made no curator$"):
+        audit(curator.respond, epsilon=1.0, samples=1_000, another_user=none)
+    with pytest.raises(ParameterError, match="another_user must make a function"):
+        audit(curator.respond, epsilon=1.0, samples=1_000, another_user=lambda: 3)  # type: ignore[arg-type,return-value]
+    for respond in (fails, exits, lambda _: 10**400):
+        timed = timing_layer(_subject(respond, None, None), Claim.of(1.0, (0, 1), 1_000, 0.999))
+        assert timed.verdict == "reported"
+        assert timed.detail.startswith("not measured: ")
+        assert "got 1" not in timed.detail
+
+
+@pytest.mark.filterwarnings("error")
+def test_responses_beyond_measure_are_audited_without_a_warning() -> None:
+    """Infinity, NaN and the largest doubles, whatever the reward, are private; the page of it can be drawn."""
+    odd = [math.nan, math.inf, -math.inf, 1e308, -1e308, 0.5]
+    found = audit(lambda _reward: random.SystemRandom().choice(odd), epsilon=1.0, samples=3_000, confidence=0.999999)
+    assert found.verdict == "consistent", str(found)
+    assert "consistent with epsilon = 1" in page(found)

@@ -1,12 +1,15 @@
 """The exact layer proves what holds, and refutes what does not."""
 
+import random
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from math import inf
 
 import pytest
 
-from ldpbandits import BernoulliCurator, LaplaceCurator, ParameterError
+from ldpbandits import BernoulliCurator, LaplaceCurator, ParameterError, RealLine
+from ldpbandits.audit import Layer, audit
 from ldpbandits.audit.exact import at_most_exp, largest_ratio, of_curator, of_table
 from ldpbandits.device.randomness import Coin, DiscreteLaplace
 
@@ -70,3 +73,73 @@ def test_a_table_must_hold_probabilities(row: dict[object, Fraction]) -> None:
     """They are not negative and add up to one."""
     with pytest.raises(ParameterError, match="must be >= 0 and add up to 1"):
         largest_ratio({0.0: row, 1.0: row})
+
+
+THIRD = Fraction(1, 3)
+FAIR = {0: {0: 1 - THIRD, 1: THIRD}, 1: {0: THIRD, 1: 1 - THIRD}}
+
+
+def fair(reward: float) -> float:
+    """Randomised response with the law above."""
+    return float(random.SystemRandom().randrange(3) < (2 if reward else 1))
+
+
+def of_given(law: object) -> Layer:
+    """The exact layer of an audit with a law."""
+    return audit(fair, (0, 1), 0.7, samples=1_000, law=law).layers[0]  # type: ignore[arg-type]
+
+
+def test_a_law_is_proved_for_the_table_that_was_given() -> None:
+    """And not for the code behind it, which nobody has read; integers and decimals are exact too."""
+    assert of_given(FAIR).verdict == "consistent"
+    assert "proved for the table you gave" in of_given(FAIR).detail
+    half = {0: Decimal("0.5"), 1: Decimal("0.5"), 2: 0}
+    assert of_given({0: half, 1: half}).verdict == "consistent"
+
+
+def test_a_response_that_the_law_rules_out_is_a_violation() -> None:
+    """A table of other responses proves nothing of these."""
+    layer = of_given({0: {5: Fraction(1)}, 1: {5: Fraction(1)}})
+    assert layer.verdict == "violated"
+    assert "2 of them are impossible for a reward of 0" in layer.detail
+
+
+@pytest.mark.parametrize(
+    ("law", "rule"),
+    [
+        ({0: FAIR[0]}, "a row for each of the rewards, and 1 of them have none"),
+        ({}, "a row for each of the rewards, and 2 of them have none"),
+        ({0: {0: 0.5, 1: 0.5}, 1: {0: 0.5, 1: 0.5}}, r"must be exact, such as Fraction\(1, 3\): row 0 holds a float"),
+        ({0: FAIR[0], 1: {}}, "row 1 must be >= 0 and add up to 1"),
+        ({0: [1], 1: [1]}, "law must map each reward to a table"),
+        (3, "law must map each reward to a table"),
+    ],
+)
+def test_a_law_must_speak_of_the_claim_in_exact_numbers(law: object, rule: str) -> None:
+    """A row for each reward, of fractions that add up to one; anything else is a bad call."""
+    with pytest.raises(ParameterError, match=rule):
+        of_given(law)
+
+
+def test_on_the_real_line_only_neighbours_are_covered() -> None:
+    """The proof says so, and rewards further apart are a bad call, for our code and for who claims to be like it."""
+    curator = LaplaceCurator(1.0, RealLine())
+    assert "over rewards that differ by at most 1" in of_curator(curator, 1.0).detail
+    assert "all rewards" not in of_curator(curator, 1.0).detail
+    for respond in (curator, curator.respond):
+        with pytest.raises(ParameterError, match="differ by at most 1 are protected from each other"):
+            audit(respond, (0, 1.5), samples=1_000, spec=curator.spec)
+
+
+@pytest.mark.parametrize("low", [1e8, 1e12, -1e12])
+def test_large_rewards_raise_no_false_alarm(low: float) -> None:
+    """The squares of large rewards do not drown the noise. False alarm: 1e-6 a case; bulk sampling is seeded."""
+    curator = LaplaceCurator(1.0, RealLine())
+    found = audit(curator, (low, low + 1), samples=30_000, confidence=0.999999, seed=4)
+    assert found.verdict == "consistent", str(found)
+
+
+def test_rewards_beyond_the_integers_of_bulk_sampling_are_a_bad_call() -> None:
+    """From 2^62 steps on nothing is drawn."""
+    with pytest.raises(ParameterError, match="within 2\\^62 steps"):
+        audit(LaplaceCurator(1.0, RealLine()), (2.0**42, 2.0**42 + 1), samples=1_000)

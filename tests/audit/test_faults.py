@@ -88,9 +88,9 @@ def test_round_in_a_randomiser_in_exact_arithmetic() -> None:
     """Given the probabilities, the same is proved without a single response."""
     truth = Fraction(P_TRUE) - Fraction(1, 10**9)
 
-    def law(ends: Fraction, middle: Fraction) -> dict[float, dict[int, Fraction]]:
+    def law(ends: Fraction, middle: Fraction) -> dict[float, dict[float, Fraction]]:
         lies = {k: (1 - truth) * (ends if k in {0, BINS} else middle) for k in range(BINS + 1)}
-        return {reward: {k: p + truth * (k == reward * BINS) for k, p in lies.items()} for reward in (0, 1)}
+        return {reward: {k / BINS: p + truth * (k == reward * BINS) for k, p in lies.items()} for reward in (0, 1)}
 
     even = audited(bins_of(lambda: random.randrange(BINS + 1)), law=law(Fraction(1, 11), Fraction(1, 11)))
     halved = audited(bins_of(lambda: random.randrange(BINS + 1)), law=law(Fraction(1, 20), Fraction(1, 10)))
@@ -131,7 +131,7 @@ def test_a_response_that_is_memoised(kind: type[BernoulliCurator | LaplaceCurato
             kept[reward] = curator.respond(min(max(reward, 0.0), 1.0))
         return kept[reward]
 
-    assert "known attacks: memoised responses" in caught(audited(memoised))
+    assert "known attacks: memoised responses" in caught(audited(memoised, spec=curator.spec))
     assert not caught(audited(curator.respond))
 
 

@@ -83,6 +83,37 @@ def test_what_has_no_lowest_bit() -> None:
         assert 0 <= cells.min() <= cells.max() < feature.size
 
 
+def test_noise_that_ends_is_seen_in_the_tails() -> None:
+    """Laplace noise drawn again when beyond 6: of 200,000 responses a reward, 1 in 1,000 betrays it. Seeded."""
+    rng = np.random.default_rng(9)
+    chosen = rng.integers(2, size=400_000)
+
+    def verdict(most: float) -> str:
+        noise = rng.laplace(size=800_000)
+        responses = chosen + noise[np.abs(noise) <= most][: len(chosen)]
+        sample = Sample((0.0, 1.0), chosen, responses)
+        return event_layer("event", [size_bins(responses[::2], (0, 1))], sample, 1e-4, 1.0).verdict
+
+    assert verdict(6.0) == "violated"
+    assert verdict(math.inf) == "consistent"
+
+
+def test_tails_are_cut_down_to_twenty_responses() -> None:
+    """Cells of half the weight, down to 20 responses or some more, and no fewer."""
+    responses = np.random.default_rng(1).random(100_000)
+    feature = size_bins(responses, (0.5, 0.5))
+    counts = np.bincount(feature.cells(responses), minlength=feature.size)
+    assert 20 <= counts.min() < 45
+    assert 20 <= counts[0] < 45
+    assert 20 <= counts[-1] < 45
+
+
+def test_the_sign_of_a_zero_is_a_value() -> None:
+    """-0.0 and 0.0 are equal, and yet tell one reward from another."""
+    given = np.repeat([0.0, -0.0, 1.0], 50)
+    assert len({*atoms(given).cells(given).tolist()}) == 3
+
+
 def test_three_rewards_are_compared_pairwise() -> None:
     """The pair that tells most is found, and only that pair is judged."""
     rng = np.random.default_rng(4)

@@ -1,15 +1,21 @@
-"""`ldpbandits audit`: its options, what it prints, and its exit code: 0 consistent, 1 violated, 2 a bad call."""
+"""`ldpbandits audit`: its options, what it prints, and its exit code: 0 consistent, 1 violated, 2 anything else.
+
+1 accuses a curator. So whatever else goes wrong, a full disk, too little memory, a fault of our own, ends with 2.
+"""
 
 import argparse
 import json
+import os
 import sys
+import traceback
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from ldpbandits.audit.claim import LEAST_SAMPLES
 from ldpbandits.checks import LARGEST_EPSILON, SMALLEST_EPSILON, check_count
 from ldpbandits.device.curators import BernoulliCurator, Curator, LaplaceCurator
-from ldpbandits.errors import MissingExtra, OutputError, ParameterError
+from ldpbandits.errors import LDPBanditsError, MissingExtra, OutputError, ParameterError
 from ldpbandits.wire import Range, Sigmoid, Transform
 
 if TYPE_CHECKING:
@@ -25,7 +31,7 @@ CURATORS: dict[str, tuple[type[Curator], Transform]] = {
 CONSISTENT, VIOLATED = 0, 1
 ABOUT = """\
 Check that a curator keeps its epsilon: one of ours, or any program that reads one reward a line and writes one response
-a line. Exit code 0: consistent, 1: violated, 2: a bad call.
+a line. Exit code 0: consistent, 1: violated, 2: a bad call, or an audit that could not be finished.
 
   ldpbandits audit --curator ctl --epsilon 1
   ldpbandits audit --command 'node my-curator.js' --epsilon 1 --out audit.html
@@ -59,7 +65,31 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Audit, print what was found, and return the exit code."""
+    """Audit, print what was found, and return the exit code: 1 for a violation, and for nothing else."""
+    try:
+        found = _audited(options)
+        if options.out is not None:
+            _write_page(options.out, found)
+    except OutputError as error:
+        raise OutputError(str(error)) from None  # a full disk would be exit code 1
+    except LDPBanditsError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is no violation
+        _fail(error)
+    _print(found, options)
+    return CONSISTENT if found.verdict == "consistent" else VIOLATED
+
+
+def _fail(error: Exception) -> NoReturn:
+    """Say in one line what went wrong, without the message: it may hold anything."""
+    if isinstance(error, MemoryError):
+        raise LDPBanditsError("not enough memory for so many responses: ask for fewer with --samples") from None
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(frame.filename).name}, line {frame.lineno}"
+    raise LDPBanditsError(f"the audit failed and found nothing: {type(error).__name__} in {where}") from None
+
+
+def _audited(options: argparse.Namespace) -> "Audit":
     if options.curator is None and options.program is None:
         raise ParameterError("give --curator or --command: what is to be audited?")
     if options.timeout is not None and options.program is None:
@@ -82,7 +112,7 @@ def run(options: argparse.Namespace) -> int:
     rewards = None if options.rewards is None else [_number("rewards", each) for each in options.rewards.split(",")]
     _check_writable(options.out)
     with bar("responses", samples * (2 if rewards is None else len(rewards))) as progress:
-        found = audit(
+        return audit(
             subject,
             rewards,
             _number("epsilon", options.epsilon),
@@ -90,17 +120,27 @@ def run(options: argparse.Namespace) -> int:
             confidence=_number("confidence", options.confidence),
             progress=progress,
         )
-    if options.out is not None:
-        _write_page(options.out, found)
-    _print(found, options)
-    return CONSISTENT if found.verdict == "consistent" else VIOLATED
 
 
 def _print(found: "Audit", options: argparse.Namespace) -> None:
-    if options.json:
-        sys.stdout.write(json.dumps(found.to_json(), indent=2, allow_nan=False) + "\n")
-    else:
-        sys.stdout.write(f"{found}\n" + (f"\nThe page: {options.out}\n" if options.out else ""))
+    try:
+        if options.json:
+            sys.stdout.write(json.dumps(found.to_json(), indent=2, allow_nan=False) + "\n")
+        else:
+            sys.stdout.write(f"{found}\n" + (f"\nThe page: {options.out}\n" if options.out else ""))
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read the output has seen enough; the exit code still tells the verdict
+        _drop_output()
+    except (OSError, ValueError) as error:  # a ValueError: closed, or a name that cannot be encoded
+        _drop_output()
+        told = getattr(error, "strerror", None) or type(error).__name__
+        raise OutputError(f"cannot write the output: {told}") from None
+
+
+def _drop_output() -> None:
+    """Let what is left in the buffer go nowhere, or Python would fail on it once more at its end."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _curator(name: str, epsilon: float) -> Curator:
@@ -124,8 +164,17 @@ def _positive(name: str, text: str) -> float:
 
 def _check_writable(path: Path | None) -> None:
     """Say at once, not after the audit, that the page has no place to go."""
-    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
-        raise OutputError(f"{path} cannot be written: {'it is a folder' if path.is_dir() else 'no such folder'}")
+    if path is None:
+        return
+    if path.is_dir():
+        told = "it is a folder"
+    elif not path.absolute().parent.is_dir():
+        told = "no such folder"
+    elif path.is_symlink() or (path.exists() and not path.is_file()):
+        told = "it is a link or a device, and a page would take its place"
+    else:
+        return
+    raise OutputError(f"{path} cannot be written: {told}")
 
 
 def _write_page(path: Path, found: "Audit") -> None:

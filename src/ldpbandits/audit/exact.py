@@ -1,31 +1,39 @@
 """The layer that proves: the largest log-ratio over all inputs and outputs, in rational arithmetic.
 
-For a finite table of probabilities it is the maximum over its pairs. For our curators it is taken from their code:
+For a finite table of probabilities it is the maximum over its pairs; what is proved then holds for that table, and a
+response that the table rules out refutes it. For our curators it is taken from their code:
 
 CTB. The response is 1 for `threshold(r)` of the 2^64 words, and that number does not decrease with r. So both responses
 are likeliest under one end of [0, 1] and least likely under the other, and the ends decide; some rewards between are in
 the table too, for those who do not believe it.
 
 CTL. P(response = y | reward at step a) = c e^(-x |y - a|), so for two rewards at steps a, b the log-ratio at y is
-x (|y - b| - |y - a|) <= x |a - b|, with equality at y = a: for steps 0 and 2^20, 2^20 x, which is epsilon. That this is
-the law follows from the coins: digit k of the magnitude is heads with probability 1 / (1 + e^(2^k x)), and
-the product over the digits is geometric (see device/randomness.py). Each coin's first 64 bits are checked here against
-bounds of e^x; further bits are computed by the same function when a draw asks for them.
+x (|y - b| - |y - a|) <= x |a - b|, with equality at y = a: for steps 0 and 2^20, 2^20 x, which is epsilon. On the real
+line that is so for rewards that differ by 1, wherever they lie, and nothing is said of others. That this is the law
+follows from the coins: digit k of the magnitude is heads with probability 1 / (1 + e^(2^k x)), and the product over
+the digits is geometric (see device/randomness.py). Each coin's first 64 bits are checked here against bounds of e^x;
+further bits are computed by the same function when a draw asks for them.
 """
 
 from collections.abc import Mapping
+from decimal import Decimal
 from fractions import Fraction
 from itertools import permutations
 from math import inf, log
+from numbers import Rational
 from typing import Any
 
+import numpy as np
+
+from ldpbandits.audit.blackbox import Sample
+from ldpbandits.audit.claim import Claim
 from ldpbandits.audit.domain import ends, unit
 from ldpbandits.audit.result import Layer
 from ldpbandits.audit.sampling import Ours
 from ldpbandits.device.curators import BernoulliCurator, LaplaceCurator
 from ldpbandits.device.randomness import WORD, Coin, exp_bounds
 from ldpbandits.errors import ParameterError
-from ldpbandits.wire import GRID_BITS
+from ldpbandits.wire import GRID_BITS, RealLine
 
 PRECISION = 4 * WORD
 BETWEEN = 16
@@ -33,11 +41,23 @@ Law = Mapping[float, Mapping[Any, Fraction]]
 """For each reward, the probability of each response."""
 
 
+def check_law(law: object) -> Law:
+    """Check that each row holds exact probabilities: not negative, and 1 in all."""
+    if not isinstance(law, Mapping) or not all(isinstance(row, Mapping) for row in law.values()):
+        raise ParameterError("law must map each reward to a table of the probability of each response")
+    for number, row in enumerate(law.values()):
+        inexact = [p for p in row.values() if not isinstance(p, Rational | Decimal)]
+        if inexact:
+            told = f"row {number} holds a {type(inexact[0]).__name__}"
+            raise ParameterError(f"the probabilities of a law must be exact, such as Fraction(1, 3): {told}")
+        if any(p < 0 for p in row.values()) or sum(map(Fraction, row.values())) != 1:
+            raise ParameterError(f"the probabilities of row {number} must be >= 0 and add up to 1")
+    return {reward: {response: Fraction(p) for response, p in row.items()} for reward, row in law.items()}
+
+
 def largest_ratio(law: Law) -> Fraction | None:
     """Return max P(y | r) / P(y | r') over all rewards r, r' and responses y; None where it is infinite."""
-    for reward, row in law.items():
-        if sum(row.values()) != 1 or min(row.values()) < 0:
-            raise ParameterError(f"the probabilities of row {list(law).index(reward)} must be >= 0 and add up to 1")
+    law = check_law(law)
     worst = Fraction(1)
     for one, other in permutations(law.values(), 2):
         for response, p in one.items():
@@ -45,7 +65,7 @@ def largest_ratio(law: Law) -> Fraction | None:
             if p and not q:
                 return None
             if q:
-                worst = max(worst, Fraction(p) / q)
+                worst = max(worst, p / q)
     return worst
 
 
@@ -67,6 +87,32 @@ def of_table(law: Law, epsilon: float, over: str) -> Layer:
     return Layer("exact", "violated", f"{size}, above {epsilon:g} in rational arithmetic", value)
 
 
+def of_law(law: Law, claim: Claim, seen: Sample) -> Layer:
+    """Judge a table that somebody gave: what it says, whether it speaks of the claim, and whether responses fit it."""
+    law = check_law(law)
+    missing = sum(reward not in law for reward in claim.rewards)
+    if missing:
+        raise ParameterError(f"law must have a row for each of the rewards, and {missing} of them have none")
+    judged = of_table(law, claim.epsilon, f"{len(law)} rewards")
+    if judged.verdict == "violated":
+        return judged
+    for number, reward in enumerate(seen.rewards):
+        possible = {_written(response) for response, p in law[reward].items() if p}
+        outside = {_written(each) for each in np.unique(seen.responses[seen.chosen == number]).tolist()} - possible
+        if outside:
+            told = f"not the law of these responses: {len(outside):,} of them are impossible for a reward of {reward:g}"
+            return Layer("exact", "violated", f"the table that you gave is {told}")
+    return Layer("exact", "consistent", f"{judged.detail}: proved for the table you gave, not for the code behind it")
+
+
+def _written(response: object) -> str:
+    """Write a response so that equal ones read the same: 1 as 1.0, -0.0 as 0.0, NaN as nan."""
+    try:
+        return repr(float(response) + 0.0)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return f"no number: {response!r}"
+
+
 def of_curator(curator: Ours, epsilon: float) -> Layer:
     """Judge one of our curators, over all its rewards and responses."""
     if isinstance(curator, BernoulliCurator):
@@ -86,7 +132,10 @@ def _of_laplace(curator: LaplaceCurator, rewards: tuple[float, float], epsilon: 
         return Layer("exact", "violated", "a coin of the noise has a wrong probability", inf)
     low, high = (curator.steps(unit(curator.spec, reward)) for reward in rewards)
     reached = x * abs(high - low)
-    size = f"largest log-ratio over all rewards and responses: {float(reached):.12g}"
+    over = "all rewards"
+    if isinstance(curator.spec.transform, RealLine):
+        over = "rewards that differ by at most 1, the only ones that it protects from each other,"
+    size = f"largest log-ratio over {over} and all responses: {float(reached):.12g}"
     law_of = f"the law is c e^(-x |z|), x = {float(x):.6g}, on the grid of 2^-{GRID_BITS}"
     if reached <= Fraction(epsilon):
         return Layer("exact", "consistent", f"{size}, at most {epsilon:g} in rational arithmetic; {law_of}")

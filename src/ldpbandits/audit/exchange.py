@@ -1,7 +1,8 @@
 """Run a program on some lines and collect what it writes: at once, within a time, and no more than makes sense.
 
-Writing, reading and reading errors each have a thread, so that no full pipe makes both sides wait. A program that takes
-too long or writes without end is ended with all that it started.
+Writing, reading and reading errors each have a thread, so that no full pipe makes both sides wait. A program runs in a
+session and a process group of its own. However it ends, all that is left in that group is ended with it; what has left
+the group, by a setsid of its own, is let go, and is not waited for beyond the time.
 """
 
 import os
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from threading import Thread
+from time import monotonic
 from typing import IO
 
 KEPT = 1 << 16
@@ -22,7 +24,7 @@ class Exchange:
     """How a run of a program ended."""
 
     code: int | None
-    """None where the program took too long."""
+    """None where the program, or whoever it left its pipes to, took too long."""
     output: str
     errors: str
     is_too_long: bool
@@ -30,7 +32,8 @@ class Exchange:
 
 
 def exchange(words: Sequence[str], lines: str, timeout: float, most: int) -> Exchange:
-    """Give a program these lines; take at most `most` bytes of output."""
+    """Give a program these lines; take at most `most` bytes of output; return within `timeout` seconds."""
+    until = monotonic() + timeout
     process = subprocess.Popen(  # noqa: S603 - the caller's own program
         words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
     )
@@ -49,7 +52,9 @@ def exchange(words: Sequence[str], lines: str, timeout: float, most: int) -> Exc
     finally:
         end(process)
     for thread in threads:
-        thread.join(timeout)
+        thread.join(max(0.1, until - monotonic()))
+    if any(thread.is_alive() for thread in threads[1:]):
+        code = None
     for pipe in (process.stdout, process.stderr):
         if pipe is not None:
             pipe.close()
@@ -58,7 +63,7 @@ def exchange(words: Sequence[str], lines: str, timeout: float, most: int) -> Exc
 
 
 def end(process: "subprocess.Popen[bytes]") -> None:
-    """End a program and whatever it started: they share a session of their own."""
+    """End a program and whatever it started that is still in its process group."""
     with suppress(ProcessLookupError, PermissionError):
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)

@@ -43,7 +43,7 @@ def size_bins(responses: Reals, rewards: Sequence[float]) -> Feature:
     In both tails bins of half the weight follow, down to some twenty responses: noise that ends somewhere ends there.
     """
     finite = responses[np.isfinite(responses)]
-    tails = 0.5 ** np.arange(1, max(1.0, np.log2(max(len(finite), 1) / TAIL)) + 1e-9)
+    tails = 0.5 ** np.arange(1, (len(finite) // TAIL).bit_length())
     levels = np.concatenate([np.arange(1, BINS) / BINS, tails, 1 - tails])
     quantiles = np.quantile(finite, levels) if len(finite) else np.zeros(0)
     cuts = np.unique(np.concatenate([quantiles, np.asarray(rewards, np.float64)]))
@@ -51,19 +51,24 @@ def size_bins(responses: Reals, rewards: Sequence[float]) -> Feature:
 
 
 def atoms(responses: Reals) -> Feature:
-    """Each value that occurs often is a cell; all others share the last."""
-    values, counts = np.unique(responses, return_counts=True)
+    """Each value that occurs often is a cell; all others share the last. Values are told apart by bits: -0 is not 0."""
+    values, counts = np.unique(_bits(responses), return_counts=True)
     often = counts >= max(OFTEN, np.sort(counts)[-ATOMS:][0])
     known = values[often]
 
     def cells(given: Reals) -> Cells:
         if not len(known):
             return np.zeros(len(given), np.int64)
-        at = np.minimum(np.searchsorted(known, given), len(known) - 1)
-        same = (known[at] == given) | (np.isnan(known[at]) & np.isnan(given))
-        return np.where(same, at, len(known)).astype(np.int64)
+        bits = _bits(given)
+        at = np.minimum(np.searchsorted(known, bits), len(known) - 1)
+        return np.where(known[at] == bits, at, len(known)).astype(np.int64)
 
     return Feature("value", cells, len(known) + 1)
+
+
+def _bits(responses: Reals) -> Cells:
+    """Return the 64 bits of each response as an integer."""
+    return np.ascontiguousarray(responses).view(np.int64)
 
 
 def _parts(responses: Reals) -> tuple[Cells, Cells, Cells, NDArray[np.bool_]]:

@@ -11,7 +11,8 @@ from ldpbandits.audit.domain import unit
 from ldpbandits.audit.guess import Guesses, bound_layer
 from ldpbandits.audit.result import Layer
 from ldpbandits.audit.sanity import Moments, moments_layer
-from ldpbandits.wire import CuratorSpec
+from ldpbandits.device.curators import LaplaceCurator
+from ldpbandits.wire import GRID_BITS, CuratorSpec
 
 DEVICE_SAMPLES = 20_000
 """Responses to each reward from the device's own code, one by one, beside those drawn in bulk."""
@@ -41,8 +42,10 @@ def sanity_layer(name: str, spec: CuratorSpec, of: Sample, alpha: float) -> Laye
     """Compare mean and variance with the formula."""
     moments = []
     for number, reward in enumerate(of.rewards):
-        given = of.responses[of.chosen == number]
+        at = unit(spec, reward)
+        origin = 0.0 if spec.mechanism == "bernoulli" else LaplaceCurator.steps(at) / (1 << GRID_BITS)
+        given = of.responses[of.chosen == number] - origin
         finite = bool((np.abs(given) < LARGEST).all())  # false for what is not a number, too
         total, squares = (float(given.sum()), float((given * given).sum())) if finite else (inf, inf)
-        moments.append(Moments(unit(spec, reward), len(given), total, squares))
+        moments.append(Moments(at, len(given), total, squares, origin))
     return moments_layer(name, spec.mechanism, spec.epsilon, moments, alpha)

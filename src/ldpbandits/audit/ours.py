@@ -39,6 +39,8 @@ class Tally:
     """Where the low and the high reward lie among the responses."""
     scale: int
     """How many steps make 1."""
+    origins: tuple[int, ...]
+    """What is subtracted from responses before they are summed: squares of large rewards would hide the noise."""
     cuts: NDArray[np.float64]
     """Where the picture is cut into cells; nowhere for bits."""
     right: int = 0
@@ -60,11 +62,11 @@ class Tally:
         low, high = (int(np.count_nonzero(given <= self.places[0])), int(np.count_nonzero(given >= self.places[1])))
         self.right += (low, high)[reward]
         self.made += low + high
-        real = given / self.scale
+        real, off = given / self.scale, (given - self.origins[reward]) / self.scale
         self.count[reward] += len(given)
-        self.total[reward] += float(real.sum())
+        self.total[reward] += float(off.sum())
         # Not a dot product: on a busy machine the threads of that would wait for each other.
-        self.squares[reward] += float((real * real).sum())
+        self.squares[reward] += float((off * off).sum())
         if quarter is not None:
             lowest = np.bitwise_count(((given & -given) - 1).view(np.uint64))  # 64 where there is none
             self.low_bits[quarter, reward] += np.bincount(lowest, minlength=WORD_CELLS)
@@ -80,7 +82,7 @@ def tally(curator: Ours, claim: Claim, progress: Callable[[int], None]) -> Tally
     cuts = np.zeros(0) if is_bits else np.linspace(-2, 3, 41) / min(1.0, curator.epsilon)
     rewards, calls = (claim.low, claim.high), 2 * claim.samples
     places = (0, 1) if is_bits else tuple(LaplaceCurator.steps(unit(curator.spec, reward)) for reward in rewards)
-    counted = Tally(places, 1 if is_bits else 1 << GRID_BITS, cuts)
+    counted = Tally(places, 1 if is_bits else 1 << GRID_BITS, (0, 0) if is_bits else places, cuts)
     # Two streams of one seed, as far apart as two generators are.
     coins, random_bytes = np.random.default_rng(claim.seed), source(claim.seed)
     for start in range(0, calls, CHUNK):
@@ -113,9 +115,10 @@ def _low_bits(counted: Tally, claim: Claim) -> Layer:
 
 def sanity_layer(curator: Ours, counted: Tally, claim: Claim) -> Layer:
     """Compare mean and variance with the formula."""
+    origins = [origin / counted.scale for origin in counted.origins]
     moments = [
-        Moments(unit(curator.spec, reward), counted.count[i], counted.total[i], counted.squares[i])
-        for i, reward in enumerate((claim.low, claim.high))
+        Moments(unit(curator.spec, reward), counted.count[i], counted.total[i], counted.squares[i], origin)
+        for i, (reward, origin) in enumerate(zip((claim.low, claim.high), origins, strict=True))
     ]
     alpha = claim.alpha("sanity")
     return moments_layer("sanity: mean and variance", curator.spec.mechanism, curator.epsilon, moments, alpha)

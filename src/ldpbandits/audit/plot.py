@@ -11,6 +11,8 @@ from ldpbandits.lab.figures import BY_ALGORITHM, STYLE
 
 FEWEST = 20
 """A cell with fewer responses than this shows nothing but its own noise, and is left out."""
+FURTHEST = 1e100
+"""What lies beyond is drawn here: an axis up to the largest double cannot be scaled."""
 MOST_TICKS = 12
 """So many values have each a tick."""
 
@@ -18,7 +20,7 @@ MOST_TICKS = 12
 def draw(profile: Profile, epsilon: float) -> bytes:
     """Draw the estimate in each cell with a 95 % interval; return it as SVG."""
     seen = profile.counts.sum(axis=0) >= FEWEST
-    at = profile.at[seen]
+    at = np.clip(profile.at[seen], -FURTHEST, FURTHEST)
     estimate, low, high = (values[seen] for values in profile.losses())
     low, high = np.minimum(low, estimate), np.maximum(high, estimate)
     top = max(2.0 * epsilon, float(np.abs(estimate).max(initial=0.0)) * 1.2)

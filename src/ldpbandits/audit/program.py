@@ -18,8 +18,10 @@ from ldpbandits.wire import CuratorSpec
 
 TIMEOUT = 300.0
 """Seconds that one run may take, unless said otherwise."""
-LINE = 1 << 10
-"""Bytes that a line may hold: more than any number."""
+LINE = 64
+"""Bytes that a response may take on average: more than any number."""
+LEAST_OUTPUT = 1 << 16
+"""Bytes that a program may write however few the rewards: a refusal takes more than a number."""
 
 
 def program(command: str, *, spec: CuratorSpec | None = None, timeout: float = TIMEOUT) -> Subject:
@@ -51,7 +53,7 @@ def program(command: str, *, spec: CuratorSpec | None = None, timeout: float = T
 def _run(words: Sequence[str], rewards: Sequence[float], timeout: float) -> Exchange:
     lines = "".join(f"{reward:.17g}\n" for reward in rewards)
     try:
-        done = exchange(words, lines, timeout, most=LINE * (len(rewards) + 1))
+        done = exchange(words, lines, timeout, most=max(LEAST_OUTPUT, LINE * len(rewards)))
     except OSError as error:
         raise ParameterError(f"{words[0]} cannot be run: {error.strerror}") from None
     if done.code is None:
@@ -60,14 +62,14 @@ def _run(words: Sequence[str], rewards: Sequence[float], timeout: float) -> Exch
 
 
 def _read(name: str, text: str, count: int) -> Reals:
-    lines = text.split()
+    lines = text.strip().splitlines()
     if len(lines) != count:
         raise Unanswered(f"{name} must write one response a line: {count:,} rewards, {len(lines):,} responses")
     try:
         return np.array(lines, np.float64)
     except ValueError:
-        bad = next(line for line in lines if _number(line) is None)
-        raise ParameterError(f"{name} must write numbers, got {shown(bad)}") from None
+        bad = next((line for line in lines if _number(line) is None), "something else")
+        raise Unanswered(f"{name} must write numbers, got {shown(bad)}") from None
 
 
 def _number(text: str) -> float | None:

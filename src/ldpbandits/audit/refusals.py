@@ -1,115 +1,134 @@
 """Rewards that cannot be taken: NaN, infinity, out of range. Refuse them, and do not show them while doing so.
 
-An error travels: into logs, into crash reports, to whoever runs the server. So what is said on refusal must not hold
-the reward: not the message, not the arguments or notes of the exception, not its causes, no line that was printed or
-logged. Frames of a traceback hold local variables, which collectors of errors send along: our own curators must not
-keep the reward there; for other functions it is reported, since the frame may be that of a wrapper of one's own.
+An error travels: into logs, into crash reports, to whoever runs the server. So what is said on refusal must not depend
+on the reward: not the type, message, arguments, attributes or notes of the exception, not its causes, no line that was
+printed or logged. That is judged in two ways. No number that is said may be near the reward; and two rewards on the
+same side of the range must be refused in the same words, however the reward might be written. On which side of the
+range a reward lies may be said, and is reported: a refused reward becomes no response, so that no promise covers it,
+but whoever reads the errors learns its side. Nor may a reward that is answered be printed or logged.
+
+Frames of a traceback hold local variables, which collectors of errors send along: our own curators must not keep the
+reward there; for other functions it is reported, since the frame may be that of a wrapper of one's own.
 """
 
-import contextlib
-import io
-import logging
 import re
-import traceback
-from collections.abc import Iterator
-from math import inf, isclose, log10, nan
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf, log10, nan
 
 from ldpbandits.audit.claim import Claim
-from ldpbandits.audit.result import Layer
-from ldpbandits.audit.subject import Probe, Respond, Subject
+from ldpbandits.audit.overheard import in_process
+from ldpbandits.audit.result import Layer, LayerVerdict
+from ldpbandits.audit.subject import Probe, Subject
 from ldpbandits.wire import Range
 
+__all__ = ["in_process", "out_of_range", "refusal_layer", "shows"]
+
+NAME = "known attacks: bad rewards"
 DIGITS = ("17519283", "83624051")
 """Of the rewards out of range: digits that nobody would write by chance."""
+OTHER_DIGITS = ("29460817", "61938472")
+"""Of a second reward on either side."""
+WITHIN = (0.17519283, 0.36240518, 0.61938472, 0.89460817)
+"""Of rewards in range. A curator may print its responses: that CTL's four all come within a thousandth of the reward
+has probability at most product of epsilon r / 1000, which is 4e-14 at epsilon 1 and 3e-7 at epsilon 50."""
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d*)?(?:[eE][+-]?\d+)?")
+ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+")
+"""Where an object lies in memory, as Python writes it; a number in hexadecimal stands by itself."""
 
 
-def out_of_range(low: float, high: float) -> list[float]:
+def out_of_range(low: float, high: float, digits: Sequence[str] = DIGITS) -> list[float]:
     """Two numbers beyond either end, with digits to look for."""
     power = 3 + max((int(log10(abs(end))) + 1 for end in (low, high) if abs(end) >= 1), default=0)
-    above, below = (float(f"{digits[0]}.{digits[1:]}e{power}") for digits in DIGITS)
+    above, below = (float(f"{each[0]}.{each[1:]}e{power}") for each in digits)
     return [above, -below]
 
 
-def shows(text: str, reward: float) -> bool:
-    """Tell whether a text holds a number within a thousandth of the reward, signs aside: written, rounded or cut."""
+def shows(text: str, reward: float, span: float = inf) -> bool:
+    """Tell whether a text holds the reward to a thousandth of it or of the span, signs aside: written, rounded, cut."""
     numbers = (float(number.replace(",", "")) for number in NUMBER.findall(text))
-    return any(isclose(number, abs(reward), rel_tol=1e-3) for number in numbers)
+    return any(abs(number - abs(reward)) <= min(abs(reward), span) / 1000 for number in numbers)
 
 
-def in_process(respond: Respond, reward: float) -> Probe:
-    """Give a function a reward that it should refuse, and keep everything it says."""
-    with _overheard() as heard:
-        try:
-            response = respond(reward)
-        except Exception as error:  # noqa: BLE001 - anybody's code may raise anything
-            said = "\n".join([heard.getvalue(), *_all_said(error)])
-            return Probe(None, said, kept=_is_kept(error, reward))
-    try:
-        return Probe(float(response), heard.getvalue())  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return Probe(nan, heard.getvalue())
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """What two different rewards on each side of the range were told."""
+
+    differ: bool = False
+    """Two rewards on one side were told different things."""
+    vary: bool = False
+    """One reward was told different things at two times, so that words cannot be compared."""
+    tell_side: bool = False
 
 
-@contextlib.contextmanager
-def _overheard() -> Iterator[io.StringIO]:
-    """Collect what is printed or logged."""
-    heard = io.StringIO()
-    handler = logging.StreamHandler(heard)
-    root = logging.getLogger()
-    level = root.level
-    root.addHandler(handler)
-    root.setLevel(logging.DEBUG)
-    try:
-        with contextlib.redirect_stdout(heard), contextlib.redirect_stderr(heard):
-            yield heard
-    finally:
-        root.removeHandler(handler)
-        root.setLevel(level)
+def _same(one: Probe, other: Probe) -> bool:
+    return ADDRESS.sub("at", one.said) == ADDRESS.sub("at", other.said)
 
 
-def _all_said(error: BaseException) -> list[str]:
-    said: list[str] = []
-    seen: set[int] = set()
-    waiting: list[BaseException | None] = [error]
-    while waiting:
-        one = waiting.pop()
-        if one is None or id(one) in seen:
-            continue
-        seen.add(id(one))
-        said += [str(one), repr(one.args), *getattr(one, "__notes__", [])]
-        waiting += [one.__cause__, one.__context__]
-    return said
+def _compared(subject: Subject, firsts: Sequence[tuple[float, Probe]], others: Sequence[float]) -> _Words:
+    """Compare refusals of two rewards on each side, and of the two sides."""
+    for (reward, probe), other in zip(firsts, others, strict=True):
+        second = subject.probe(other)
+        if probe.response is not None or second.response is not None:
+            return _Words()  # answered: that is judged elsewhere
+        if not _same(probe, second):
+            is_steady = _same(probe, subject.probe(reward))
+            return _Words(differ=is_steady, vary=not is_steady)
+    (_, above), (_, below) = firsts
+    return _Words(tell_side=not _same(above, below))
 
 
-def _is_kept(error: BaseException, reward: float) -> bool:
-    """Tell whether a frame below ours holds the reward in a local variable."""
-    frames = list(traceback.walk_tb(error.__traceback__))[1:]
-    return any(
-        value is reward or (isinstance(value, float) and value == reward)
-        for frame, _ in frames
-        for value in frame.f_locals.values()
-    )
+def _is_printed(subject: Subject, claim: Claim) -> bool:
+    """Tell whether rewards between those of the claim show in what is printed or logged meanwhile."""
+    span = claim.high - claim.low
+    rewards = [claim.low + span * at for at in WITHIN]
+    return all(shows(subject.probe(reward).said, reward, span) for reward in rewards)
 
 
 def refusal_layer(subject: Subject, claim: Claim) -> Layer:
     """Give rewards that cannot be taken, and judge what comes back."""
-    name = "known attacks: bad rewards"
-    has_range = subject.spec is None or isinstance(subject.spec.transform, Range)
     kinds = {"infinity": [inf, -inf], "NaN": [nan]}
-    if has_range:
+    if subject.spec is None or isinstance(subject.spec.transform, Range):
         kinds["out of range"] = out_of_range(claim.low, claim.high)
     probes = {kind: [(reward, subject.probe(reward)) for reward in rewards] for kind, rewards in kinds.items()}
-    if any(shows(probe.said, reward) for reward, probe in probes.get("out of range", [])):
-        return Layer(name, "violated", "what is said on refusal shows the reward: in an error, or in a printed line")
+    outside = probes.get("out of range", [])
+    words = _compared(subject, outside, out_of_range(claim.low, claim.high, OTHER_DIGITS)) if outside else _Words()
+    fault = _fault(outside, words)
+    if fault is None and _is_printed(subject, claim):
+        fault = "rewards in range are shown: in a printed or logged line, or in an error"
+    if fault is not None:
+        return Layer(NAME, "violated", fault)
+    return _unshown(subject, probes, words)
+
+
+def _fault(outside: Sequence[tuple[float, Probe]], words: _Words) -> str | None:
+    """Say how a reward out of range is shown, if it is."""
+    if any(shows(probe.said, reward) for reward, probe in outside):
+        return "what is said on refusal shows the reward: in an error, or in a printed line"
+    if any(probe.response == reward for reward, probe in outside):
+        return "a reward out of range is answered with itself"
+    if words.differ:
+        return "what is said on refusal depends on the reward: two rewards out of range are told different things"
+    return None
+
+
+def _unshown(subject: Subject, probes: dict[str, list[tuple[float, Probe]]], words: _Words) -> Layer:
+    """Judge whether bad rewards were refused, none of which was shown."""
     answered = [kind for kind, made in probes.items() if any(probe.response is not None for _, probe in made)]
-    is_kept = any(probe.kept for made in probes.values() for _, probe in made)
-    if subject.spec is None and answered:
-        told = f"answered, not refused: {', '.join(answered)}. The claim is for the rewards given: check others first"
-        return Layer(name, "reported", told)
+    unless_ours: LayerVerdict = "reported" if subject.spec is None else "violated"
     if answered:
-        return Layer(name, "violated", f"answered, not refused: {', '.join(answered)}")
-    if is_kept:
+        told = f"answered, not refused: {', '.join(answered)}"
+        if subject.spec is None:
+            told += ". The claim is for the rewards given: check others first"
+        return Layer(NAME, unless_ours, told)
+    if any(probe.kept for made in probes.values() for _, probe in made):
         told = "refused; but a frame of the traceback keeps the reward, for collectors of errors to send on"
-        return Layer(name, "reported" if subject.spec is None else "violated", told)
-    return Layer(name, "consistent", f"{', '.join(kinds)}: refused, and nothing that is said shows the reward")
+        return Layer(NAME, unless_ours, told)
+    refused = f"{', '.join(probes)}: refused"
+    if words.vary:
+        told = "what is said differs from time to time, so that only numbers near the reward were looked for"
+        return Layer(NAME, "reported", f"{refused}; {told}")
+    if words.tell_side:
+        told = "what is said tells on which side of the range it lay, to whoever reads errors; no response does"
+        return Layer(NAME, "reported", f"{refused}; {told}")
+    return Layer(NAME, "consistent", f"{refused}, and nothing that is said depends on the reward")

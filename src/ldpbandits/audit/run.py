@@ -6,14 +6,14 @@ from typing import TypeGuard
 
 from ldpbandits.audit import blackbox, exact, formulas, ours, replay
 from ldpbandits.audit.claim import Claim
-from ldpbandits.audit.domain import ends
+from ldpbandits.audit.domain import check_covered, ends
 from ldpbandits.audit.memory import memory_layer
 from ldpbandits.audit.profile import Profile
 from ldpbandits.audit.refusals import in_process, refusal_layer
 from ldpbandits.audit.result import Audit, Layer
 from ldpbandits.audit.sampling import Ours
 from ldpbandits.audit.streams import fork_layer, seed_layer
-from ldpbandits.audit.subject import Ask, Respond, Subject, asking
+from ldpbandits.audit.subject import Respond, Subject, asking, making
 from ldpbandits.audit.timing import timing_layer
 from ldpbandits.device.curators import BernoulliCurator, Curator, LaplaceCurator, curator_from_spec
 from ldpbandits.errors import ParameterError
@@ -45,7 +45,7 @@ def audit(  # noqa: PLR0913 - a claim, what supports it, and how hard to look
 
     `spec` says which of our curators the function claims to be, so that its mean, its variance and its refusals
     can be checked; `law`, the exact probability of each response for each reward, so that the claim can be proved;
-    `another_user`, a function that makes the curator of another user, whether both share their noise. With a `seed`,
+    `another_user`, a function that makes the curator of another user, whether users share their noise. With a `seed`,
     for tests, bulk sampling and the choice of rewards can be repeated; without, all is the operating system's.
     """
     started = perf_counter()
@@ -57,6 +57,7 @@ def audit(  # noqa: PLR0913 - a claim, what supports it, and how hard to look
         confidence,
         seed,
     )
+    check_covered(subject.spec, claim.rewards)
     if _is_ours(respond):
         bulk, sanity, profiles = _of_ours(respond, subject, claim, progress)
     else:
@@ -96,7 +97,7 @@ def _of_others(
     proved = (
         Layer("exact", "not applicable", "only responses are seen; give law, the probability of each, to prove a claim")
         if law is None
-        else exact.of_table(law, claim.epsilon, f"{len(law)} rewards")
+        else exact.of_law(law, claim, sample)
     )
     bound, spec = claim.alpha("bound"), subject.spec
     name = "sanity: mean and variance"
@@ -129,16 +130,12 @@ def _subject(
         function, what = respond, getattr(respond, "__qualname__", repr(respond))
     else:
         raise ParameterError("respond must be a curator, or a function from a reward to a response")
-    make = None if another_user is None else _asking_maker(another_user)
+    make = None if another_user is None else making(another_user)
     return Subject(what, asking(function), lambda reward: in_process(function, reward), make, function, spec)
 
 
 def _maker(spec: CuratorSpec) -> Callable[[], Respond]:
     return lambda: curator_from_spec(spec).respond
-
-
-def _asking_maker(make: Callable[[], Respond]) -> Callable[[], Ask]:
-    return lambda: asking(make())
 
 
 def _is_ours(respond: object) -> TypeGuard[Ours]:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ldpbandits.audit.features import Reals
-from ldpbandits.errors import LDPBanditsError, ParameterError
+from ldpbandits.errors import ParameterError, RewardError
 from ldpbandits.wire import CuratorSpec
 
 Respond: TypeAlias = Callable[[float], object]
@@ -66,15 +66,40 @@ class Unanswered(ParameterError):  # noqa: N818 - reads as what it is
     """A reward that the curator should answer, and did not."""
 
 
-def _one(respond: Respond, reward: float) -> float | str:
-    """Return the response as a float, or what was wrong with it."""
+def making(make: Callable[[], Respond]) -> Callable[[], Ask]:
+    """Ask the curator that a function makes, anew each time; if it makes none, say so in one line."""
+
+    def made() -> Ask:
+        respond = _made(make)
+        if isinstance(respond, str):
+            raise ParameterError(respond)
+        return asking(respond)
+
+    return made
+
+
+def _made(make: Callable[[], Respond]) -> Respond | str:
     try:
-        response = respond(reward)
-    except LDPBanditsError as error:
-        return f"the curator refused one of the rewards: {error}"
-    except Exception as error:  # noqa: BLE001 - anybody's code may raise anything
-        return f"the curator raised {type(error).__name__} on one of the rewards"
+        respond: object = make()
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - anybody's code may raise anything
+        return f"another_user raised {type(error).__name__}, and made no curator"
+    return respond if callable(respond) else "another_user must make a function from a reward to a response"
+
+
+def as_number(response: object) -> float | str:
+    """Return a response as a float, or what it is instead."""
     try:
         return float(response)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
+    except (Exception, SystemExit):  # noqa: BLE001 - an int beyond the floats, or a __float__ of anybody's
         return f"a response must be a number, got a {type(response).__name__}"
+
+
+def _one(respond: Respond, reward: float) -> float | str:
+    """Return the response as a float, or what was wrong with it; what others say may hold the reward."""
+    try:
+        response = respond(reward)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - anybody's code may raise anything
+        if type(error) is RewardError:
+            return f"the curator refused one of the rewards: {error}"
+        return f"the curator raised {type(error).__name__} on one of the rewards"
+    return as_number(response)

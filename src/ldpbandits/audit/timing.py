@@ -13,11 +13,13 @@ from scipy.stats import rankdata
 from ldpbandits.audit.claim import Claim
 from ldpbandits.audit.features import Reals
 from ldpbandits.audit.result import Layer
-from ldpbandits.audit.subject import Respond, Subject
+from ldpbandits.audit.subject import Respond, Subject, as_number
 
 CALLS = 2_000
 NOTEWORTHY = 5.0
 """Standard errors of a rank correlation; by chance once in a million."""
+LARGEST = 1e100
+"""Responses beyond are taken for this, and NaN for 0: only their ranks matter here."""
 REMEDY = "send responses at a fixed delay after the reward, so that their time tells nothing"
 
 
@@ -26,7 +28,10 @@ def timing_layer(subject: Subject, claim: Claim) -> Layer:
     name = "known attacks: response time"
     if subject.respond is None:
         return Layer(name, "not applicable", f"not measured through a pipe; to be safe, {REMEDY}")
-    times, responses = _timed(subject.respond, claim.low, claim.high)
+    timed = _timed(subject.respond, claim.low, claim.high)
+    if isinstance(timed, str):
+        return Layer(name, "reported", f"not measured: {timed}")
+    times, responses = timed
     noise = np.abs(responses - np.median(responses, axis=1, keepdims=True))
     link = max((_rank_correlation(times[i], noise[i]) for i in (0, 1)), key=abs)
     medians = np.median(times, axis=1) / 1e3
@@ -40,15 +45,22 @@ def timing_layer(subject: Subject, claim: Claim) -> Layer:
     return Layer(name, "reported", f"{told}{': time tells of noise' if is_linked else ''}. To be safe, {REMEDY}")
 
 
-def _timed(respond: Respond, low: float, high: float) -> tuple[Reals, Reals]:
+def _timed(respond: Respond, low: float, high: float) -> tuple[Reals, Reals] | str:
+    """Return times and responses, or why there are none; what an error says is not repeated."""
     times, responses = np.empty((2, CALLS)), np.empty((2, CALLS))
     for call in range(CALLS):
         for side, reward in enumerate((low, high)):
-            started = perf_counter_ns()
-            response = respond(reward)
-            times[side, call] = perf_counter_ns() - started
-            responses[side, call] = float(response)  # type: ignore[arg-type]
-    return times, responses
+            try:
+                started = perf_counter_ns()
+                response = respond(reward)
+                times[side, call] = perf_counter_ns() - started
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - anybody's code may raise anything
+                return f"the curator raised {type(error).__name__} on a reward that it had answered before"
+            number = as_number(response)
+            if isinstance(number, str):
+                return number
+            responses[side, call] = number
+    return times, np.clip(np.nan_to_num(responses), -LARGEST, LARGEST)
 
 
 def _rank_correlation(one: Reals, other: Reals) -> float:

@@ -1,0 +1,174 @@
+"""What is said of a reward that is refused, or printed of one that is answered, must not depend on it."""
+
+import itertools
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+import pytest
+
+from ldpbandits import BernoulliCurator, LaplaceCurator, RealLine
+from ldpbandits.audit import Layer
+from ldpbandits.audit.claim import Claim
+from ldpbandits.audit.refusals import refusal_layer
+from ldpbandits.audit.run import _subject
+from ldpbandits.audit.subject import Respond
+from ldpbandits.wire import CuratorSpec
+
+CLAIM = Claim.of(1.0, (0, 1), 1_000, 0.999)
+SPEC = CuratorSpec("bernoulli", 1.0)
+CTB = BernoulliCurator(1.0)
+Say = Callable[[float], BaseException]
+
+
+def judged(respond: Respond, spec: CuratorSpec | None = None) -> Layer:
+    """Judge a function by its refusals alone."""
+    return refusal_layer(_subject(respond, spec, None), CLAIM)
+
+
+def refusing(say: Say) -> Respond:
+    """CTB, with an error of another's making."""
+
+    def respond(reward: float) -> float:
+        if not 0 <= reward <= 1:
+            error = say(reward)
+            del reward
+            raise error
+        return CTB.respond(reward)
+
+    return respond
+
+
+def with_attribute(reward: float) -> BaseException:
+    """An error that carries the reward, coded."""
+    error = ValueError("out of range")
+    error.reward = hex(int(abs(reward))) if abs(reward) < 1e300 else ""  # type: ignore[attr-defined]
+    return error
+
+
+def scaled(reward: float) -> BaseException:
+    """An error with the reward in other units."""
+    return ValueError(f"out of range: {reward / 7:.6g}")
+
+
+def in_hex(reward: float) -> BaseException:
+    """An error with the reward as its bits."""
+    return ValueError(f"out of range: {reward.hex()}")
+
+
+def by_type(reward: float) -> BaseException:
+    """An error whose type tells the reward."""
+    error: BaseException = type(f"Bad{str(reward)[1:3]}", (ValueError,), {})()
+    return error
+
+
+def by_context(reward: float) -> BaseException:
+    """An error that came out of another, unasked."""
+    error = ValueError("out of range")
+    error.__context__ = KeyError(f"{reward / 7:.6g}")
+    return error
+
+
+def by_group(reward: float) -> BaseException:
+    """An error among others."""
+    return ExceptionGroup("refused", [ValueError(f"{reward / 7:.6g}")])
+
+
+@pytest.mark.parametrize("say", [with_attribute, scaled, in_hex, by_type, by_context, by_group])
+def test_refusals_that_depend_on_the_reward_are_a_violation(say: Say) -> None:
+    """However the reward is written: an attribute, hexadecimal, another unit, a type, a context, one of a group."""
+    layer = judged(refusing(say))
+    assert layer.verdict == "violated"
+    assert "what is said on refusal" in layer.detail
+
+
+def test_where_an_object_lies_in_memory_is_no_reward() -> None:
+    """An error that holds some object is told apart from one that holds the reward."""
+    alive: list[object] = []
+
+    def holding(_reward: float) -> BaseException:
+        alive.append(object())  # all at different addresses, since none is ever freed
+        return ValueError(alive[-1])
+
+    assert judged(refusing(holding)).verdict == "consistent"
+
+
+def test_the_side_of_the_range_is_reported() -> None:
+    """'Too large' and 'too small' tell whoever reads errors on which side the reward lay; no response does."""
+    layer = judged(refusing(lambda reward: ValueError("too large" if reward > 1 else "too small")))
+    assert layer.verdict == "reported"
+    assert "on which side" in layer.detail
+
+
+def test_words_that_vary_by_themselves_are_no_violation() -> None:
+    """A counter in the message differs from call to call: it cannot be compared, and the layer says so."""
+    numbers = itertools.count()
+    layer = judged(refusing(lambda _reward: ValueError(f"refusal {next(numbers)}")))
+    assert layer.verdict == "reported"
+    assert "differs from time to time" in layer.detail
+
+
+def test_a_bad_reward_that_comes_back_is_a_violation() -> None:
+    """Out of range it is answered with itself; of a function that answers with noise it is only reported."""
+    assert "answered with itself" in judged(lambda reward: reward if reward > 1 else CTB.respond(0.5)).detail
+    assert judged(lambda _reward: CTB.respond(0.5)).verdict == "reported"
+    assert judged(lambda _reward: CTB.respond(0.5), SPEC).verdict == "violated"
+
+
+def test_a_frame_that_keeps_the_reward() -> None:
+    """A violation for who claims to be one of our curators, a report for others; ours keep nothing."""
+
+    def respond(reward: float) -> float:
+        if not 0 <= reward <= 1:
+            raise ValueError("out of range")
+        return CTB.respond(reward)
+
+    assert judged(refusing(lambda _reward: ValueError("out of range")), SPEC).verdict == "consistent"
+    assert judged(respond, SPEC).verdict == "violated"
+    assert "a frame of the traceback keeps the reward" in judged(respond, SPEC).detail
+    assert judged(respond).verdict == "reported"
+    assert judged(CTB.respond, SPEC).verdict == "consistent"
+    assert judged(LaplaceCurator(1.0, RealLine()).respond, CuratorSpec("laplace", 1.0, RealLine())).verdict == (
+        "consistent"
+    )
+
+
+def test_rewards_that_are_answered_are_not_printed() -> None:
+    """A line of a log that shows them is a violation; one that shows the bit of a response is not."""
+
+    def shown(reward: float) -> float:
+        response = CTB.respond(reward)
+        sys.stderr.write(f"reward {reward:.4f}, response {response}\n")
+        return response
+
+    def unshown(reward: float) -> float:
+        response = CTB.respond(reward)
+        sys.stderr.write(f"response {response}\n")
+        return response
+
+    assert "rewards in range are shown" in judged(shown).detail
+    assert judged(shown).verdict == "violated"
+    assert judged(unshown).verdict != "violated"
+
+
+def test_an_exit_in_a_refusal_ends_nothing() -> None:
+    """A function that calls sys.exit on a bad reward has refused it."""
+
+    def exits(reward: float) -> float:
+        if not 0 <= reward <= 1:
+            del reward
+            sys.exit("a reward must lie in [0, 1]")
+        return CTB.respond(reward)
+
+    assert judged(exits, SPEC).verdict == "consistent"
+
+
+def test_an_error_that_cannot_be_written_ends_nothing() -> None:
+    """Nor does one whose text fails, or a response that is no float."""
+
+    class Unspeakable(Exception):  # noqa: N818 - its name
+        def __str__(self) -> NoReturn:
+            raise RuntimeError
+
+    assert judged(refusing(lambda _reward: Unspeakable())).verdict != "violated"
+    assert judged(lambda reward: 10**400 if reward > 1 else CTB.respond(0.5)).verdict == "reported"
