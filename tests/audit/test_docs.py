@@ -71,5 +71,7 @@ def test_every_layer_is_described() -> None:
     """A layer that the audit reports has a row in the table of layers."""
     for name in ("exact", "best guess", "chosen event", "low-order bits", "precision event", "fork", "repeated seed"):
         assert name in TEXT
+    for name in ("the sampler is the device", "the device's own code", "the reward before"):
+        assert name in TEXT
     for name in ("memoised responses", "NaN, infinity, out of range", "response time", "mean and variance"):
         assert name in TEXT
