@@ -183,18 +183,20 @@ class Store:
         values: dict[tuple[int, int], list[int]] = defaultdict(list)
         for ticket, value in counted:
             values[ticket.experiment, ticket.arm].append(value)
-        tallies = []
-        for arm, new in values.items():
-            (pulls, total) = connection.execute(
-                "SELECT pulls, total FROM arms WHERE (experiment, number) = (?, ?)", arm
-            ).fetchone()
-            tally = Tally(*arm, pulls + len(new), total + sum(new))
-            connection.execute(
-                "UPDATE arms SET pulls = ?, total = ? WHERE (experiment, number) = (?, ?)",
-                (tally.pulls, tally.total, *arm),
+        done = connection.executemany(
+            "UPDATE arms SET pulls = pulls + ?, total = total + ? WHERE (experiment, number) = (?, ?)",
+            [(len(new), sum(new), *arm) for arm, new in values.items()],
+        )
+        if done.rowcount != len(values):
+            raise sqlite3.IntegrityError("a response to an arm that there is not")
+        return [
+            Tally(*row)
+            for experiment in {experiment for experiment, _ in values}
+            for row in connection.execute(
+                "SELECT experiment, number, pulls, total FROM arms WHERE experiment = ?", (experiment,)
             )
-            tallies.append(tally)
-        return tallies
+            if (row[0], row[1]) in values
+        ]
 
     def forget(self, now: int, most: int) -> int:
         """Remove up to `most` nonces of tickets that have expired; return how many.
