@@ -174,7 +174,6 @@ if children[-1]:
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
 def test_a_client_goes_on_after_fork(agent: "FakeAgent", path: Path) -> None:
     """Parent and children speak over connections of their own, hold no lock of each other, and have their threads."""
     done = subprocess.run(

@@ -164,7 +164,6 @@ def test_all_of_a_pull_comes_back_from_the_file(path: Path) -> None:
     again.close()
 
 
-@pytest.mark.skipif(os.name != "posix", reason="there are no such modes")
 def test_only_its_owner_can_read_it(path: Path) -> None:
     """The file has mode 0600 whatever the umask, and so has its journal."""
     umask = os.umask(0)

@@ -9,8 +9,6 @@ import pytest
 
 from ldpbandits.device.ledger import Ledger
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kill -9 and fork are not of Windows")
-
 START = """
 import os, sys, threading, time
 from ldpbandits import CuratorSpec, LedgerError, LimitError, Limits
