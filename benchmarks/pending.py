@@ -10,8 +10,9 @@ from collections import deque
 from statistics import fmean, stdev
 
 from ldpbandits.agent.live import LiveAgent, LiveArm
+
 from ldpbandits.agent.rules import UCB, ldp_ucb_b
-from ldpbandits.mean_map import response_mean
+from ldpbandits.spec.mechanisms import response_mean
 from ldpbandits.types import Arm
 
 ARMS, GAP, EPSILON, HORIZON = 10, 0.1, 1.0, 50_000

@@ -11,7 +11,7 @@ from plain import plain_b, plain_l, plain_ucb1
 from ldpbandits.lab import paper
 from ldpbandits.lab.algorithms import Algorithm, Custom, algorithm
 from ldpbandits.lab.run import Trials
-from ldpbandits.mean_map import response_mean
+from ldpbandits.spec.mechanisms import response_mean
 
 ROUNDS, REPEATS = 2_000_000, 5
 EPSILON = 2.0

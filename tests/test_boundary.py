@@ -12,9 +12,9 @@ import ldpbandits
 
 PUBLIC = """
 UCB Agent Arm ArmError BernoulliCurator Client Curator CuratorSpec DatabaseError Estimate Flushed Guarantee
-LDPBanditsError LaplaceCurator Ledger LedgerError LimitError Limits MissingExtra ParameterError Pull Range RealLine
-Response ResponseError Reward RewardError ServerError Sigmoid SnapshotError SpecError TicketError __version__
-curator_from_spec estimate ldp_ucb_b ldp_ucb_l ucb1
+LDPBanditsError LaplaceCurator Ledger LedgerError LimitError Limits Mechanism MissingExtra OutputError ParameterError
+Pull Range RealLine Response ResponseError Reward RewardError Rule ServerError Sigmoid SnapshotError SpecError
+TicketError Transform __version__ curator_from_json estimate ldp_ucb_b ldp_ucb_l paper_rule ucb1
 """
 
 TYPED = """

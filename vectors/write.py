@@ -10,7 +10,7 @@ from typing import Any
 from ldpbandits import BernoulliCurator, Curator, LaplaceCurator, Range, RealLine, Sigmoid
 from ldpbandits.device.randomness import Coin, first_bits
 from ldpbandits.device.transforms import transformed
-from ldpbandits.wire import Transform
+from ldpbandits.spec.transforms import Transform
 
 FOLDER = Path(__file__).parent
 EPSILONS = (1e-6, 0.01, 0.1, 0.2, 0.5, 1.0, 1.1, 2.0, 4.0, 8.0, 20.0, 50.0)
@@ -41,7 +41,7 @@ def case(curator: Curator, reward: float, words: Words) -> Case:
     response = curator.respond_not_private(reward, words)
     check_robust(curator, reward, words.consumed, response)
     text = "".join(f"{word:016x}" for word in words.consumed)
-    return {"spec": curator.to_spec(), "reward": reward, "words": text, "response": response}
+    return {"spec": curator.to_json(), "reward": reward, "words": text, "response": response}
 
 
 def check_robust(curator: Curator, reward: float, consumed: list[int], response: float) -> None:

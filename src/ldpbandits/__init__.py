@@ -2,9 +2,9 @@
 
 from ldpbandits.agent.agent import Agent
 from ldpbandits.agent.estimates import Estimate, estimate
-from ldpbandits.agent.rules import UCB, ldp_ucb_b, ldp_ucb_l, ucb1
+from ldpbandits.agent.rules import UCB, Rule, ldp_ucb_b, ldp_ucb_l, paper_rule, ucb1
 from ldpbandits.device.client import Client, Flushed, Pull
-from ldpbandits.device.curators import BernoulliCurator, Curator, LaplaceCurator, curator_from_spec
+from ldpbandits.device.curators import BernoulliCurator, Curator, LaplaceCurator, curator_from_json
 from ldpbandits.device.ledger import Ledger, Limits
 from ldpbandits.errors import (
     ArmError,
@@ -13,6 +13,7 @@ from ldpbandits.errors import (
     LedgerError,
     LimitError,
     MissingExtra,
+    OutputError,
     ParameterError,
     ResponseError,
     RewardError,
@@ -21,8 +22,10 @@ from ldpbandits.errors import (
     SpecError,
     TicketError,
 )
+from ldpbandits.spec.curator import CuratorSpec, Guarantee
+from ldpbandits.spec.mechanisms import Mechanism
+from ldpbandits.spec.transforms import Range, RealLine, Sigmoid, Transform
 from ldpbandits.types import Arm, Response, Reward
-from ldpbandits.wire import CuratorSpec, Guarantee, Range, RealLine, Sigmoid
 
 __version__ = "0.1.0"
 
@@ -45,7 +48,9 @@ __all__ = [
     "LedgerError",
     "LimitError",
     "Limits",
+    "Mechanism",
     "MissingExtra",
+    "OutputError",
     "ParameterError",
     "Pull",
     "Range",
@@ -54,15 +59,18 @@ __all__ = [
     "ResponseError",
     "Reward",
     "RewardError",
+    "Rule",
     "ServerError",
     "Sigmoid",
     "SnapshotError",
     "SpecError",
     "TicketError",
+    "Transform",
     "__version__",
-    "curator_from_spec",
+    "curator_from_json",
     "estimate",
     "ldp_ucb_b",
     "ldp_ucb_l",
+    "paper_rule",
     "ucb1",
 ]

@@ -22,6 +22,7 @@ from ldpbandits import (
     ldp_ucb_l,
     ucb1,
 )
+from ldpbandits.agent.rules import rule_from_json, rule_to_json
 from ldpbandits.device.randomness import Draw
 
 RULES = [ucb1(), ldp_ucb_b(), ldp_ucb_l(0.5), UCB(0.0), UCB(1.0, floor=2.0)]
@@ -91,12 +92,12 @@ def test_asking_changes_nothing() -> None:
     """select() twice gives the same arm."""
     agent = Agent(ucb1(), 4)
     play(agent, 100, lambda arm: arm / 4)
-    before = agent.snapshot()
+    before = agent.to_json()
     assert agent.select() == agent.select()
-    assert agent.snapshot() == before
+    assert agent.to_json() == before
 
 
-@pytest.mark.parametrize("arm", [-1, 3, 1.0, "1", None, True])
+@pytest.mark.parametrize("arm", [-1, 3, 1.0, None, True])
 def test_a_bad_arm_is_refused(arm: Any) -> None:
     """An arm is a whole number from 0 to n - 1; otherwise nothing is counted."""
     agent = Agent(ucb1(), 3)
@@ -130,12 +131,12 @@ def test_a_snapshot_goes_through_json_without_loss(rule: UCB, seeded: Callable[[
     """The restored agent has the same rule and tally to the last bit, and plays on as the first would have."""
     agent, curator, draw = Agent(rule, 6), LaplaceCurator(0.3), seeded(4)
     play(agent, 500, lambda arm: curator.respond_not_private(arm / 6, draw) / 3)
-    again = Agent.restore(json.loads(json.dumps(agent.snapshot())))
-    assert again.snapshot() == agent.snapshot()
+    again = Agent.from_json(json.loads(json.dumps(agent.to_json())))
+    assert again.to_json() == agent.to_json()
     assert play(again, 200, lambda arm: arm / 6) == play(agent, 200, lambda arm: arm / 6)
 
 
-GOOD: dict[str, Any] = {"rule": ucb1().to_json(), "t": 3, "pulls": [1, 2, 0], "totals": [0.5, 1.0, 0.0]}
+GOOD: dict[str, Any] = {"rule": rule_to_json(ucb1()), "t": 3, "pulls": [1, 2, 0], "totals": [0.5, 1.0, 0.0]}
 
 
 @pytest.mark.parametrize(
@@ -151,14 +152,14 @@ GOOD: dict[str, Any] = {"rule": ucb1().to_json(), "t": 3, "pulls": [1, 2, 0], "t
         ({"totals": [0.5, math.nan, 0.0]}, "total of arm 1 must be a finite number"),
         ({"totals": [0.5, "1", 0.0]}, "total of arm 1 must be a finite number"),
         ({"totals": [0.5, 1.0, 0.25]}, "arm 2 has no pulls, but a total of 0.25"),
-        ({"extra": 1}, "the keys pulls, rule, t, totals"),
+        ({"extra": 1}, "the keys pulls, rule, t, totals, and curator, names, out, retired if there are any"),
     ],
 )
 def test_a_snapshot_that_does_not_add_up_is_refused(change: dict[str, Any], rule: str) -> None:
     """A snapshot is restored whole or not at all."""
-    assert Agent.restore(GOOD).t == 3
+    assert Agent.from_json(GOOD).t == 3
     with pytest.raises(SnapshotError) as caught:
-        Agent.restore({**GOOD, **change})
+        Agent.from_json({**GOOD, **change})
     assert rule in str(caught.value)
 
 
@@ -166,17 +167,17 @@ def test_a_snapshot_that_does_not_add_up_is_refused(change: dict[str, Any], rule
 def test_what_is_not_a_snapshot_is_refused(snapshot: object) -> None:
     """Anything else is refused by the same rule."""
     with pytest.raises(SnapshotError, match="is an object with the keys"):
-        Agent.restore(snapshot)
+        Agent.from_json(snapshot)
 
 
 @pytest.mark.parametrize(
     "rule",
-    [{}, {"kind": "thompson"}, {"kind": "ucb", "width": 1}, {"kind": "ucb", "width": -1, "floor": 0}, None, "ucb1"],
+    [{}, {"kind": "thompson"}, {"kind": "ucb"}, {"kind": "ucb", "width": -1, "floor": 0}, None, "ucb1"],
 )
 def test_a_bad_rule_is_refused(rule: object) -> None:
     """A rule is data with all its keys and numbers in range."""
     with pytest.raises(SpecError):
-        UCB.from_json(rule)
+        rule_from_json(rule)
     with pytest.raises(SpecError):
         Agent(rule, 3)  # type: ignore[arg-type]
 

@@ -18,16 +18,17 @@ from ldpbandits import (
     SpecError,
     estimate,
 )
-from ldpbandits.agent.sequences import (
+from ldpbandits.spec import mechanisms
+from ldpbandits.spec.mechanisms import debiased_mean, response_mean
+from ldpbandits.spec.sequences import (
     _psi,
     bernoulli_interval,
     laplace_radius,
     log_bits_martingale,
     log_laplace_martingale,
 )
-from ldpbandits.mean_map import debiased_mean, response_mean
 
-CTB, CTL = CuratorSpec("bernoulli", 1.0), CuratorSpec("laplace", 1.0)
+CTB, CTL = CuratorSpec(mechanisms.Bernoulli(1.0)), CuratorSpec(mechanisms.Laplace(1.0))
 
 
 def half_width(curator: CuratorSpec, pulls: int, total: float) -> float:
@@ -176,7 +177,7 @@ def test_debiasing_inverts_lemma_3() -> None:
 def test_estimates_are_in_the_units_of_the_rewards() -> None:
     """A range of [-10, 30] stretches mean and interval; the mean is not cut off, the interval is."""
     unit = estimate(1_000, 600, CTB)
-    scaled = estimate(1_000, 600, CuratorSpec("bernoulli", 1.0, Range(-10, 30)))
+    scaled = estimate(1_000, 600, CuratorSpec(mechanisms.Bernoulli(1.0), Range(-10, 30)))
     assert unit.mean is not None
     assert scaled.mean == pytest.approx(-10 + 40 * unit.mean)
     assert scaled.low == pytest.approx(-10 + 40 * unit.low)
@@ -196,30 +197,30 @@ def test_responses_that_no_mean_explains_are_noticed() -> None:
 
 
 def test_the_spec_may_be_json() -> None:
-    """What came over the wire is understood; what is no spec is refused."""
-    assert estimate(100, 50, CTB.to_json()) == estimate(100, 50, CTB)
+    """What came over the wire is understood, and so is the curator itself; what is no spec is refused."""
+    assert estimate(100, 50, CTB.to_json()) == estimate(100, 50, CTB) == estimate(100, 50, BernoulliCurator(1.0))
     with pytest.raises(SpecError, match="must be an object"):
-        estimate(100, 50, BernoulliCurator(1.0))  # type: ignore[arg-type]
+        estimate(100, 50, "bernoulli")
 
 
 def test_rounding_to_the_grid_is_allowed_for() -> None:
     """A constant reward of half a step is answered with a whole step on average: the interval still holds it."""
-    curator = CuratorSpec("laplace", 50.0, RealLine())
+    curator = CuratorSpec(mechanisms.Laplace(50.0), RealLine())
     made = estimate(10**12, 10**12 * 2**-20, curator, sub_gaussian=0)
     assert made.low <= 2**-21 <= made.high
 
 
 def test_a_sigmoid_estimate_says_so() -> None:
     """Behind the sigmoid, the mean of sigmoid(reward) is what is estimated."""
-    for mechanism in ("bernoulli", "laplace"):
-        made = estimate(100, 50, CuratorSpec(mechanism, 1.0, Sigmoid()))
+    for mechanism in (mechanisms.Bernoulli(1.0), mechanisms.Laplace(1.0)):
+        made = estimate(100, 50, CuratorSpec(mechanism, Sigmoid()))
         assert made.of == "sigmoid(reward)"
         assert 0 <= made.low <= made.high <= 1
 
 
 def test_the_real_line_needs_to_know_how_far_rewards_spread() -> None:
     """No interval without `sub_gaussian`; with it, a wider spread is a wider interval, not cut to any range."""
-    curator = CuratorSpec("laplace", 1.0, RealLine())
+    curator = CuratorSpec(mechanisms.Laplace(1.0), RealLine())
     with pytest.raises(ParameterError, match="needs sub_gaussian"):
         estimate(100, 500, curator)
     narrow, wide = (estimate(100, 500, curator, sub_gaussian=sigma) for sigma in (0, 3))
@@ -231,7 +232,7 @@ def test_the_real_line_needs_to_know_how_far_rewards_spread() -> None:
 
 def test_without_pulls_everything_is_possible() -> None:
     """No pulls: no mean, and the whole range."""
-    made = estimate(0, 0, CuratorSpec("laplace", 1.0, Range(2, 5)))
+    made = estimate(0, 0, CuratorSpec(mechanisms.Laplace(1.0), Range(2, 5)))
     assert (made.mean, made.low, made.high) == (None, 2, 5)
 
 

@@ -6,19 +6,26 @@ from collections import deque
 import pytest
 
 from ldpbandits import UCB, Agent, Arm, ArmError, Response, ldp_ucb_b, ldp_ucb_l
-from ldpbandits.agent.live import LiveAgent, LiveArm
-from ldpbandits.mean_map import response_mean
+from ldpbandits.agent.tally import ArmTally, Tally
+from ldpbandits.spec.mechanisms import response_mean
 
 ARMS, BEST, GAP, HORIZON, OUTSTANDING = 10, 5, 0.1, 50_000, 10_000
 TUNED = UCB(0.5)
 """The width of UCB1-Tuned where the variance is at most 1/4, as that of a bit is."""
 
 
+def playing(*arms: ArmTally) -> Agent:
+    """Make an agent of LDP-UCB-B that has these tallies."""
+    agent = Agent(ldp_ucb_b(), len(arms))
+    agent.tally = Tally(arms)
+    return agent
+
+
 def share_of_uniform_regret(seed: int, *, counts_what_is_out: bool) -> float:
     """Play with 10,000 tickets outstanding; return the regret beside that of uniform play."""
     rng = random.Random(seed)
     bits = [response_mean(0.5 + GAP * (arm == BEST), epsilon=1.0) for arm in range(ARMS)]
-    agent = LiveAgent(TUNED, [LiveArm() for _ in range(ARMS)])
+    agent = Agent(TUNED, ARMS)
     out: deque[Arm] = deque()
     wrong = 0
     for _ in range(HORIZON):
@@ -31,8 +38,7 @@ def share_of_uniform_regret(seed: int, *, counts_what_is_out: bool) -> float:
             back = out.popleft()
             if counts_what_is_out:
                 agent.take_back(back)
-            known = agent.arms[back]
-            agent.count(back, known.pulls + 1, known.total + (rng.random() < bits[back]))
+            agent.tally.add(back, 1, float(rng.random() < bits[back]))
     return wrong / HORIZON * ARMS / (ARMS - 1)
 
 
@@ -51,20 +57,20 @@ def test_regret_with_ten_thousand_tickets_out() -> None:
 def test_without_delay_it_is_the_agent(rule: UCB) -> None:
     """When each response is in before the next decision, it chooses as `Agent` does, for 2,000 rounds."""
     rng = random.Random(1)
-    agent, live = Agent(rule, 4), LiveAgent(rule, [LiveArm() for _ in range(4)])
+    agent, live = Agent(rule, 4), Agent(rule, 4)
     for _ in range(2_000):
         arm = live.issue()
         assert arm == agent.select()
         agent.update(arm, Response(rng.random()))
         live.take_back(arm)
-        live.count(arm, agent.pulls[arm], agent.totals[arm])
+        live.tally.replace(arm, agent.pulls[arm], agent.totals[arm])
         assert live.t == agent.t
 
 
 @pytest.mark.parametrize("rule", [ldp_ucb_b(), ldp_ucb_l(0.5)])
 def test_before_any_response_arms_are_handed_out_evenly(rule: UCB) -> None:
     """A hundred decisions over five arms that nobody has answered: twenty each."""
-    live = LiveAgent(rule, [LiveArm() for _ in range(5)])
+    live = Agent(rule, 5)
     handed = [live.issue() for _ in range(100)]
     assert [handed.count(Arm(arm)) for arm in range(5)] == [20] * 5
 
@@ -72,7 +78,7 @@ def test_before_any_response_arms_are_handed_out_evenly(rule: UCB) -> None:
 def test_an_arm_that_never_answers_does_not_take_everything() -> None:
     """An added arm whose pulls all stay out gets a share of the next 5,000 decisions, and not all of them."""
     rng = random.Random(2)
-    live = LiveAgent(ldp_ucb_b(), [LiveArm(1_000, 700.0), LiveArm(1_000, 600.0)])
+    live = playing(ArmTally(1_000, 700.0), ArmTally(1_000, 600.0))
     added = live.add_arm()
     handed = 0
     for _ in range(5_000):
@@ -81,20 +87,19 @@ def test_an_arm_that_never_answers_does_not_take_everything() -> None:
             handed += 1
         else:
             live.take_back(arm)
-            known = live.arms[arm]
-            live.count(arm, known.pulls + 1, known.total + (rng.random() < 0.7 - 0.1 * arm))
+            live.tally.add(arm, 1, float(rng.random() < 0.7 - 0.1 * arm))
     assert 50 < handed < 2_500
 
 
 def test_a_retired_arm_is_not_handed_out_and_its_number_is_not_used_again() -> None:
     """Its late responses still count; a new arm gets the next number; the last arm cannot be missing unnoticed."""
-    live = LiveAgent(ldp_ucb_b(), [LiveArm(), LiveArm(), LiveArm()])
+    live = Agent(ldp_ucb_b(), 3)
     out = [live.issue() for _ in range(6)]
     live.retire(Arm(1))
     assert {live.issue() for _ in range(50)} == {0, 2}
     live.take_back(Arm(1))
-    live.count(Arm(1), 1, 1.0)
-    assert live.arms[1] == LiveArm(1, 1.0, out.count(Arm(1)) - 1, retired=True)
+    live.tally.replace(Arm(1), 1, 1.0)
+    assert live.tally.arms[1] == ArmTally(1, 1.0, out.count(Arm(1)) - 1, retired=True)
     assert live.add_arm() == 3
     assert 3 in {live.issue() for _ in range(50)}
     for arm in (0, 2, 3):
@@ -106,14 +111,14 @@ def test_a_retired_arm_is_not_handed_out_and_its_number_is_not_used_again() -> N
 def test_t_counts_what_is_in_and_what_is_out() -> None:
     """The agent's clock is the sum of pulls and pulls out, whatever happens."""
     rng = random.Random(3)
-    live = LiveAgent(ldp_ucb_b(), [LiveArm(5, 2.0), LiveArm(3, 1.0, out=2)])
+    live = playing(ArmTally(5, 2.0), ArmTally(3, 1.0, out=2))
     out: list[Arm] = [Arm(1), Arm(1)]
     for _ in range(500):
         if out and rng.random() < 0.5:
             arm = out.pop(rng.randrange(len(out)))
             live.take_back(arm)
             if rng.random() < 0.5:
-                live.count(arm, live.arms[arm].pulls + 1, live.arms[arm].total)
+                live.tally.add(arm, 1, 0.0)
         else:
             out.append(live.issue())
-        assert live.t == sum(arm.pulls + arm.out for arm in live.arms)
+        assert live.t == sum(arm.pulls + arm.out for arm in live.tally.arms)

@@ -14,8 +14,9 @@ from ldpbandits.audit.claim import Claim
 from ldpbandits.audit.replay import replay_layer
 from ldpbandits.audit.subject import Respond
 from ldpbandits.device.randomness import Draw, system_words
+from ldpbandits.spec.mechanisms import GRID_BITS
+from ldpbandits.spec.transforms import Transform
 from ldpbandits.types import Response
-from ldpbandits.wire import GRID_BITS, Transform
 
 CONFIDENCE = 0.999999
 REPLAY = "exact: the sampler is the device"

@@ -16,7 +16,8 @@ import pytest
 from ldpbandits import BernoulliCurator, LaplaceCurator, Sigmoid
 from ldpbandits.audit import Audit, audit
 from ldpbandits.audit.subject import Respond
-from ldpbandits.wire import CuratorSpec
+from ldpbandits.spec import mechanisms
+from ldpbandits.spec.curator import CuratorSpec
 
 CONFIDENCE = 0.999999
 SAMPLES = 30_000
@@ -116,7 +117,7 @@ def test_a_response_that_is_clipped() -> None:
 
     assert "sanity: mean and variance" in caught(audited(clipped, spec=curator.spec))
     assert not caught(audited(clipped))
-    assert not caught(audited(curator.respond, spec=CuratorSpec("laplace", 1.0)))
+    assert not caught(audited(curator.respond, spec=CuratorSpec(mechanisms.Laplace(1.0))))
 
 
 @pytest.mark.parametrize("kind", [BernoulliCurator, LaplaceCurator])

@@ -11,7 +11,8 @@ from ldpbandits.audit.claim import Claim
 from ldpbandits.audit.memory import memory_layer
 from ldpbandits.audit.run import _subject
 from ldpbandits.audit.subject import Respond
-from ldpbandits.wire import CuratorSpec
+from ldpbandits.spec import mechanisms
+from ldpbandits.spec.curator import CuratorSpec
 
 CLAIM = Claim.of(1.0, (0, 1), 1_000, 0.999999, 4)
 
@@ -58,7 +59,7 @@ def test_nothing_is_asked_beyond_the_claim() -> None:
 
     assert verdict(noted, None) == "consistent"
     assert asked == {0.0, 1.0}
-    verdict(noted, CuratorSpec("bernoulli", 1.0, Range()))
+    verdict(noted, CuratorSpec(mechanisms.Bernoulli(1.0), Range()))
     assert len(asked) > 10_000
 
 

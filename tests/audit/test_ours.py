@@ -7,7 +7,7 @@ import pytest
 from ldpbandits import BernoulliCurator, Curator, LaplaceCurator, Range, RealLine, Sigmoid
 from ldpbandits.audit import audit
 from ldpbandits.audit.shares import SHARES
-from ldpbandits.wire import Transform
+from ldpbandits.spec.transforms import Transform
 
 EPSILONS = [0.05, 0.2, 1.0, 2.0, 4.0]
 CURATORS: list[tuple[type[Curator], Transform]] = [

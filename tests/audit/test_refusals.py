@@ -13,10 +13,11 @@ from ldpbandits.audit.claim import Claim
 from ldpbandits.audit.refusals import refusal_layer
 from ldpbandits.audit.run import _subject
 from ldpbandits.audit.subject import Respond
-from ldpbandits.wire import CuratorSpec
+from ldpbandits.spec import mechanisms
+from ldpbandits.spec.curator import CuratorSpec
 
 CLAIM = Claim.of(1.0, (0, 1), 1_000, 0.999)
-SPEC = CuratorSpec("bernoulli", 1.0)
+SPEC = CuratorSpec(mechanisms.Bernoulli(1.0))
 CTB = BernoulliCurator(1.0)
 Say = Callable[[float], BaseException]
 
@@ -128,9 +129,9 @@ def test_a_frame_that_keeps_the_reward() -> None:
     assert "a frame of the traceback keeps the reward" in judged(respond, SPEC).detail
     assert judged(respond).verdict == "reported"
     assert judged(CTB.respond, SPEC).verdict == "consistent"
-    assert judged(LaplaceCurator(1.0, RealLine()).respond, CuratorSpec("laplace", 1.0, RealLine())).verdict == (
-        "consistent"
-    )
+    assert judged(
+        LaplaceCurator(1.0, RealLine()).respond, CuratorSpec(mechanisms.Laplace(1.0), RealLine())
+    ).verdict == ("consistent")
 
 
 def test_rewards_that_are_answered_are_not_printed() -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldpbandits import BernoulliCurator, LaplaceCurator, curator_from_spec
+from ldpbandits import BernoulliCurator, LaplaceCurator, curator_from_json
 from ldpbandits.audit.sampling import HEAD, TAIL, Words, bits, noise, responses, source, words_each
 from ldpbandits.device.randomness import Draw
-from ldpbandits.wire import GRID_BITS
+from ldpbandits.spec.mechanisms import GRID_BITS
 
 VECTORS = Path(__file__).parent.parent.parent / "vectors"
 
@@ -46,7 +46,7 @@ def test_bulk_sampling_reproduces_every_shared_vector(name: str) -> None:
     """Same words, same response, same number of words consumed: the rare cases planted in the vectors included."""
     cases = json.loads((VECTORS / f"{name}.json").read_text(encoding="ascii"))
     for case in cases:
-        curator = curator_from_spec(case["spec"])
+        curator = curator_from_json(case["spec"])
         assert isinstance(curator, BernoulliCurator | LaplaceCurator)
         row = parsed(case)
         words, consumed = words_of([row], words_each(curator))

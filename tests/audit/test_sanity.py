@@ -13,11 +13,12 @@ import pytest
 from ldpbandits.audit.blackbox import Sample
 from ldpbandits.audit.features import Reals
 from ldpbandits.audit.formulas import sanity_layer
-from ldpbandits.wire import CuratorSpec
+from ldpbandits.spec import mechanisms
+from ldpbandits.spec.curator import CuratorSpec
 
 COUNT = 40_000
 ALPHA = 1e-6
-CTL, CTB = CuratorSpec("laplace", 1.0), CuratorSpec("bernoulli", 1.0)
+CTL, CTB = CuratorSpec(mechanisms.Laplace(1.0)), CuratorSpec(mechanisms.Bernoulli(1.0))
 TRUTH = 1 / (1 + math.exp(-1))
 
 

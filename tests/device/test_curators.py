@@ -19,12 +19,13 @@ from ldpbandits import (
     RewardError,
     Sigmoid,
     SpecError,
-    curator_from_spec,
+    curator_from_json,
 )
 from ldpbandits.device import curators as curators_module
 from ldpbandits.device.randomness import Draw
 from ldpbandits.device.transforms import transformed
-from ldpbandits.wire import GRID_BITS, Transform
+from ldpbandits.spec.mechanisms import GRID_BITS
+from ldpbandits.spec.transforms import Transform
 
 EPSILONS = [1e-6, 1e-3, 0.05, 0.1, 0.2, 1 / 3, 0.5, 1.0, 1.1, 2.0, 4.0, 8.0, 20.0, 44.0, 45.0, 50.0]
 KINDS: list[type[Curator]] = [BernoulliCurator, LaplaceCurator]
@@ -314,11 +315,11 @@ def test_specs_go_through_json(kind: type[Curator], transform: Transform) -> Non
             kind(1.5, transform)
         return
     curator = kind(1.5, transform)
-    again = curator_from_spec(json.loads(json.dumps(curator.to_spec())))
+    again = curator_from_json(json.loads(json.dumps(curator.to_json())))
     assert again == curator
     assert type(again) is kind
     assert hash(again) == hash(curator)
-    assert curator_from_spec(curator.spec) == curator
+    assert curator_from_json(curator.spec) == curator
 
 
 GOOD = {"mechanism": "bernoulli", "epsilon": 1.0}
@@ -344,7 +345,7 @@ GOOD = {"mechanism": "bernoulli", "epsilon": 1.0}
         ({**GOOD, "transform": {"kind": "range", "low": 2**53, "high": 2**53 + 1}}, "low < high"),
         pytest.param({**GOOD, "epsilon": 10**5000}, "got a number too long to show", id="long"),
         ({**GOOD, "transform": {"kind": "tanh"}}, "kind must be one of range, sigmoid, real-line"),
-        ({**GOOD, "transform": {"kind": "sigmoid", "low": 0}}, "takes no low"),
+        ({**GOOD, "transform": {"kind": "sigmoid", "low": 0}}, "has no low"),
         ({**GOOD, "transform": "sigmoid"}, "must be an object"),
         ({**GOOD, "transform": {"kind": "real-line"}}, "needs rewards in a range"),
         ([], "must be an object"),
@@ -354,17 +355,20 @@ GOOD = {"mechanism": "bernoulli", "epsilon": 1.0}
 def test_a_bad_spec_is_refused_by_its_rule(spec: object, rule: str) -> None:
     """What is unknown or out of range is refused in one clear line."""
     with pytest.raises(SpecError) as caught:
-        curator_from_spec(spec)
+        curator_from_json(spec)
     assert rule in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_a_curator_says_what_it_guarantees() -> None:
-    """Each transform has its own neighbours, in words; the real line promises only for rewards within 1."""
+    """Each transform has its neighbours, in words and as a distance; on the real line, only rewards within 1."""
     assert LaplaceCurator(0.5).guarantee.epsilon == 0.5
-    assert "in [0.0, 5.0]" in BernoulliCurator(1.0, Range(0, 5)).guarantee.neighbours
-    assert BernoulliCurator(1.0, Sigmoid()).guarantee.neighbours == "any two finite rewards"
-    assert "differ by at most 1" in LaplaceCurator(1.0, RealLine()).guarantee.neighbours
+    assert "in [0.0, 5.0]" in BernoulliCurator(1.0, Range(0, 5)).guarantee.covers
+    assert BernoulliCurator(1.0, Sigmoid()).guarantee.covers == "any two finite rewards"
+    assert "differ by at most 1" in LaplaceCurator(1.0, RealLine()).guarantee.covers
+    assert BernoulliCurator(1.0, Range(-1, 4)).guarantee.neighbours == 5.0
+    assert BernoulliCurator(1.0, Sigmoid()).guarantee.neighbours == math.inf
+    assert LaplaceCurator(1.0, RealLine()).guarantee.neighbours == 1.0
     assert str(BernoulliCurator(2.0).guarantee).startswith(
         "For any two rewards in [0.0, 1.0], every response is at most"
     )

@@ -20,6 +20,7 @@ from ldpbandits import (
 )
 from ldpbandits.device import ledger as ledger_module
 from ldpbandits.device.ledger import DAY, Entry, Ledger, default_path
+from ldpbandits.spec import mechanisms
 from ldpbandits.types import Arm, Response
 
 NOW = 1_000_000.0
@@ -28,7 +29,7 @@ HERE = ("https://agent.example", "headline")
 
 def entry(ticket: object, epsilon: float = 0.1, url: str = HERE[0], experiment: str = HERE[1]) -> Entry:
     """Make a pull that asks for this epsilon."""
-    spec = CuratorSpec("bernoulli", epsilon)
+    spec = CuratorSpec(mechanisms.Bernoulli(epsilon))
     return Entry(str(ticket), url, experiment, Arm(0), "green", spec, 0.0, NOW + 600)
 
 
@@ -79,7 +80,7 @@ def test_the_cap_on_a_single_response() -> None:
 
 def test_the_real_line_must_be_allowed_by_name() -> None:
     """There epsilon holds only for rewards within 1 of each other: without the owner's word it is refused."""
-    ledger, spec = Ledger(":memory:"), CuratorSpec("laplace", 1, RealLine())
+    ledger, spec = Ledger(":memory:"), CuratorSpec(mechanisms.Laplace(1), RealLine())
     asked = Entry("a", *HERE, Arm(0), "green", spec, 0.0, NOW)
     with pytest.raises(LimitError, match="real line"):
         ledger.charge(Limits(1, 10), asked, NOW)

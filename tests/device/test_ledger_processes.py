@@ -13,13 +13,14 @@ START = """
 import os, sys, threading, time
 from ldpbandits import CuratorSpec, LedgerError, LimitError, Limits
 from ldpbandits.device.ledger import Entry, Ledger
+from ldpbandits.spec.mechanisms import Laplace
 path, name = sys.argv[1:3]
 
 def say(*words):
     os.write(1, (" ".join(map(str, words)) + chr(10)).encode())  # in one piece, and not kept back in a buffer
 
 def entry(ticket):
-    return Entry(str(ticket), "https://agent.example", "headline", 0, "", CuratorSpec("laplace", 0.1), 0.0, 1e9)
+    return Entry(str(ticket), "https://agent.example", "headline", 0, "", CuratorSpec(Laplace(0.1)), 0.0, 1e9)
 """
 
 CHARGE_FOR_EVER = """

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ldpbandits import curator_from_spec
+from ldpbandits import curator_from_json
 
 FOLDER = Path(__file__).parent.parent.parent / "vectors"
 FILES = ["ctb", "ctb-range", "ctb-s", "ctl", "ctl-range", "ctl-s", "ctl-real-line"]
@@ -35,7 +35,7 @@ def test_every_case_is_reproduced(name: str) -> None:
             assert position <= len(words)
             return words[position - count : position]
 
-        assert curator_from_spec(case["spec"]).respond_not_private(case["reward"], draw) == case["response"]
+        assert curator_from_json(case["spec"]).respond_not_private(case["reward"], draw) == case["response"]
         assert position == len(words)
 
 

@@ -12,7 +12,7 @@ from ldpbandits.errors import ParameterError
 from ldpbandits.lab import bounds, paper
 from ldpbandits.lab.bound_table import BoundTable
 from ldpbandits.lab.rewards import Bernoulli, Law, gaps, parse_arms
-from ldpbandits.mean_map import response_mean
+from ldpbandits.spec.mechanisms import response_mean
 
 MEANS = [arm.mean for arm in paper.BERNOULLI]
 GAPS = gaps(paper.BERNOULLI)

@@ -19,6 +19,7 @@ from ldpbandits.lab.leap import Leader
 from ldpbandits.lab.rewards import Law, gaps, parse_arms
 from ldpbandits.lab.run import Engine, Trials, simulate
 from ldpbandits.lab.sums import Sums
+from ldpbandits.spec import mechanisms
 
 FALSE_ALARM = 1e-6
 """Of each comparison; there are about 600 in this file, all seeded."""
@@ -150,8 +151,8 @@ def test_a_declared_range_leaps_too() -> None:
     bandit = arms("choice(-2,3)", "uniform(-1,1)", "choice(-2,-1,3)")
     for curator in (
         NotPrivate(Range(-2, 3)),
-        CuratorSpec("bernoulli", 2.0, Range(-2, 3)),
-        CuratorSpec("laplace", 2.0, Range(-2, 3)),
+        CuratorSpec(mechanisms.Bernoulli(2.0), Range(-2, 3)),
+        CuratorSpec(mechanisms.Laplace(2.0), Range(-2, 3)),
     ):
         rule = algorithm("ldp-ucb-l", 2.0).rule if getattr(curator, "mechanism", "") == "laplace" else ucb1()
         played = Algorithm("declared", rule, curator)

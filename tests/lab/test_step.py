@@ -15,7 +15,8 @@ from ldpbandits.lab import paper, step
 from ldpbandits.lab.algorithms import NAMES, Algorithm, Custom, algorithm, is_private
 from ldpbandits.lab.rewards import Beta, Choice, Gaussian, Law, Uniform
 from ldpbandits.lab.run import Trials, simulate
-from ldpbandits.wire import Range
+from ldpbandits.spec import mechanisms
+from ldpbandits.spec.transforms import Range
 
 
 @pytest.mark.parametrize("name", ["ucb1", "ldp-ucb-b", "ldp-ucb-l"])
@@ -95,7 +96,7 @@ def test_responses_have_their_law(epsilon: float) -> None:
 
 def test_a_declared_range_scales_rewards() -> None:
     """An algorithm on rewards in [0, 5] plays as the same one on a fifth of them."""
-    wide = Algorithm("wide", algorithm("ldp-ucb-b", 1.0).rule, CuratorSpec("bernoulli", 1.0, Range(0, 5)))
+    wide = Algorithm("wide", algorithm("ldp-ucb-b", 1.0).rule, CuratorSpec(mechanisms.Bernoulli(1.0), Range(0, 5)))
     scaled = simulate(wide, [Uniform(0, 5), Choice((1.0, 2.0))], 2_000, trials=3, seed=1, engine="step")
     unit = simulate(
         algorithm("ldp-ucb-b", 1.0), [Uniform(0, 1), Choice((0.2, 0.4))], 2_000, trials=3, seed=1, engine="step"

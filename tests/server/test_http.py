@@ -17,11 +17,12 @@ from typing import Any
 import pytest
 from tests.server.running import HEADLINE, PATIENCE, SERVE, Running, running
 
-from ldpbandits import CuratorSpec, Response, curator_from_spec
+from ldpbandits import CuratorSpec, Response, curator_from_json
 from ldpbandits.errors import DatabaseError
 from ldpbandits.server.migrations import MIGRATIONS, migrate
 from ldpbandits.server.possible import in_units, limits
 from ldpbandits.server.store import Store
+from ldpbandits.spec import mechanisms
 
 MARKER = "marker-of-a-person"
 ADDRESS = "127.0.0.77"
@@ -220,7 +221,7 @@ def test_exports_match(server: Running) -> None:
     curator = {"mechanism": "laplace", "epsilon": 0.5}
     new = {"name": "exported", "arms": ODD_NAMES[:3], "curator": curator}
     assert server.ask("POST", "/v1/experiments", new).status == 201
-    device, sent = curator_from_spec(CuratorSpec.from_json(curator)), []
+    device, sent = curator_from_json(CuratorSpec.from_json(curator)), []
     for _ in range(30):
         decision = server.decide("exported")
         response = device.respond(0.25)
@@ -294,7 +295,7 @@ def test_the_tail_of_the_noise_is_what_its_law_sums_to() -> None:
 @pytest.mark.parametrize("epsilon", [0.01, 1, 50])
 def test_the_cap_refuses_an_honest_response_with_probability_below_1e_12(epsilon: float) -> None:
     """Noise beyond the cap has probability below 1e-12, and not far below: what is let pass is no more than needed."""
-    spec = CuratorSpec("laplace", epsilon)
+    spec = CuratorSpec(mechanisms.Laplace(epsilon))
     least, most = limits(spec)
     cap = -least
     assert most == (1 << 20) + cap

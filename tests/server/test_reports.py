@@ -61,7 +61,7 @@ def test_each_arm_has_its_estimate_and_its_share(service: Service, curator: Cura
         return await service.report("one")
 
     report = asyncio.run(play())
-    spec = curator.to_spec()
+    spec = curator.to_json()
     for arm in report.arms:
         responses = wanted[arm.arm]
         expected = estimate(len(responses), sum(map(Response, responses)), spec, alpha=share(arm.arm))

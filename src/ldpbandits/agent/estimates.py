@@ -2,16 +2,13 @@
 
 from dataclasses import dataclass
 from math import inf
-from typing import Any
 
-from ldpbandits.agent.sequences import bernoulli_interval, laplace_radius
 from ldpbandits.checks import check_count, check_probability, is_number, shown
 from ldpbandits.errors import ParameterError, ResponseError
-from ldpbandits.mean_map import debiased_mean
-from ldpbandits.wire import GRID_BITS, CuratorSpec, RealLine, Sigmoid
+from ldpbandits.spec.curator import CuratorSpec
 
 HOEFFDING = 0.5
-"""Rewards in [0, 1] are sub-Gaussian with this sigma, whatever their law."""
+"""Values in [0, 1] are sub-Gaussian with this sigma, whatever their law."""
 
 LARGEST_SIGMA = 1e100
 
@@ -34,18 +31,27 @@ class Estimate:
     fits: bool
 
 
+def share(alpha: float, arm: int) -> float:
+    """Return an arm's part of alpha: 1/2, 1/6, 1/12, ... of it, which add up to all of it and never change.
+
+    A share that depended on how many arms there are would shrink when one is added, but what was said before cannot be
+    taken back: the shares of all that was ever said would add up to more than alpha.
+    """
+    return alpha / ((arm + 1) * (arm + 2))
+
+
 def estimate(
-    pulls: int,
-    total: float,
-    curator: CuratorSpec | dict[str, Any],
-    *,
-    alpha: float = 0.05,
-    sub_gaussian: float | None = None,
+    pulls: int, total: float, curator: object, *, alpha: float = 0.05, sub_gaussian: float | None = None
 ) -> Estimate:
     """Estimate the mean of an arm, in the units of its rewards, from the number and the sum of its responses.
 
-    `curator` is the spec, as `curator.spec` or its JSON. For a curator on the real line, say by `sub_gaussian` how far
-    rewards R spread: a sigma with E e^(l (R - mean)) <= e^(l^2 sigma^2 / 2) for all l. In a range it is known.
+    `curator` is the curator itself, its spec, or its JSON. For a curator on the real line, say by `sub_gaussian` how
+    far rewards R spread: a sigma with E e^(l (R - mean)) <= e^(l^2 sigma^2 / 2) for all l. In a range it is known.
+
+    >>> from ldpbandits import BernoulliCurator
+    >>> found = estimate(10_000, 6_000.0, BernoulliCurator(epsilon=1.0))
+    >>> f"{found.mean:.3f} in [{found.low:.3f}, {found.high:.3f}]"
+    '0.716 in [0.683, 0.750]'
     """
     spec = CuratorSpec.of(curator)
     pulls = check_count("pulls", pulls, least=0)
@@ -53,35 +59,20 @@ def estimate(
     if not is_number(total) or (pulls == 0 and total != 0):
         raise ResponseError(f"a total must be a finite number, and 0 without pulls, got {shown(total)}")
     sigma = _sigma(spec, sub_gaussian)
-    mean: float | None
-    if pulls == 0:
-        mean, low, high = None, -inf, inf
-    elif spec.mechanism == "bernoulli":
-        bits = (total / pulls, *bernoulli_interval(pulls, total, alpha))
-        mean, low, high = (debiased_mean(p, spec.epsilon) for p in bits)
-    else:
-        # Rounding rewards to the grid moves their mean by up to half a step.
-        mean, radius = total / pulls, laplace_radius(pulls, spec.epsilon, sigma, alpha) + 0.5**GRID_BITS / 2
-        low, high = mean - radius, mean + radius
-    return _in_units(spec, mean, low, high, alpha, pulls)
-
-
-def _in_units(  # noqa: PLR0913, PLR0917 - the fields of an Estimate
-    spec: CuratorSpec, mean: float | None, low: float, high: float, alpha: float, pulls: int
-) -> Estimate:
-    if isinstance(spec.transform, RealLine):
-        return Estimate("reward", mean, low, high, alpha, pulls, fits=True)
-    fits = low <= 1 and high >= 0
-    low, high = (min(max(edge, 0.0), 1.0) for edge in (low, high))
-    if isinstance(spec.transform, Sigmoid):
-        return Estimate("sigmoid(reward)", mean, low, high, alpha, pulls, fits)
-    least, width = spec.transform.low, spec.transform.high - spec.transform.low
-    mean = None if mean is None else least + width * mean
-    return Estimate("reward", mean, least + width * low, least + width * high, alpha, pulls, fits)
+    mean, low, high = None, -inf, inf
+    if pulls:
+        mean = spec.mechanism.debiased_mean(total / pulls)
+        low, high = spec.mechanism.interval(pulls, total, alpha, sigma)
+    fits, transform = True, spec.transform
+    if transform.bounded:
+        fits = low <= 1 and high >= 0
+        low, high = (min(max(edge, 0.0), 1.0) for edge in (low, high))
+    mean = None if mean is None else transform.reward(mean)
+    return Estimate(transform.of, mean, transform.reward(low), transform.reward(high), alpha, pulls, fits)
 
 
 def _sigma(spec: CuratorSpec, sub_gaussian: float | None) -> float:
-    if not isinstance(spec.transform, RealLine):
+    if spec.transform.bounded:
         if sub_gaussian is not None:
             raise ParameterError("sub_gaussian is for curators on the real line; in a range it is known to be 1/2")
         return HOEFFDING

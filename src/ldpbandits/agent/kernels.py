@@ -1,64 +1,95 @@
 """The formulas of the agent, once: plain scalar functions that the live agent calls and the lab compiles.
 
 Each takes only numbers, sequences of numbers and other kernels, checks nothing (the edges do) and keeps nothing.
-`pulls[a]` and `totals[a]` are the number and the sum of the responses of arm a; t is the number of responses so far.
-`counts[a]` is how often arm a was handed out: its pulls, and those still out where responses may be late.
+For each arm, `pulls` is the number of its responses, `mean` their mean, and `out` how many pulls are out: handed out,
+and not answered yet. t is the number of all pulls, answered or out.
 """
 
 from collections.abc import Callable, MutableSequence, Sequence
 from math import log, sqrt
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 Parameters: TypeAlias = tuple[float, ...]
-Index: TypeAlias = Callable[[float, float, float, Parameters], float]
-"""index(mean, pulls, t, parameters): how promising an arm is; the agent pulls the largest."""
 
 
-def ucb_index(mean: float, pulls: float, t: float, parameters: Parameters) -> float:
-    """Mean + width sqrt(log t / pulls), with parameters = (width,)."""
-    return mean + parameters[0] * sqrt(log(t) / pulls)
+class Random(Protocol):
+    """A source of random numbers: `random.Random` and numpy's Generator are two."""
+
+    def random(self) -> float:
+        """Draw a number in [0, 1), all equally likely."""
 
 
-def starving(floor: float, pulls: Sequence[float], t: float) -> int:
-    """Return the least pulled arm (the lowest-numbered of several) if its pulls are <= floor log(t + 1), else -1.
+Index: TypeAlias = Callable[[float, float, float, float, float, float, Random, Parameters], float]
+"""index(mean, pulls, out, t, best, arms, random, parameters): how promising an arm is; the agent pulls the largest.
+
+`best` is the largest mean of all arms, `arms` their number. A rule that draws nothing leaves `random` alone.
+"""
+
+
+def ucb_index(
+    mean: float, pulls: float, out: float, t: float, best: float, arms: float, random: Random, parameters: Parameters
+) -> float:
+    """Mean + width sqrt(log t / N), with N = pulls + out and parameters = (width,).
+
+    Pulls that are out count as if their responses were in, but only for the width: nothing is assumed about them.
+    """
+    return mean + parameters[0] * sqrt(log(t) / (pulls + out))
+
+
+def starving(floor: float, pulls: Sequence[float], out: Sequence[float], t: float) -> int:
+    """Return the least pulled arm (the lowest-numbered of several) if its N is <= floor log(t + 1), else -1.
 
     It gives each arm its first pull under any floor, since 0 <= 0; with floor 4 it is the forced rule of LDP-UCB-L.
     """
     limit = floor * log(t + 1.0)
     hungry = 0
     for arm in range(len(pulls)):  # a count compiles to vector instructions, and in nearly every round it is zero
-        hungry += pulls[arm] <= limit
+        hungry += pulls[arm] + out[arm] <= limit
     if hungry == 0:
         return -1
     least = 0
     for arm in range(1, len(pulls)):
-        if pulls[arm] < pulls[least]:
+        if pulls[arm] + out[arm] < pulls[least] + out[least]:
             least = arm
     return least
+
+
+def largest(values: Sequence[float]) -> int:
+    """Return the place of the largest value, the first of several."""
+    best = 0
+    for place in range(1, len(values)):
+        if values[place] > values[best]:
+            best = place
+    return best
+
+
+def greatest(values: Sequence[float]) -> float:
+    """Return the largest value. Written so that a compiler drops it for a rule that does not look at the result."""
+    most = values[0]
+    for value in values[1:]:
+        most = max(most, value)
+    return most
 
 
 def select(
     index: Index,
     parameters: Parameters,
     floor: float,
-    counts: Sequence[float],
+    means: Sequence[float],
     pulls: Sequence[float],
-    totals: Sequence[float],
+    out: Sequence[float],
     t: float,
+    random: Random,
     indexes: MutableSequence[float],
 ) -> int:
     """Return the arm to pull next: a starving one, else the one of largest index (the lowest-numbered of several).
 
-    Means are those of the pulls; how wide the interval around them is depends on the counts.
     `indexes` is room for one number an arm: a loop without a running maximum compiles to vector instructions.
     """
-    arm = starving(floor, counts, t)
+    arm = starving(floor, pulls, out, t)
     if arm >= 0:
         return arm
+    best, arms = greatest(means), float(len(means))
     for arm in range(len(pulls)):
-        indexes[arm] = index(totals[arm] / pulls[arm], counts[arm], t, parameters)
-    best = 0
-    for arm in range(1, len(pulls)):
-        if indexes[arm] > indexes[best]:
-            best = arm
-    return best
+        indexes[arm] = index(means[arm], pulls[arm], out[arm], t, best, arms, random, parameters)
+    return largest(indexes)

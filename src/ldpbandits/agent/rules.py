@@ -1,21 +1,69 @@
-"""Rules as data: what an agent does with its tally is given by a few numbers."""
+"""Rules as data: what an agent does with its tally is given by a formula and a few numbers.
+
+A rule is a frozen dataclass. `index`, a kernel, says how promising an arm is; `parameters` are the numbers it takes;
+arms with N <= floor log(t + 1) come first. A rule of your own is a class of the same shape, and runs wherever ours do:
+
+    @dataclass(frozen=True)
+    class Greedy:
+        floor: float = 4.0
+        parameters: ClassVar[tuple[float, ...]] = ()
+
+        @staticmethod
+        def index(mean, pulls, out, t, best, arms, random, parameters):
+            return mean
+
+Its name in JSON is `my_module:Greedy`, unless it has a `kind` of its own and is registered: `RULES.register(Greedy)`.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
+from importlib import import_module
 from math import sqrt
-from typing import Any
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from ldpbandits.agent.kernels import Parameters
+from ldpbandits.agent.kernels import Index, Parameters, ucb_index
 from ldpbandits.checks import check_epsilon, is_number, shown
-from ldpbandits.errors import SpecError
+from ldpbandits.errors import LDPBanditsError, SpecError
+from ldpbandits.spec.mechanisms import Bernoulli, Laplace, Mechanism
+from ldpbandits.spec.registry import Registry, build, field_values
 
 
+@runtime_checkable
+class Rule(Protocol):
+    """What every rule has."""
+
+    @property
+    def parameters(self) -> Parameters:
+        """The numbers that `index` takes."""
+
+    @property
+    def floor(self) -> float:
+        """Arms with N <= floor log(t + 1) are pulled first, the least pulled of them."""
+
+    @property
+    def index(self) -> Index:
+        """The kernel that says how promising an arm is; a static method will do."""
+
+
+class NamedRule(Rule, Protocol):
+    """A rule that a server may be asked for by name."""
+
+    kind: ClassVar[str]
+
+
+RULES: Registry[NamedRule] = Registry("rule")
+"""Every rule that can be named in JSON by its kind alone."""
+
+
+@RULES.register
 @dataclass(frozen=True, slots=True)
 class UCB:
     """Pull the arm of largest mean + width sqrt(log t / N), after every arm with N <= floor log(t + 1)."""
 
     width: float
     floor: float = 0.0
+
+    kind: ClassVar[str] = "ucb"
 
     def __post_init__(self) -> None:
         """Check both numbers."""
@@ -26,20 +74,66 @@ class UCB:
             object.__setattr__(self, name, float(value))
 
     @property
+    def index(self) -> Index:
+        """Mean + width sqrt(log t / N)."""
+        return ucb_index
+
+    @property
     def parameters(self) -> Parameters:
         """What `ucb_index` takes."""
         return (self.width,)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the rule as plain JSON-able data; `from_json` takes it back."""
-        return {"kind": "ucb", "width": self.width, "floor": self.floor}
 
-    @classmethod
-    def from_json(cls, data: object) -> "UCB":
-        """Read a rule, or say what is wrong with it."""
-        if not isinstance(data, Mapping) or data.keys() != {"kind", "width", "floor"} or data["kind"] != "ucb":
-            raise SpecError(f"a rule must be {{'kind': 'ucb', 'width': ..., 'floor': ...}}, got {shown(data)}")
-        return cls(data["width"], data["floor"])
+def check_rule(rule: object) -> Rule:
+    """Check that this is a rule: a dataclass with an index, finite parameters and a floor."""
+    if isinstance(rule, type) or not (is_dataclass(rule) and isinstance(rule, Rule)):
+        raise SpecError(f"a rule is a dataclass with index, parameters and floor, such as UCB(1.4), got {shown(rule)}")
+    if not callable(rule.index):
+        raise SpecError(f"the index of a rule is a function, got {shown(rule.index)}")
+    if not isinstance(rule.parameters, tuple) or not all(map(is_number, rule.parameters)):
+        raise SpecError(f"the parameters of a rule are a tuple of finite numbers, got {shown(rule.parameters)}")
+    if not is_number(rule.floor) or rule.floor < 0:
+        raise SpecError(f"the floor of a rule must be finite and >= 0, got {shown(rule.floor)}")
+    return rule
+
+
+def rule_to_json(rule: Rule) -> dict[str, Any]:
+    """Return a rule as its kind and its fields; a rule that is not registered goes by its place, `module:Class`."""
+    kind = rule.kind if rule in RULES else f"{type(rule).__module__}:{type(rule).__qualname__}"  # type: ignore[attr-defined]
+    return {"kind": kind, **field_values(rule)}
+
+
+def rule_from_json(data: object, *, may_import: bool = False) -> Rule:
+    """Read a rule: an object with its kind and its fields, or the kind alone.
+
+    With `may_import`, a kind may also be `module:Class`, which is imported: never do that for what a stranger sends.
+    """
+    named = {"kind": data} if isinstance(data, str) else data
+    kind = named.get("kind") if isinstance(named, Mapping) else None
+    if may_import and isinstance(named, Mapping) and isinstance(kind, str) and ":" in kind:
+        return check_rule(build(_imported(kind), named, "rule"))
+    return RULES.from_json(named)
+
+
+def _imported(place: str) -> Any:  # noqa: ANN401 - whatever is there; check_rule looks at it
+    """Return the class at `module:Class`."""
+    module, _, name = place.partition(":")
+    try:
+        found: Any = import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except LDPBanditsError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a module may fail in any way while it is imported
+        raise SpecError(f"the rule {place} cannot be imported: {type(error).__name__}: {error}") from None
+    if not isinstance(found, type) or not is_dataclass(found):
+        raise SpecError(f"the rule {place} must be a dataclass")
+    return found
+
+
+def paper_rule(mechanism: Mechanism) -> UCB:
+    """Return the paper's rule for a mechanism, with its proof of near-minimal regret."""
+    return UCB(mechanism.width, mechanism.floor)
 
 
 def ucb1() -> UCB:
@@ -49,7 +143,7 @@ def ucb1() -> UCB:
 
 def ldp_ucb_b() -> UCB:
     """LDP-UCB-B (paper, Agent 2), and LDP-UCB-BS: UCB1's rule, on the responses of CTB or CTB-S."""
-    return ucb1()
+    return UCB(Bernoulli.width, Bernoulli.floor)
 
 
 def ldp_ucb_l(epsilon: float) -> UCB:
@@ -58,4 +152,4 @@ def ldp_ucb_l(epsilon: float) -> UCB:
     The index adds sqrt(2 log t / N) for the rewards and sqrt(32 log t / N) / epsilon for the noise; arms are starving
     up to 4 log(t + 1) pulls because the bound on the noise holds only beyond.
     """
-    return UCB(width=sqrt(2) + sqrt(32) / check_epsilon(epsilon), floor=4)
+    return paper_rule(Laplace(check_epsilon(epsilon)))

@@ -16,7 +16,7 @@ from ldpbandits.audit.claim import LEAST_SAMPLES
 from ldpbandits.checks import LARGEST_EPSILON, SMALLEST_EPSILON, check_count
 from ldpbandits.device.curators import BernoulliCurator, Curator, LaplaceCurator
 from ldpbandits.errors import LDPBanditsError, MissingExtra, OutputError, ParameterError
-from ldpbandits.wire import Range, Sigmoid, Transform
+from ldpbandits.spec.transforms import Range, Sigmoid, Transform
 
 if TYPE_CHECKING:
     from ldpbandits.audit.result import Audit

@@ -6,7 +6,8 @@ from fractions import Fraction
 from ldpbandits.device.curators import LaplaceCurator
 from ldpbandits.device.transforms import Refused, transformed
 from ldpbandits.errors import ParameterError
-from ldpbandits.wire import CuratorSpec, Range, RealLine, Sigmoid
+from ldpbandits.spec.curator import CuratorSpec
+from ldpbandits.spec.transforms import Range, RealLine, Sigmoid
 
 MOST_STEPS = 1 << 62
 """Bulk sampling adds reward and noise, in steps of the grid, as 64-bit integers."""
@@ -17,7 +18,7 @@ def check_covered(spec: CuratorSpec | None, rewards: Sequence[float]) -> None:
     if spec is None:
         return
     units = [unit(spec, reward) for reward in rewards]
-    if spec.mechanism == "laplace" and any(abs(LaplaceCurator.steps(at)) >= MOST_STEPS for at in units):
+    if spec.mechanism.kind == "laplace" and any(abs(LaplaceCurator.steps(at)) >= MOST_STEPS for at in units):
         raise ParameterError("rewards must lie within 2^62 steps of the grid, some 4e12, to be audited")
     if isinstance(spec.transform, RealLine) and Fraction(max(rewards)) - Fraction(min(rewards)) > 1:
         raise ParameterError("on the real line only rewards that differ by at most 1 are protected from each other")

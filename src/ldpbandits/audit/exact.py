@@ -33,7 +33,8 @@ from ldpbandits.audit.sampling import Ours
 from ldpbandits.device.curators import BernoulliCurator, LaplaceCurator
 from ldpbandits.device.randomness import WORD, Coin, exp_bounds
 from ldpbandits.errors import ParameterError
-from ldpbandits.wire import GRID_BITS, RealLine
+from ldpbandits.spec.mechanisms import GRID_BITS
+from ldpbandits.spec.transforms import RealLine
 
 PRECISION = 4 * WORD
 BETWEEN = 16

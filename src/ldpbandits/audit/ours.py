@@ -22,7 +22,7 @@ from ldpbandits.audit.result import Layer
 from ldpbandits.audit.sampling import Integers, Ours, Words, responses, source, words_each
 from ldpbandits.audit.sanity import Moments, moments_layer
 from ldpbandits.device.curators import BernoulliCurator, LaplaceCurator
-from ldpbandits.wire import GRID_BITS
+from ldpbandits.spec.mechanisms import GRID_BITS
 
 CHUNK = 1 << 15
 LOW_BITS_SAMPLES = 4_000_000
@@ -121,7 +121,7 @@ def sanity_layer(curator: Ours, counted: Tally, claim: Claim) -> Layer:
         for i, (reward, origin) in enumerate(zip((claim.low, claim.high), origins, strict=True))
     ]
     alpha = claim.alpha("sanity")
-    return moments_layer("sanity: mean and variance", curator.spec.mechanism, curator.epsilon, moments, alpha)
+    return moments_layer("sanity: mean and variance", curator.spec.mechanism.kind, curator.epsilon, moments, alpha)
 
 
 def profiles(counted: Tally, claim: Claim) -> tuple[Profile, ...]:

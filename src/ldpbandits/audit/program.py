@@ -14,7 +14,7 @@ from ldpbandits.audit.features import Reals
 from ldpbandits.audit.subject import Probe, Subject, Unanswered
 from ldpbandits.checks import shown
 from ldpbandits.errors import ParameterError
-from ldpbandits.wire import CuratorSpec
+from ldpbandits.spec.curator import CuratorSpec
 
 TIMEOUT = 300.0
 """Seconds that one run may take, unless said otherwise."""

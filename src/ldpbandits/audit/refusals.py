@@ -20,7 +20,7 @@ from ldpbandits.audit.claim import Claim
 from ldpbandits.audit.overheard import in_process
 from ldpbandits.audit.result import Layer, LayerVerdict
 from ldpbandits.audit.subject import Probe, Subject
-from ldpbandits.wire import Range
+from ldpbandits.spec.transforms import Range
 
 __all__ = ["in_process", "out_of_range", "refusal_layer", "shows"]
 

@@ -17,7 +17,7 @@ from ldpbandits.audit.result import Layer
 from ldpbandits.audit.sampling import HEAD, TAIL, Ours, Source, Words, responses, source, words_each
 from ldpbandits.device.curators import BernoulliCurator
 from ldpbandits.device.randomness import WORD
-from ldpbandits.wire import GRID_BITS
+from ldpbandits.spec.mechanisms import GRID_BITS
 
 ROWS = 1_500
 """For each reward; two laws that differ by one part in a hundred differ in some row nearly always."""

@@ -15,9 +15,9 @@ from ldpbandits.audit.sampling import Ours
 from ldpbandits.audit.streams import fork_layer, seed_layer
 from ldpbandits.audit.subject import Respond, Subject, asking, making
 from ldpbandits.audit.timing import timing_layer
-from ldpbandits.device.curators import BernoulliCurator, Curator, LaplaceCurator, curator_from_spec
+from ldpbandits.device.curators import BernoulliCurator, Curator, LaplaceCurator, curator_from_json
 from ldpbandits.errors import ParameterError
-from ldpbandits.wire import CuratorSpec
+from ldpbandits.spec.curator import CuratorSpec
 
 OUR_SAMPLES = 10_000_000
 OTHERS_SAMPLES = 200_000
@@ -135,7 +135,7 @@ def _subject(
 
 
 def _maker(spec: CuratorSpec) -> Callable[[], Respond]:
-    return lambda: curator_from_spec(spec).respond
+    return lambda: curator_from_json(spec).respond
 
 
 def _is_ours(respond: object) -> TypeGuard[Ours]:

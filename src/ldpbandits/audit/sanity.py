@@ -15,8 +15,7 @@ from math import isfinite, sqrt, tanh
 from scipy.special import bdtr, bdtrc, ndtri
 
 from ldpbandits.audit.result import Layer
-from ldpbandits.mean_map import debiased_mean, response_mean
-from ldpbandits.wire import Mechanism
+from ldpbandits.spec.mechanisms import debiased_mean, response_mean
 
 LEAST = 15_000
 MARGIN = 10
@@ -47,7 +46,7 @@ class Moments:
         return self.squares / self.count - (self.total / self.count) ** 2
 
 
-def moments_layer(name: str, mechanism: Mechanism, epsilon: float, moments: list[Moments], alpha: float) -> Layer:
+def moments_layer(name: str, mechanism: str, epsilon: float, moments: list[Moments], alpha: float) -> Layer:
     """Compare mean and variance with the formula, for each reward."""
     if mechanism == "laplace" and min(each.count for each in moments) < LEAST:
         return Layer(name, "not applicable", f"needs {LEAST:,} responses to each reward")

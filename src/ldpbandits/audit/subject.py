@@ -11,7 +11,7 @@ import numpy as np
 
 from ldpbandits.audit.features import Reals
 from ldpbandits.errors import ParameterError, RewardError
-from ldpbandits.wire import CuratorSpec
+from ldpbandits.spec.curator import CuratorSpec
 
 Respond: TypeAlias = Callable[[float], object]
 Ask: TypeAlias = Callable[[Sequence[float]], Reals]

@@ -22,14 +22,14 @@ from urllib.parse import quote
 from weakref import WeakSet
 
 from ldpbandits.checks import is_number, is_whole, shown
-from ldpbandits.device.curators import curator_from_spec
+from ldpbandits.device.curators import curator_from_json
 from ldpbandits.device.http import Http
 from ldpbandits.device.ledger import Entry, Ledger, Limits, default_path
 from ldpbandits.device.randomness import system_words
 from ldpbandits.device.transforms import Refused, transformed
 from ldpbandits.errors import LDPBanditsError, LedgerError, ServerError, SpecError, TicketError
+from ldpbandits.spec.curator import CuratorSpec
 from ldpbandits.types import Arm
-from ldpbandits.wire import CuratorSpec
 
 SHORTEST_WAIT = 0.05
 LONGEST_WAIT = 300.0
@@ -116,7 +116,7 @@ class Client:
         """Do as `Pull.observe`, for the pull of this ticket."""
         try:
             entry = self._ledger.pull(ticket, self._url, self._experiment)
-            response = curator_from_spec(entry.spec).respond(reward, clip=clip)
+            response = curator_from_json(entry.spec).respond(reward, clip=clip)
         finally:
             del reward
         self._ledger.answer(ticket, response, time.time() + self._timeout)
@@ -167,7 +167,7 @@ class Client:
         if response is None:
             if entry.due > moment:
                 return None
-            response = curator_from_spec(entry.spec).respond(entry.default_reward)
+            response = curator_from_json(entry.spec).respond(entry.default_reward)
             try:
                 self._ledger.answer(entry.ticket, response, moment + self._timeout)
             except TicketError:  # a reward came at the last moment, in another thread or process

@@ -10,22 +10,29 @@ from typing import Any, ClassVar
 
 from ldpbandits.device.randomness import WORD, DiscreteLaplace, Draw, discrete_laplace, first_bits, system_words
 from ldpbandits.device.transforms import Refused, transformed
-from ldpbandits.errors import RewardError
-from ldpbandits.types import Response
-from ldpbandits.wire import GRID_BITS, CuratorSpec, Guarantee, Mechanism, Range, Transform
+from ldpbandits.errors import RewardError, SpecError
+from ldpbandits.spec.curator import CuratorSpec, Guarantee
+from ldpbandits.spec.mechanisms import GRID_BITS, Bernoulli, Laplace, Mechanism
+from ldpbandits.spec.registry import field_values
+from ldpbandits.spec.transforms import Range, Transform
+from ldpbandits.types import Response, Reward
 
 UNIT_BITS = 53
 """CTB takes a reward in [0, 1] to a multiple of 2^-53, which loses nothing above 2^-53 in a float."""
 
 
 class Curator(ABC):
-    """What both curators share: a spec that says what is promised, and the ways to ask for a response."""
+    """What all curators share: a spec that says what is promised, and the ways to ask for a response.
 
-    mechanism: ClassVar[Mechanism]
+    A curator of your own names its mechanism and draws in `_privatise`; `CURATORS.register` makes it known.
+    """
 
-    def __init__(self, epsilon: float, transform: Transform | None = None) -> None:
+    mechanism: ClassVar[type[Mechanism]]
+
+    def __init__(self, epsilon: float, transform: Transform | None = None, **parameters: Any) -> None:  # noqa: ANN401 - the mechanism's own
         """Make a curator for this epsilon; rewards lie in [0, 1] unless a transform says otherwise."""
-        self._spec = CuratorSpec(self.mechanism, epsilon, Range() if transform is None else transform)
+        mechanism = self.mechanism(epsilon=epsilon, **parameters)  # type: ignore[call-arg]
+        self._spec = CuratorSpec(mechanism, Range() if transform is None else transform)
 
     @property
     def spec(self) -> CuratorSpec:
@@ -42,11 +49,11 @@ class Curator(ABC):
         """What is promised, and for which pairs of rewards."""
         return self._spec.guarantee
 
-    def to_spec(self) -> dict[str, Any]:
-        """Return this curator as plain JSON-able data; `curator_from_spec` takes it back."""
+    def to_json(self) -> dict[str, Any]:
+        """Return this curator as plain JSON-able data; `curator_from_json` takes it back."""
         return self._spec.to_json()
 
-    def respond(self, reward: float, *, clip: bool = False) -> Response:
+    def respond(self, reward: Reward | float, *, clip: bool = False) -> Response:
         """Return one private response to this reward; each call spends epsilon anew."""
         value = transformed(self._spec.transform, reward, clip=clip)
         if isinstance(value, Refused):
@@ -54,7 +61,7 @@ class Curator(ABC):
             raise RewardError(value)
         return self._privatise(value, system_words)
 
-    def respond_many(self, rewards: Iterable[float], *, clip: bool = False) -> list[Response]:
+    def respond_many(self, rewards: Iterable[Reward | float], *, clip: bool = False) -> list[Response]:
         """Return one private response to each reward; nothing is drawn unless every reward can be taken."""
         values = [transformed(self._spec.transform, reward, clip=clip) for reward in rewards]
         refused = [value for value in values if isinstance(value, Refused)]
@@ -63,7 +70,7 @@ class Curator(ABC):
             raise RewardError(refused[0])
         return [self._privatise(value, system_words) for value in values if not isinstance(value, Refused)]
 
-    def respond_not_private(self, reward: float, draw: Draw, *, clip: bool = False) -> Response:
+    def respond_not_private(self, reward: Reward | float, draw: Draw, *, clip: bool = False) -> Response:
         """Respond with the caller's randomness, for tests and shared vectors: who knows the words knows the reward."""
         value = transformed(self._spec.transform, reward, clip=clip)
         if isinstance(value, Refused):
@@ -97,7 +104,7 @@ class BernoulliCurator(Curator):
     flip that bit at random) in one draw.
     """
 
-    mechanism = "bernoulli"
+    mechanism = Bernoulli
 
     def __init__(self, epsilon: float, transform: Transform | None = None) -> None:
         """Make a CTB curator; behind `Sigmoid()`, CTB-S."""
@@ -105,9 +112,9 @@ class BernoulliCurator(Curator):
         self._least = first_bits(Fraction(self.epsilon), 1, WORD) + 1
         self._spread = (1 << WORD) - 2 * self._least
 
-    def threshold(self, unit: float | Fraction) -> int:
-        """How many of the 2^64 words give the response 1, for a transformed reward in [0, 1]."""
-        return self._least + (int(unit * (1 << UNIT_BITS)) * self._spread >> UNIT_BITS)
+    def threshold(self, value: float | Fraction) -> int:
+        """How many of the 2^64 words give the response 1, for a value in [0, 1]."""
+        return self._least + (int(value * (1 << UNIT_BITS)) * self._spread >> UNIT_BITS)
 
     def _privatise(self, value: float | Fraction, draw: Draw) -> Response:
         return Response(1.0 if draw(1)[0] < self.threshold(value) else 0.0)
@@ -122,7 +129,7 @@ class LaplaceCurator(Curator):
     differ by at most 1, since rounding commutes with adding 1.
     """
 
-    mechanism = "laplace"
+    mechanism = Laplace
 
     def __init__(self, epsilon: float, transform: Transform | None = None) -> None:
         """Make a CTL curator; behind `Sigmoid()`, CTL-S."""
@@ -144,10 +151,35 @@ class LaplaceCurator(Curator):
         return ((numerator << (GRID_BITS + 1)) + denominator) // (2 * denominator)
 
 
-CURATORS: dict[Mechanism, type[Curator]] = {kind.mechanism: kind for kind in (BernoulliCurator, LaplaceCurator)}
+class Curators:
+    """Which curator draws the responses of a mechanism."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._by_mechanism: dict[type[Mechanism], type[Curator]] = {}
+
+    def register(self, curator: type[Curator]) -> type[Curator]:
+        """Add a curator for its mechanism; usable as a decorator."""
+        self._by_mechanism[curator.mechanism] = curator
+        return curator
+
+    def find(self, mechanism: Mechanism) -> type[Curator]:
+        """Return the curator of a mechanism, or say that this device has none."""
+        if type(mechanism) not in self._by_mechanism:
+            raise SpecError(f"this device has no curator for the mechanism {mechanism.kind}")
+        return self._by_mechanism[type(mechanism)]
 
 
-def curator_from_spec(spec: object) -> Curator:
-    """Make the curator that a spec asks for: a `CuratorSpec`, or its JSON."""
+CURATORS = Curators()
+for _curator in (BernoulliCurator, LaplaceCurator):
+    CURATORS.register(_curator)
+
+
+def curator_from_json(spec: object) -> Curator:
+    """Make the curator that a spec asks for: a `CuratorSpec`, or its JSON.
+
+    >>> curator_from_json({"mechanism": "bernoulli", "epsilon": 1})
+    BernoulliCurator(epsilon=1.0, transform=Range(low=0.0, high=1.0))
+    """
     checked = CuratorSpec.of(spec)
-    return CURATORS[checked.mechanism](checked.epsilon, checked.transform)
+    return CURATORS.find(checked.mechanism)(transform=checked.transform, **field_values(checked.mechanism))

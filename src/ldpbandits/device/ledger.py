@@ -20,8 +20,9 @@ from typing import Any
 
 from ldpbandits.checks import check_epsilon, is_number, shown
 from ldpbandits.errors import LedgerError, LimitError, ParameterError, TicketError
+from ldpbandits.spec.curator import CuratorSpec
+from ldpbandits.spec.transforms import RealLine
 from ldpbandits.types import Arm, Response
-from ldpbandits.wire import CuratorSpec, RealLine
 
 DAY = 24 * 3600.0
 MONTH = 30 * DAY

@@ -18,7 +18,9 @@ from ldpbandits.agent.rules import UCB, ldp_ucb_b, ldp_ucb_l, ucb1
 from ldpbandits.checks import is_number, shown
 from ldpbandits.errors import ParameterError
 from ldpbandits.lab.rewards import Law, written
-from ldpbandits.wire import CuratorSpec, Mechanism, Range, Sigmoid, Transform
+from ldpbandits.spec.curator import CuratorSpec
+from ldpbandits.spec.mechanisms import Mechanism
+from ldpbandits.spec.transforms import Range, Sigmoid, Transform
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from ldpbandits.checks import check_epsilon, is_number, shown
 from ldpbandits.errors import ParameterError
 from ldpbandits.lab import bounds
 from ldpbandits.lab.rewards import Bernoulli, Gaussian, Law, gaps, written
-from ldpbandits.mean_map import response_mean
+from ldpbandits.spec.mechanisms import response_mean
 
 Kind: TypeAlias = Literal["lower", "upper"]
 

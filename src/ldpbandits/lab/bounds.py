@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from math import cosh, e, inf, log, log1p, pi, sinh, sqrt, tanh
 
 from ldpbandits.checks import check_epsilon
-from ldpbandits.mean_map import response_mean
+from ldpbandits.spec.mechanisms import response_mean
 
 PAPER_GENERAL = 0.0765 / e
 """c_s of Lemma 4 for sub-Gaussian noise, as printed; its tail step needs variance proxy one, not variance one."""

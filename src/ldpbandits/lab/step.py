@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from ldpbandits.agent import kernels
 from ldpbandits.agent.kernels import Index, Parameters
 from ldpbandits.agent.rules import UCB
-from ldpbandits.device.transforms import sigmoid
 from ldpbandits.lab.algorithms import Algorithm, Custom, NotPrivate
 from ldpbandits.lab.compiled import compiled, inlined, uncached
 from ldpbandits.lab.rewards import LAWS, Choice, Law
-from ldpbandits.mean_map import response_mean
-from ldpbandits.wire import Range, Sigmoid
+from ldpbandits.spec import mechanisms
+from ldpbandits.spec.mechanisms import response_mean
+from ldpbandits.spec.transforms import Range, Sigmoid, sigmoid
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -98,7 +98,7 @@ def _encode_channel(algorithm: Algorithm) -> Channel:
     low, width = (transform.low, transform.high - transform.low) if isinstance(transform, Range) else (0.0, 1.0)
     mechanism, start, rise = _NONE, 0.0, 0.0
     if not isinstance(curator, NotPrivate):
-        if curator.mechanism == "bernoulli":
+        if isinstance(curator.mechanism, mechanisms.Bernoulli):
             mechanism, start = _CTB, response_mean(0.0, curator.epsilon)
             rise = response_mean(1.0, curator.epsilon) - start
         else:

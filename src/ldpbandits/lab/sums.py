@@ -13,12 +13,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy import integrate, stats
 
-from ldpbandits.device.transforms import sigmoid, transformed
+from ldpbandits.device.transforms import transformed
 from ldpbandits.lab.algorithms import Algorithm, NotPrivate
 from ldpbandits.lab.rewards import Bernoulli, Beta, Choice, Gaussian, Law, Uniform
 from ldpbandits.lab.step import Floats, Ints
-from ldpbandits.mean_map import response_mean
-from ldpbandits.wire import Range, Sigmoid, Transform
+from ldpbandits.spec import mechanisms
+from ldpbandits.spec.mechanisms import response_mean
+from ldpbandits.spec.transforms import Range, Sigmoid, Transform, sigmoid
 
 BITS, NOISY, OTHER = range(3)
 FAR = 40.0
@@ -52,7 +53,7 @@ def encode_sums(algorithm: Algorithm, arms: Sequence[Law]) -> Sums:
 def _row(algorithm: Algorithm, arm: Law) -> tuple[int, float, float, float, float]:
     """(kind, chance, high, drop, rare) of one arm."""
     curator = algorithm.curator
-    if not isinstance(curator, NotPrivate) and curator.mechanism == "bernoulli":
+    if not isinstance(curator, NotPrivate) and isinstance(curator.mechanism, mechanisms.Bernoulli):
         return BITS, response_mean(mean_value(arm, curator.transform), curator.epsilon), 0.0, 0.0, 0.0
     two = _two_values(arm)
     if two is None:

@@ -12,8 +12,9 @@ from ldpbandits.server.open_tickets import OpenTickets
 from ldpbandits.server.possible import unit
 from ldpbandits.server.store import Store
 from ldpbandits.server.tickets import Ticket, new_nonce
+from ldpbandits.spec.curator import CuratorSpec
+from ldpbandits.spec.transforms import Range
 from ldpbandits.types import Arm
-from ldpbandits.wire import CuratorSpec, Range
 
 
 @dataclass

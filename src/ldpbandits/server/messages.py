@@ -8,10 +8,12 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from ldpbandits.agent.rules import UCB, ldp_ucb_b, ldp_ucb_l
+from ldpbandits.agent.rules import UCB
 from ldpbandits.checks import LARGEST_EPSILON
 from ldpbandits.server.possible import SMALLEST_EPSILON
-from ldpbandits.wire import CuratorSpec, Range, Sigmoid
+from ldpbandits.spec.curator import CuratorSpec
+from ldpbandits.spec.mechanisms import MECHANISMS
+from ldpbandits.spec.transforms import Range, Sigmoid
 
 LARGEST = 1e100
 """Far beyond any reward, far below the largest float: differences and multiples stay finite."""
@@ -52,17 +54,17 @@ class CuratorMessage(Struct, frozen=True, forbid_unknown_fields=True):
         """Return the curator as the rest of the library knows it."""
         match self.transform:
             case RangeMessage(low=low, high=high):
-                return CuratorSpec(self.mechanism, self.epsilon, Range(low, high))
+                return CuratorSpec(MECHANISMS.find(self.mechanism)(self.epsilon), Range(low, high))
             case SigmoidMessage():
-                return CuratorSpec(self.mechanism, self.epsilon, Sigmoid())
+                return CuratorSpec(MECHANISMS.find(self.mechanism)(self.epsilon), Sigmoid())
 
 
 def curator_message(spec: CuratorSpec) -> CuratorMessage:
     """Write a curator for the wire."""
     transform = spec.transform
     if isinstance(transform, Range):
-        return CuratorMessage(spec.mechanism, spec.epsilon, RangeMessage(transform.low, transform.high))
-    return CuratorMessage(spec.mechanism, spec.epsilon, SigmoidMessage())
+        return CuratorMessage(spec.mechanism.kind, spec.epsilon, RangeMessage(transform.low, transform.high))
+    return CuratorMessage(spec.mechanism.kind, spec.epsilon, SigmoidMessage())
 
 
 class RuleMessage(Struct, frozen=True, forbid_unknown_fields=True):
@@ -79,7 +81,7 @@ class RuleMessage(Struct, frozen=True, forbid_unknown_fields=True):
 
 def paper_rule(spec: CuratorSpec) -> UCB:
     """Return the paper's rule for a curator, with its proof of near-minimal regret."""
-    return ldp_ucb_b() if spec.mechanism == "bernoulli" else ldp_ucb_l(spec.epsilon)
+    return UCB(spec.mechanism.width, spec.mechanism.floor)
 
 
 class NewExperiment(Struct, frozen=True, forbid_unknown_fields=True):

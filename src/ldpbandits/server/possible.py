@@ -3,10 +3,8 @@
 Responses are kept as whole numbers of units, so that sums are exact in any order: bits for CTB, steps of 2^-20 for CTL.
 """
 
-from math import floor
-
+from ldpbandits.spec.curator import CuratorSpec
 from ldpbandits.types import Response
-from ldpbandits.wire import GRID_BITS, CuratorSpec
 
 NOISE_CAP = 28.0
 """CTL noise beyond 28 / epsilon has probability at most e^-28 = 6.9e-13, and is taken for a fault.
@@ -22,15 +20,12 @@ at 0.01 a response is at most 2^31.5 steps, so that it takes 3 billion of the la
 
 def unit(spec: CuratorSpec) -> float:
     """Return what responses are whole multiples of."""
-    return 1.0 if spec.mechanism == "bernoulli" else 0.5**GRID_BITS
+    return spec.mechanism.unit
 
 
 def limits(spec: CuratorSpec) -> tuple[int, int]:
     """Return the least and the largest response that is possible, in units."""
-    if spec.mechanism == "bernoulli":
-        return 0, 1
-    cap = -floor(-NOISE_CAP / spec.epsilon * (1 << GRID_BITS))
-    return -cap, (1 << GRID_BITS) + cap
+    return spec.mechanism.limits
 
 
 def in_units(spec: CuratorSpec, response: Response) -> int | None:

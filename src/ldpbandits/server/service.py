@@ -28,8 +28,9 @@ from ldpbandits.server.messages import (
 from ldpbandits.server.possible import in_units, unit
 from ldpbandits.server.problems import Refusal
 from ldpbandits.server.store import Claim, Outcome, Store, Tally
+from ldpbandits.spec.curator import CuratorSpec
+from ldpbandits.spec.transforms import Range
 from ldpbandits.types import Arm, Response
-from ldpbandits.wire import CuratorSpec, Range
 
 CHUNK = 500
 """Used nonces are removed so many at a time: responses wait for no more than that."""
@@ -127,7 +128,7 @@ class Service:
     async def create(self, new: NewExperiment) -> Report:
         """Start an experiment."""
         try:
-            spec = new.curator.to_spec()
+            spec = new.curator.to_json()
         except ParameterError as error:
             raise Refusal(422, "invalid", str(error)) from None
         default = experiments.default_reward(new, spec)

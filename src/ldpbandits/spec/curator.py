@@ -1,0 +1,104 @@
+"""A curator as data: a mechanism, and the transform before it. No reward can travel in it.
+
+A spec is what an agent asks of a device, and what a device shows to its owner before it agrees:
+
+    {"mechanism": "bernoulli", "epsilon": 1.0, "transform": {"kind": "range", "low": 0.0, "high": 5.0}}
+
+| spec                         | in the paper | rewards               | neighbours: any two rewards ... |
+|------------------------------|--------------|-----------------------|---------------------------------|
+| bernoulli, range             | CTB          | in [low, high]        | in [low, high]                  |
+| bernoulli, sigmoid           | CTB-S        | any finite number     | at all                          |
+| laplace, range               | CTL          | in [low, high]        | in [low, high]                  |
+| laplace, sigmoid             | CTL-S        | any finite number     | at all                          |
+| laplace, real-line           | remark after Theorem 2 | any finite number | that differ by at most 1  |
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ldpbandits.checks import is_number, shown
+from ldpbandits.errors import SpecError
+from ldpbandits.spec.mechanisms import MECHANISMS, Mechanism
+from ldpbandits.spec.registry import build
+from ldpbandits.spec.transforms import TRANSFORMS, Range, Transform
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """For any two neighbours r, r' and any set E of responses: P(M(r) in E) <= e^epsilon P(M(r') in E)."""
+
+    epsilon: float
+    neighbours: float
+    """How far apart two rewards that the promise covers may be; infinite when it covers any two."""
+    covers: str
+    """The same in words."""
+
+    def __str__(self) -> str:
+        """Say the promise in a sentence that its holder can check."""
+        return (
+            f"For {self.covers}, every response is at most e^{self.epsilon} times as likely under one as under "
+            "the other."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CuratorSpec:
+    """Which curator: a mechanism with its epsilon, and the transform that stands before it."""
+
+    mechanism: Mechanism
+    transform: Transform = field(default_factory=Range)
+
+    def __post_init__(self) -> None:
+        """Refuse what no curator can honour."""
+        if self.mechanism not in MECHANISMS:
+            raise SpecError(f"mechanism must be one of {', '.join(MECHANISMS.kinds)}, got {shown(self.mechanism)}")
+        if self.transform not in TRANSFORMS:
+            raise SpecError(f"transform must be one of {', '.join(TRANSFORMS.kinds)}, got {shown(self.transform)}")
+        if not (self.transform.bounded or self.mechanism.takes_any_value):
+            raise SpecError(
+                f"the {self.mechanism.kind} mechanism needs rewards in a range: use Range(low, high) or Sigmoid()"
+            )
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon of each response."""
+        return self.mechanism.epsilon
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What this curator promises, and for which pairs of rewards."""
+        return Guarantee(self.epsilon, self.transform.neighbours, self.transform.promise)
+
+    def value(self, reward: float) -> float:
+        """Return the value that the mechanism takes for a reward that can be taken."""
+        return self.transform.apply(reward, self.transform.parameters)
+
+    def in_units(self, response: object) -> int | None:
+        """Return a response as a whole number of units; None when this curator cannot have given it."""
+        if not is_number(response):
+            return None
+        units = response / self.mechanism.unit  # exact: a unit is a power of two
+        least, most = self.mechanism.limits
+        if self.transform.bounded and not least <= units <= most:
+            return None
+        return int(units) if units == int(units) else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the spec as plain JSON-able data; `from_json` takes it back."""
+        return {**MECHANISMS.to_json(self.mechanism), "transform": TRANSFORMS.to_json(self.transform)}
+
+    @classmethod
+    def of(cls, curator: object) -> "CuratorSpec":
+        """Take a spec, its JSON, or anything that has a spec, such as a curator."""
+        spec = getattr(curator, "spec", curator)
+        return spec if isinstance(spec, CuratorSpec) else cls.from_json(spec)
+
+    @classmethod
+    def from_json(cls, data: object) -> "CuratorSpec":
+        """Read a spec, or say what is wrong with it; a key that is not known is refused, not ignored."""
+        if not isinstance(data, Mapping) or "mechanism" not in data:
+            raise SpecError(f"a curator spec must be an object with the keys epsilon, mechanism, got {shown(data)}")
+        fields = {key: value for key, value in data.items() if key not in {"mechanism", "transform"}}
+        mechanism = build(MECHANISMS.find(data["mechanism"]), fields, "curator")
+        return cls(mechanism, TRANSFORMS.from_json(data.get("transform", {"kind": "range"})))

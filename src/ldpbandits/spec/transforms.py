@@ -1,0 +1,218 @@
+"""Transforms: what stands between a user's reward and a mechanism. Public data; both sides know them.
+
+A transform says which rewards can be taken, maps each to the *value* that the mechanism takes, and says which rewards
+are neighbours: those that no response tells apart. The map is a plain function of numbers: a device calls it, and the
+lab compiles it.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import exp, inf, isfinite
+from typing import ClassVar, Protocol, TypeVar, runtime_checkable
+
+from ldpbandits.checks import is_number, shown
+from ldpbandits.errors import SpecError
+from ldpbandits.spec.registry import Registry
+
+Number = TypeVar("Number", float, Fraction)
+
+
+@runtime_checkable
+class Transform(Protocol):
+    """What every transform says of itself."""
+
+    kind: ClassVar[str]
+    """Its name in JSON."""
+    bounded: ClassVar[bool]
+    """Values lie in [0, 1]; otherwise anywhere on the real line."""
+    exact: ClassVar[bool]
+    """The map takes Fractions: rewards come to it unrounded."""
+    of: ClassVar[str]
+    """Of what an estimate is the mean: 'reward', or a function of it."""
+
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        """The numbers that `apply` takes beside the reward."""
+
+    @property
+    def neighbours(self) -> float:
+        """How far apart two rewards may be that no response tells apart; infinite when it is any two."""
+
+    @property
+    def promise(self) -> str:
+        """Which pairs of rewards are neighbours, in words."""
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Two neighbours that are as hard to hide from each other as any."""
+
+    @property
+    def default_reward(self) -> float:
+        """What silence counts as, unless an experiment declares something else."""
+
+    def refusal(self, reward: float) -> str | None:
+        """Say which rule a reward breaks, without the reward; None if it can be taken."""
+
+    def nearest(self, reward: float) -> float | None:
+        """Return the nearest reward that can be taken; None if there is no such thing."""
+
+    @staticmethod
+    def apply(reward: float, parameters: tuple[float, ...]) -> float:
+        """Map a reward that can be taken to its value."""
+
+    def reward(self, value: float) -> float:
+        """Return a mean value as a mean of what `of` says, in its units."""
+
+
+TRANSFORMS: Registry[Transform] = Registry("transform")
+"""Every transform that can be named in JSON."""
+
+
+def sigmoid(x: float) -> float:
+    """1 / (1 + e^-x), without overflow."""
+    if x >= 0:
+        return 1.0 / (1.0 + exp(-x))
+    return exp(x) / (1.0 + exp(x))
+
+
+@TRANSFORMS.register
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Rewards are declared to lie in [low, high] and are scaled to [0, 1]."""
+
+    low: float = 0.0
+    high: float = 1.0
+
+    kind: ClassVar[str] = "range"
+    bounded: ClassVar[bool] = True
+    exact: ClassVar[bool] = False
+    of: ClassVar[str] = "reward"
+
+    def __post_init__(self) -> None:
+        """Check that the range is finite and not empty."""
+        interval = f"[{shown(self.low)}, {shown(self.high)}]"
+        if not (is_number(self.low) and is_number(self.high) and float(self.low) < float(self.high)):
+            raise SpecError(f"a range needs two finite numbers low < high, got {interval}")
+        object.__setattr__(self, "low", float(self.low))
+        object.__setattr__(self, "high", float(self.high))
+        if not is_number(self.high - self.low):
+            raise SpecError(f"a range must be no wider than the largest float, got {interval}")
+
+    @property
+    def parameters(self) -> tuple[float, float]:
+        """(low, width)."""
+        return self.low, self.high - self.low
+
+    @property
+    def neighbours(self) -> float:
+        """All rewards in the range are neighbours."""
+        return self.high - self.low
+
+    @property
+    def promise(self) -> str:
+        """Which pairs of rewards are neighbours, in words."""
+        return f"any two rewards in [{self.low}, {self.high}]"
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The ends of the range."""
+        return self.low, self.high
+
+    @property
+    def default_reward(self) -> float:
+        """0, or the least reward where 0 is out of range."""
+        return 0.0 if self.low <= 0 <= self.high else self.low
+
+    def refusal(self, reward: float) -> str | None:
+        """Refuse what is out of range."""
+        return None if self.low <= reward <= self.high else f"a reward must lie in the declared range {self._interval}"
+
+    def nearest(self, reward: float) -> float:
+        """Return the nearest reward in range."""
+        return min(max(reward, self.low), self.high)
+
+    @staticmethod
+    def apply(reward: float, parameters: tuple[float, ...]) -> float:
+        """(reward - low) / (high - low)."""
+        return (reward - parameters[0]) / parameters[1]
+
+    def reward(self, value: float) -> float:
+        """Low + (high - low) value."""
+        return self.low + (self.high - self.low) * value
+
+    @property
+    def _interval(self) -> str:
+        return f"[{self.low}, {self.high}]"
+
+
+@TRANSFORMS.register
+@dataclass(frozen=True, slots=True)
+class Sigmoid:
+    """Rewards may be any finite number r and are mapped to 1 / (1 + e^-r).
+
+    The order of the arms' means survives when every arm has the same law of noise (paper, Lemma 4); with noise that
+    differs between arms it may not.
+    """
+
+    kind: ClassVar[str] = "sigmoid"
+    bounded: ClassVar[bool] = True
+    exact: ClassVar[bool] = False
+    of: ClassVar[str] = "sigmoid(reward)"
+    parameters: ClassVar[tuple[float, ...]] = ()
+    neighbours: ClassVar[float] = inf
+    promise: ClassVar[str] = "any two finite rewards"
+    ends: ClassVar[tuple[float, float]] = (-1000.0, 1000.0)
+    """Mapped to 0 and 1, to the last bit of a double."""
+    default_reward: ClassVar[float] = 0.0
+
+    def refusal(self, reward: float) -> str | None:
+        """Refuse infinity."""
+        return None if isfinite(reward) else "a reward must be finite"
+
+    def nearest(self, reward: float) -> float:
+        """Infinity itself: its sigmoid is 0 or 1."""
+        return reward
+
+    @staticmethod
+    def apply(reward: float, _: tuple[float, ...]) -> float:
+        """1 / (1 + e^-reward)."""
+        return sigmoid(reward)
+
+    def reward(self, value: float) -> float:
+        """Return the mean of sigmoid(reward) itself: there is no way back to the mean of the reward."""
+        return value
+
+
+@TRANSFORMS.register
+@dataclass(frozen=True, slots=True)
+class RealLine:
+    """Rewards may be any finite number and are taken as they are; only those within 1 of each other are neighbours."""
+
+    kind: ClassVar[str] = "real-line"
+    bounded: ClassVar[bool] = False
+    exact: ClassVar[bool] = True
+    of: ClassVar[str] = "reward"
+    parameters: ClassVar[tuple[float, ...]] = ()
+    neighbours: ClassVar[float] = 1.0
+    promise: ClassVar[str] = (
+        "any two finite rewards that differ by at most 1 (rewards further apart have no such promise)"
+    )
+    ends: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    default_reward: ClassVar[float] = 0.0
+
+    def refusal(self, reward: float) -> str | None:
+        """Refuse infinity."""
+        return None if isfinite(reward) else "a reward must be finite, and a float must hold it"
+
+    def nearest(self, _: float) -> None:
+        """There is no range to clip to."""
+        return
+
+    @staticmethod
+    def apply(reward: Number, _: tuple[float, ...]) -> Number:
+        """Return the reward as it is."""
+        return reward
+
+    def reward(self, value: float) -> float:
+        """Return the value as it is."""
+        return value
