@@ -8,7 +8,7 @@ from pathlib import Path
 
 SIMULATE = """
 import json
-from ldpbandits.lab import step
+from ldpbandits.lab.engine import step
 from ldpbandits.lab.algorithms import algorithm
 from ldpbandits.lab.paper import BERNOULLI
 from ldpbandits.lab.run import simulate

@@ -15,10 +15,10 @@ from ldpbandits import UCB, CuratorSpec, Range, ucb1
 from ldpbandits.errors import ParameterError
 from ldpbandits.lab import bounds, leap, paper, run
 from ldpbandits.lab.algorithms import Algorithm, Custom, NotPrivate, algorithm
-from ldpbandits.lab.leap import Leader
+from ldpbandits.lab.engine.leap import Leader
 from ldpbandits.lab.rewards import Law, gaps, parse_arms
 from ldpbandits.lab.run import Engine, Trials, simulate
-from ldpbandits.lab.sums import Sums
+from ldpbandits.lab.engine.sums import Sums
 from ldpbandits.spec import mechanisms
 
 FALSE_ALARM = 1e-6

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 import ldpbandits
 from ldpbandits.errors import OutputError
-from ldpbandits.lab.compiled import source_hash
+from ldpbandits.lab.engine.compiled import source_hash
 from ldpbandits.lab.experiments import Experiment
 from ldpbandits.lab.rewards import written
 from ldpbandits.lab.run import Curve, Simulation

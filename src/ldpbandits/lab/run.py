@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from ldpbandits.checks import check_count, shown
 from ldpbandits.errors import ParameterError
-from ldpbandits.lab import step
+from ldpbandits.lab.engine import step
 from ldpbandits.lab.algorithms import Algorithm, Custom
-from ldpbandits.lab.leap import leaping
+from ldpbandits.lab.engine.leap import leaping
 from ldpbandits.lab.rewards import Law, gaps
 
 Engine: TypeAlias = Literal["leap", "step"]
