@@ -14,7 +14,7 @@ from ldpbandits.server.app import application
 from ldpbandits.server.endpoint import LARGEST_BODY
 from ldpbandits.server.operations import OPERATIONS
 from ldpbandits.server.service import Service
-from ldpbandits.server.store import Store
+from ldpbandits.server.store.sqlite import SqliteStore
 
 ADMIN, CLIENT = "admin-key-of-the-tests", "client-key-of-the-tests"
 KEYS = {"LDPBANDITS_ADMIN_KEY": ADMIN, "LDPBANDITS_CLIENT_KEY": CLIENT}
@@ -39,7 +39,7 @@ class Local:
     def __init__(self, path: Path, environment: dict[str, str] | None = None) -> None:
         """Start on a new database."""
         self.now = Now()
-        self.service = Service(Store(path), KEYS if environment is None else environment, now=self.now)
+        self.service = Service(SqliteStore(path), KEYS if environment is None else environment, now=self.now)
         self.app = application(self.service)
         self._loop = asyncio.new_event_loop()
 
@@ -297,7 +297,7 @@ def test_a_fault_of_ours_is_500_and_leaves_nobody_waiting(local: Local, monkeypa
     """Should counting fail in a way nobody thought of, those who wait are told."""
     text = ticket(local)
     broken = "_use_nonces"
-    monkeypatch.setattr(Store, broken, lambda *_: 1 / 0)
+    monkeypatch.setattr(SqliteStore, broken, lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):  # the server logs it, and has already answered
         local.do(
             asyncio.wait_for(ask(local.app, "POST", "/v1/responses", {"ticket": text, "response": 1}, key=CLIENT), 5)
@@ -317,11 +317,11 @@ def test_a_ticket_for_an_arm_that_is_gone_is_forged(local: Local) -> None:
 def test_keys_from_the_environment_are_long_and_differ(tmp_path: Path) -> None:
     """A key or secret of fewer than 16 characters is refused, and one key for both roles."""
     for number, name in enumerate(("LDPBANDITS_ADMIN_KEY", "LDPBANDITS_CLIENT_KEY", "LDPBANDITS_SIGNING_SECRET")):
-        store = Store(tmp_path / f"{number}.db")
+        store = SqliteStore(tmp_path / f"{number}.db")
         with pytest.raises(ParameterError, match=f"{name} must have at least 16 characters"):
             Service(store, {name: "x" * 15})
         store.close()
-    store = Store(tmp_path / "same.db")
+    store = SqliteStore(tmp_path / "same.db")
     with pytest.raises(ParameterError, match="must differ"):
         Service(store, {"LDPBANDITS_ADMIN_KEY": "x" * 16, "LDPBANDITS_CLIENT_KEY": "x" * 16})
     store.close()

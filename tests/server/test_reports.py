@@ -18,7 +18,7 @@ from ldpbandits.server.messages import (
 )
 from ldpbandits.server.reports import ALPHA, share
 from ldpbandits.server.service import Service
-from ldpbandits.server.store import Store
+from ldpbandits.server.store.sqlite import SqliteStore
 from ldpbandits.server.tickets import Ticket, new_nonce
 from ldpbandits.types import Arm
 
@@ -32,7 +32,7 @@ CURATORS = [
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Service]:
     """A service on a database of its own."""
-    made = Service(Store(tmp_path / "agent.db"))
+    made = Service(SqliteStore(tmp_path / "agent.db"))
     yield made
     made.close()
 

@@ -13,11 +13,11 @@ from starlette.responses import Response
 from starlette.routing import Route, request_response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ldpbandits.server.committer import Unavailable
 from ldpbandits.server.endpoint import HEADERS, Endpoint, problem
 from ldpbandits.server.openapi import openapi
 from ldpbandits.server.operations import OPERATIONS
 from ldpbandits.server.service import Service
+from ldpbandits.server.store import Unavailable
 
 FORGET_EVERY = 60.0
 _log = logging.getLogger(__name__)
@@ -45,13 +45,13 @@ def application(service: Service) -> Starlette:
     for operation in OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method] = Endpoint(service, operation)
     paths["/openapi.json"] = {"GET": request_response(show_openapi)}
-    made = Starlette(
+    app = Starlette(
         routes=[Route(path, _Methods(methods)) for path, methods in paths.items()],
         exception_handlers={HTTPException: _http_problem, Exception: _broken},
         lifespan=lifespan,
     )
-    made.router.redirect_slashes = False  # a path has one spelling
-    return made
+    app.router.redirect_slashes = False  # a path has one spelling
+    return app
 
 
 class _Methods:

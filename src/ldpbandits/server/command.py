@@ -38,16 +38,16 @@ def serve(options: argparse.Namespace) -> None:
     try:
         from ldpbandits.server.run import Server
         from ldpbandits.server.service import Service
-        from ldpbandits.server.store import Store
+        from ldpbandits.server.store.sqlite import SqliteStore
     except ModuleNotFoundError as error:
         raise MissingExtra(f"needs {error.name}: pip install 'ldpbandits[server]'") from None
     with listening(options.host, options.port) as listener:
-        service = Service(Store(options.database), os.environ)
+        service = Service(SqliteStore(options.database), os.environ)
         host, port = listener.getsockname()[:2]
         url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         server = Server(service)
         with server.capture_signals():  # from before anybody can know of us, so that stopping is always orderly
-            _say(_welcome(options.database, url, service.keys.made))
+            _say(_welcome(options.database, url, service.keys.new))
             server.serve_on(listener)
     _say("Stopped; every acknowledged response is on disk.")
 
@@ -63,9 +63,9 @@ def listening(host: str, port: int) -> socket.socket:
         raise ParameterError(f"cannot listen on {host}:{port}: {error.strerror}") from None
 
 
-def _welcome(database: Path, url: str, made: "dict[Role, str]") -> str:
+def _welcome(database: Path, url: str, new: "dict[Role, str]") -> str:
     lines = [f"ldpbandits agent server at {url}, database {database}. Ctrl-C stops it."]
-    keys = {role.value: key for role, key in made.items()}
+    keys = {role.value: key for role, key in new.items()}
     if keys:
         lines += ["", "New keys, shown this once:"]
         notes = {"admin": "keep it secret", "client": "for your devices; may be public"}

@@ -9,12 +9,12 @@ import msgspec
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from ldpbandits.server.committer import Unavailable
 from ldpbandits.server.keys import Role
 from ldpbandits.server.messages import Problem
 from ldpbandits.server.operations import Operation, Text
 from ldpbandits.server.problems import Refusal
 from ldpbandits.server.service import Service
+from ldpbandits.server.store import Unavailable
 
 LARGEST_BODY = 64 * 1024
 HEADERS = {"Access-Control-Allow-Origin": "*"}

@@ -7,10 +7,10 @@ from functools import cached_property
 
 from ldpbandits.agent.live import LiveAgent, LiveArm
 from ldpbandits.agent.rules import UCB
-from ldpbandits.server.messages import CuratorMessage, NewExperiment, Status, curator_message, paper_rule
+from ldpbandits.server.messages import CuratorMessage, NewExperiment, curator_message, paper_rule
 from ldpbandits.server.open_tickets import OpenTickets
 from ldpbandits.server.possible import unit
-from ldpbandits.server.store import Store
+from ldpbandits.server.store import Definition, Status, StoredExperiment
 from ldpbandits.server.tickets import Ticket, new_nonce
 from ldpbandits.types import Arm
 from ldpbandits.wire import CuratorSpec, Range
@@ -28,7 +28,7 @@ class ArmRecord:
 
 @dataclass
 class Experiment:
-    """One experiment. Its tally is on disk and here; the rest of what changes is here only, and a crash forgets it."""
+    """One experiment. Its totals are in the store and here; what else changes is here only, and a crash forgets it."""
 
     number: int
     name: str
@@ -70,7 +70,7 @@ class Experiment:
             self.agent.take_back(ticket.arm)
 
     def count(self, arm: int, pulls: int, total: int) -> None:
-        """Take over a tally as it is on disk."""
+        """Take over an arm's pulls and total as the store has them."""
         self.agent.count(Arm(arm), pulls, total * unit(self.spec))
         self.records[arm].total = total
 
@@ -89,54 +89,33 @@ def default_reward(new: NewExperiment, spec: CuratorSpec) -> float:
     return transform.low if isinstance(transform, Range) and not transform.low <= 0 <= transform.high else 0.0
 
 
-def create(store: Store, new: NewExperiment, spec: CuratorSpec, now: int) -> Experiment:
-    """Write a new experiment to disk, and load it."""
+def define(new: NewExperiment, spec: CuratorSpec, now: int) -> Definition:
+    """Write down a new experiment as a store keeps it."""
     rule = paper_rule(spec) if new.rule is None else new.rule.to_rule()
-    with store.transaction() as connection:
-        number = connection.execute(
-            "INSERT INTO experiments (name, curator, rule, ticket_lifetime, default_reward, status, created_at)"
-            " VALUES (?, ?, ?, ?, ?, 'running', ?)",
-            (
-                new.name,
-                json.dumps(spec.to_json()),
-                json.dumps(rule.to_json()),
-                int(new.ticket_lifetime),
-                default_reward(new, spec),
-                now,
-            ),
-        ).lastrowid
-        arms = [(number, arm, name) for arm, name in enumerate(new.arms)]
-        connection.executemany("INSERT INTO arms (experiment, number, name) VALUES (?, ?, ?)", arms)
-    return next(experiment for experiment in load(store) if experiment.number == number)
+    return Definition(
+        name=new.name,
+        curator=json.dumps(spec.to_json()),
+        rule=json.dumps(rule.to_json()),
+        ticket_lifetime=int(new.ticket_lifetime),
+        default_reward=default_reward(new, spec),
+        created_at=now,
+    )
 
 
-def load(store: Store) -> list[Experiment]:
-    """Read every experiment, with its tally."""
-    experiments = []
-    for number, name, curator, rule, lifetime, default, status, created_at in store.rows(
-        "SELECT id, name, curator, rule, ticket_lifetime, default_reward, status, created_at FROM experiments"
-    ):
-        spec, ucb = CuratorSpec.from_json(json.loads(curator)), UCB.from_json(json.loads(rule))
-        arms = store.rows(
-            "SELECT name, retired, pulls, total FROM arms WHERE experiment = ? ORDER BY number", (number,)
-        )
-        agent = LiveAgent(
-            ucb, [LiveArm(pulls, total * unit(spec), 0, bool(retired)) for _, retired, pulls, total in arms]
-        )
-        records = [ArmRecord(arm_name, total) for arm_name, _, _, total in arms]
-        experiments.append(Experiment(number, name, spec, ucb, lifetime, default, status, created_at, agent, records))
-    return experiments
-
-
-def add_arm(store: Store, experiment: Experiment, name: str) -> None:
-    """Write a new arm to disk."""
-    with store.transaction() as connection:
-        arm = (experiment.number, len(experiment.records), name)
-        connection.execute("INSERT INTO arms (experiment, number, name) VALUES (?, ?, ?)", arm)
-
-
-def retire_arm(store: Store, experiment: Experiment, arm: int) -> None:
-    """Write to disk that an arm is handed out no more."""
-    with store.transaction() as connection:
-        key = (experiment.number, arm)
-        connection.execute("UPDATE arms SET retired = 1 WHERE (experiment, number) = (?, ?)", key)
+def restore(stored: StoredExperiment) -> Experiment:
+    """Take an experiment up where the store has left it, with nothing out."""
+    definition = stored.definition
+    spec = CuratorSpec.from_json(json.loads(definition.curator))
+    rule = UCB.from_json(json.loads(definition.rule))
+    return Experiment(
+        number=stored.number,
+        name=definition.name,
+        spec=spec,
+        rule=rule,
+        ticket_lifetime=definition.ticket_lifetime,
+        default_reward=definition.default_reward,
+        status=stored.status,
+        created_at=definition.created_at,
+        agent=LiveAgent(rule, [LiveArm(arm.pulls, arm.total * unit(spec), 0, arm.retired) for arm in stored.arms]),
+        records=[ArmRecord(arm.name, arm.total) for arm in stored.arms],
+    )

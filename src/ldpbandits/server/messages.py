@@ -11,6 +11,7 @@ from msgspec import Meta, Struct, field
 from ldpbandits.agent.rules import UCB, ldp_ucb_b, ldp_ucb_l
 from ldpbandits.checks import LARGEST_EPSILON
 from ldpbandits.server.possible import SMALLEST_EPSILON
+from ldpbandits.server.store import Status
 from ldpbandits.wire import CuratorSpec, Range, Sigmoid
 
 LARGEST = 1e100
@@ -27,7 +28,6 @@ Name = Annotated[
 ArmName = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f]{1,100}(?!\n)$", examples=["green"])]
 Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 Count = Annotated[int, Meta(ge=0)]
-Status = Literal["running", "paused", "closed"]
 
 
 class RangeMessage(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="range"):

@@ -21,11 +21,11 @@ from ldpbandits.server.messages import (
     Nothing,
     Report,
     ResponseMessage,
-    Status,
     Summary,
     Tallies,
 )
 from ldpbandits.server.service import Service
+from ldpbandits.server.store import Status
 
 Parameters: TypeAlias = Mapping[str, Any]
 Handler: TypeAlias = Callable[[Service, Parameters, Any], Any]

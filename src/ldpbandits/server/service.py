@@ -1,9 +1,8 @@
 """What the server does, apart from HTTP: decisions, responses, and the experimenter's changes."""
 
 import asyncio
-import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from time import time
 
 from ldpbandits.errors import ParameterError
@@ -21,15 +20,14 @@ from ldpbandits.server.messages import (
     NewKey,
     Report,
     ResponseMessage,
-    Status,
     Summary,
     Tallies,
 )
 from ldpbandits.server.possible import in_units, unit
 from ldpbandits.server.problems import Refusal
-from ldpbandits.server.store import Claim, Outcome, Store, Tally
+from ldpbandits.server.store import Answer, ArmTotal, Exists, Outcome, Status, Store, StoredResponse
 from ldpbandits.types import Arm, Response
-from ldpbandits.wire import CuratorSpec, Range
+from ldpbandits.wire import Range
 
 CHUNK = 500
 """Used nonces are removed so many at a time: responses wait for no more than that."""
@@ -55,12 +53,12 @@ class Service:
         now: Callable[[], float] = time,
         largest_batch: int = LARGEST_BATCH,
     ) -> None:
-        """Take up where the database left off."""
+        """Take up where the store was left."""
         self._store = store
         self._wall = now
         self.keys = Keys(store, environment or {})
-        self.experiments = {experiment.name: experiment for experiment in experiments.load(store)}
-        self._numbered = {experiment.number: experiment for experiment in self.experiments.values()}
+        self._numbered = {stored.number: experiments.restore(stored) for stored in store.experiments()}
+        self.experiments = {experiment.name: experiment for experiment in self._numbered.values()}
         self.committer = Committer(store, self._take_over, largest=largest_batch)
         self.started_at = int(now())
         self.rejected: Counter[str] = Counter()
@@ -68,7 +66,7 @@ class Service:
         """Held by an experimenter's change from its checks to its end: such changes happen one after the other."""
 
     def close(self) -> None:
-        """Finish what is under way and let go of the database."""
+        """Finish what is under way and close the store."""
         self.committer.close()
         self._store.close()
 
@@ -114,7 +112,7 @@ class Service:
         elif value is None:
             outcome = Outcome.IMPOSSIBLE
         else:
-            outcome = await self.committer.count(Claim(ticket, value))
+            outcome = await self.committer.count(Answer(ticket, value))
         if outcome is Outcome.COUNTED or outcome is Outcome.DUPLICATE:
             experiment.answered(ticket)
         if outcome is not Outcome.COUNTED:
@@ -136,10 +134,12 @@ class Service:
             raise Refusal(422, "invalid", f"the default reward must lie in the declared range {declared}")
         if len(set(new.arms)) < len(new.arms):
             raise Refusal(422, "invalid", "the arms of an experiment have different names")
+        definition = experiments.define(new, spec, self.now)
         try:
-            experiment = await self.committer.run(experiments.create, self._store, new, spec, self.now)
-        except sqlite3.IntegrityError:
+            stored = await self.committer.run(self._store.create, definition, new.arms)
+        except Exists:
             raise Refusal(409, "exists", f"there is already an experiment {new.name}") from None
+        experiment = experiments.restore(stored)
         self.experiments[new.name] = self._numbered[experiment.number] = experiment
         return await self.report(new.name)
 
@@ -161,7 +161,7 @@ class Service:
     def export(self, name: str) -> Iterator[str]:
         """Return the responses in the order in which they were counted, as CSV in pieces."""
         experiment = self._find(name)
-        return _export(self._store, experiment.number, experiment.spec)
+        return _csv(self._store.export(experiment.number, EXPORT_ROWS), unit(experiment.spec))
 
     async def set_status(self, name: str, status: Status) -> Report:
         """Pause: no more decisions, but responses that are out still count. Close: neither, and for good."""
@@ -179,8 +179,8 @@ class Service:
         if len(experiment.records) >= MOST_ARMS:
             raise Refusal(409, "full", f"an experiment has at most {MOST_ARMS} arms, retired ones included")
         try:
-            await self.committer.run(experiments.add_arm, self._store, experiment, new.name)
-        except sqlite3.IntegrityError:
+            await self.committer.run(self._store.add_arm, experiment.number, new.name)
+        except Exists:
             raise Refusal(409, "exists", f"the experiment {name} has or had an arm of this name") from None
         experiment.agent.add_arm()
         experiment.records.append(ArmRecord(new.name))
@@ -196,7 +196,7 @@ class Service:
         if not arms[arm].retired:
             if sum(not other.retired for other in arms) == 1:
                 raise Refusal(409, "last", "the last arm cannot be retired: close the experiment instead")
-            await self.committer.run(experiments.retire_arm, self._store, experiment, arm)
+            await self.committer.run(self._store.retire_arm, experiment.number, arm)
             experiment.agent.retire(Arm(arm))
         return await self.report(name)
 
@@ -205,11 +205,11 @@ class Service:
         match what:
             case "admin" | "client":
                 role = Role(what)
-                if self.keys.is_given(role):
+                if self.keys.is_fixed(role):
                     raise Refusal(409, "environment", f"the {what} key is set in the server's environment")
                 return Key(what, await self.committer.run(self.keys.rotate, role, self.now, int(new.grace or 0)))
             case "signing":
-                if self.keys.is_secret_given:
+                if self.keys.is_secret_fixed:
                     raise Refusal(409, "environment", "the signing secret is set in the server's environment")
                 longest = max((experiment.ticket_lifetime for experiment in self.experiments.values()), default=0)
                 grace = longest if new.grace is None else int(new.grace)
@@ -219,8 +219,8 @@ class Service:
                 raise Refusal(404, "not_found", "a key is admin, client or signing")
 
     async def check(self) -> None:
-        """See that the database answers."""
-        await self.committer.run(self._store.rows, "SELECT before FROM forgotten")
+        """See that the store answers."""
+        await self.committer.run(self._store.check)
 
     async def forget(self) -> None:
         """Remove what is no longer needed: nonces of expired tickets, in small chunks, and keys that no longer hold.
@@ -244,22 +244,13 @@ class Service:
         if experiment.status == "closed":
             raise Refusal(409, "closed", f"the experiment {experiment.name} is closed for good")
 
-    def _take_over(self, tallies: list[Tally]) -> None:
-        for tally in tallies:
-            self._numbered[tally.experiment].count(tally.arm, tally.pulls, tally.total)
+    def _take_over(self, totals: list[ArmTotal]) -> None:
+        for experiment, arm, pulls, total in totals:
+            self._numbered[experiment].count(arm, pulls, total)
 
 
-def _export(store: Store, experiment: int, spec: CuratorSpec) -> Iterator[str]:
-    """Read in pieces on a connection of its own; a piece sees what was on disk when it was asked for."""
-    connection = sqlite3.connect(f"{store.path.absolute().as_uri()}?mode=ro", uri=True, check_same_thread=False)
-    try:
-        yield "response_number,arm,response\n"
-        last, step = 0, unit(spec)
-        while rows := connection.execute(
-            "SELECT id, arm, value FROM responses WHERE experiment = ? AND id > ? ORDER BY id LIMIT ?",
-            (experiment, last, EXPORT_ROWS),
-        ).fetchall():
-            last = rows[-1][0]
-            yield "".join(f"{number},{arm},{value * step!r}\n" for number, arm, value in rows)
-    finally:
-        connection.close()
+def _csv(pieces: Iterable[Sequence[StoredResponse]], step: float) -> Iterator[str]:
+    """Write responses as CSV, a piece at a time; a value is so many steps."""
+    yield "response_number,arm,response\n"
+    for piece in pieces:
+        yield "".join(f"{number},{arm},{value * step!r}\n" for number, arm, value in piece)
