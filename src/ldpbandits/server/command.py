@@ -20,7 +20,7 @@ HELP = "run the agent server: hand out arms, count private responses"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what may be set."""
+    """Add the options of `ldpbandits serve`."""
     parser.description = (
         "Run the agent server: hand out arms, count each private response exactly once. The first start makes keys and "
         "prints them once; LDPBANDITS_ADMIN_KEY, LDPBANDITS_CLIENT_KEY and LDPBANDITS_SIGNING_SECRET, where set, are "
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def serve(options: argparse.Namespace) -> None:
-    """Serve until interrupted."""
+    """Open the database, print where the server is and its new keys, and serve until interrupted."""
     try:
         from ldpbandits.server.run import Server
         from ldpbandits.server.service import Service

@@ -60,7 +60,7 @@ class Committer:
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: change(*args, **kwargs))
 
     def close(self) -> None:
-        """Finish what is under way."""
+        """End the thread, once what is under way is done."""
         self._thread.shutdown()
 
     async def _drain(self) -> None:

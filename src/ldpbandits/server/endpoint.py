@@ -12,7 +12,7 @@ from starlette.types import Message, Receive, Scope, Send
 from ldpbandits.server.keys import Role
 from ldpbandits.server.messages import Problem
 from ldpbandits.server.operations import Operation, Text
-from ldpbandits.server.problems import Refusal
+from ldpbandits.server.refusals import Refusal
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import Unavailable
 
@@ -26,7 +26,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def problem(code: str, message: str) -> bytes:
-    """Write a problem."""
+    """Return the body of a refusal, as JSON."""
     return _encode(Problem(code, message))
 
 
@@ -34,13 +34,13 @@ class Endpoint:
     """An ASGI application for one operation."""
 
     def __init__(self, service: Service, operation: Operation) -> None:
-        """Serve this operation."""
+        """Prepare to read the messages of this operation."""
         self._service = service
         self._operation = operation
         self._decoder = None if operation.body is None else msgspec.json.Decoder(operation.body)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request: the reply of the operation, or the refusal."""
         status, headers = self._operation.status, _HEADERS
         try:
             result = await self._result(scope, receive)
@@ -74,8 +74,8 @@ class Endpoint:
 
 
 def _check_key(service: Service, needed: Role, headers: list[tuple[bytes, bytes]]) -> None:
-    given = next((value for name, value in headers if name == b"authorization"), b"")
-    role = service.role(given[7:]) if given[:7].lower() == b"bearer " else None
+    header = next((value for name, value in headers if name == b"authorization"), b"")
+    role = service.role(header[7:]) if header[:7].lower() == b"bearer " else None
     if role is None:
         service.rejected["unauthorized"] += 1
         raise Refusal(401, "unauthorized", "a valid key is needed: Authorization: Bearer KEY")

@@ -32,7 +32,7 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
 
 
 def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
-    """Write the page."""
+    """Return the page as JSON-able data: every path, its messages and its refusals."""
     types = [Problem, *(o.body for o in operations if o.body), *(o.reply for o in operations if not _is_text(o))]
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
     schema = dict(zip(map(str, types), schemas, strict=True))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from time import time
 
 from ldpbandits.errors import ParameterError
-from ldpbandits.server import experiments, reports
+from ldpbandits.server import experiments, refusals, reports
 from ldpbandits.server.committer import LARGEST_BATCH, Committer
 from ldpbandits.server.experiments import ArmRecord, Experiment
 from ldpbandits.server.keys import Keys, Role
@@ -24,7 +24,7 @@ from ldpbandits.server.messages import (
     Tallies,
 )
 from ldpbandits.server.possible import in_units, unit
-from ldpbandits.server.problems import Refusal
+from ldpbandits.server.refusals import Refusal
 from ldpbandits.server.store import Answer, ArmTotal, Exists, Outcome, Status, Store, StoredResponse
 from ldpbandits.types import Arm, Response
 from ldpbandits.wire import Range
@@ -33,13 +33,7 @@ CHUNK = 500
 """Used nonces are removed so many at a time: responses wait for no more than that."""
 
 EXPORT_ROWS = 5000
-
-_REFUSALS = {
-    Outcome.CHANGED: (409, "another response to this ticket has been counted"),
-    Outcome.EXPIRED: (410, "the ticket has expired"),
-    Outcome.CLOSED: (410, "the experiment is closed"),
-    Outcome.IMPOSSIBLE: (422, "not a possible response of this curator"),
-}
+"""An export is read and sent so many responses at a time."""
 
 
 class Service:
@@ -76,7 +70,7 @@ class Service:
         return max(int(self._wall()), self._store.forgotten)
 
     def role(self, key: bytes) -> Role | None:
-        """Return whose key this is."""
+        """Return what the holder of this key may do, or None when it does not hold now."""
         return self.keys.role(key, self.now)
 
     def decide(self, name: str) -> Decision:
@@ -117,13 +111,11 @@ class Service:
             experiment.answered(ticket)
         if outcome is not Outcome.COUNTED:
             experiment.rejected[outcome.value] += 1
-        if outcome in _REFUSALS:
-            status, sentence = _REFUSALS[outcome]
-            raise Refusal(status, outcome.value, sentence)
+        refusals.check(outcome)
         return Counted("counted" if outcome is Outcome.COUNTED else "duplicate")
 
     async def create(self, new: NewExperiment) -> Report:
-        """Start an experiment."""
+        """Check what the types of a new experiment cannot, keep it and start it."""
         try:
             spec = new.curator.to_spec()
         except ParameterError as error:
@@ -219,7 +211,7 @@ class Service:
                 raise Refusal(404, "not_found", "a key is admin, client or signing")
 
     async def check(self) -> None:
-        """See that the store answers."""
+        """Raise `Unavailable` when the store does not answer."""
         await self.committer.run(self._store.check)
 
     async def forget(self) -> None:
