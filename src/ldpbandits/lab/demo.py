@@ -26,7 +26,7 @@ from ldpbandits.checks import LARGEST_EPSILON, check_count
 from ldpbandits.device.client import Client
 from ldpbandits.device.ledger import Ledger, Limits
 from ldpbandits.errors import DatabaseError, MissingExtra, ParameterError
-from ldpbandits.server.possible import SMALLEST_EPSILON
+from ldpbandits.server.limits import SMALLEST_EPSILON
 
 HELP = "a server and a crowd of simulated devices, on this machine"
 LIKED = {"Weather": 0.2, "Sports": 0.35, "Politics": 0.25, "Science": 0.7, "Travel": 0.4}

@@ -20,7 +20,7 @@ HELP = "run the agent server: hand out arms, count private responses"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what may be set."""
+    """Add the options of `ldpbandits serve`."""
     parser.description = (
         "Run the agent server: hand out arms, count each private response exactly once. The first start makes keys and "
         "prints them once; LDPBANDITS_ADMIN_KEY, LDPBANDITS_CLIENT_KEY and LDPBANDITS_SIGNING_SECRET, where set, are "
@@ -34,20 +34,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def serve(options: argparse.Namespace) -> None:
-    """Serve until interrupted."""
+    """Open the database, print where the server is and its new keys, and serve until interrupted."""
     try:
         from ldpbandits.server.run import Server
         from ldpbandits.server.service import Service
-        from ldpbandits.server.store import Store
+        from ldpbandits.server.store.sqlite import SqliteStore
     except ModuleNotFoundError as error:
         raise MissingExtra(f"needs {error.name}: pip install 'ldpbandits[server]'") from None
     with listening(options.host, options.port) as listener:
-        service = Service(Store(options.database), os.environ)
+        service = Service(SqliteStore(options.database), os.environ)
         host, port = listener.getsockname()[:2]
         url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         server = Server(service)
         with server.capture_signals():  # from before anybody can know of us, so that stopping is always orderly
-            _say(_welcome(options.database, url, service.keys.made))
+            _say(_welcome(options.database, url, service.keys.new))
             server.serve_on(listener)
     _say("Stopped; every acknowledged response is on disk.")
 
@@ -63,9 +63,9 @@ def listening(host: str, port: int) -> socket.socket:
         raise ParameterError(f"cannot listen on {host}:{port}: {error.strerror}") from None
 
 
-def _welcome(database: Path, url: str, made: "dict[Role, str]") -> str:
+def _welcome(database: Path, url: str, new: "dict[Role, str]") -> str:
     lines = [f"ldpbandits agent server at {url}, database {database}. Ctrl-C stops it."]
-    keys = {role.value: key for role, key in made.items()}
+    keys = {role.value: key for role, key in new.items()}
     if keys:
         lines += ["", "New keys, shown this once:"]
         notes = {"admin": "keep it secret", "client": "for your devices; may be public"}
