@@ -7,10 +7,11 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from ldpbandits.lab import bounds, paper
+from ldpbandits.lab import paper
 from ldpbandits.lab.algorithms import algorithm
 from ldpbandits.lab.progress import bar
 from ldpbandits.lab.run import simulate
+from ldpbandits.theory import bounds
 
 OUT = Path(__file__).parent.parent / "docs" / "regret.svg"
 HORIZON, TRIALS, EPSILON = 10**6, 50, 2.0

@@ -63,17 +63,18 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
     ("module", "line"),
     [
         ("agent/agent.py", "from ldpbandits.device.curators import BernoulliCurator"),
-        ("agent/rules.py", "import ldpbandits.lab.bounds"),
+        ("agent/rules.py", "import ldpbandits.lab.rewards"),
         ("device/curators.py", "from ldpbandits.agent.agent import Agent"),
         ("device/randomness.py", "import numpy"),
         ("wire.py", "import ldpbandits.device.transforms"),
         ("server/service.py", "from ldpbandits.device.curators import BernoulliCurator"),
-        ("server/reports.py", "import ldpbandits.lab.bounds"),
+        ("server/reports.py", "import ldpbandits.theory.bounds"),
         ("device/client.py", "from ldpbandits.server.messages import Decision"),
         ("agent/live.py", "import msgspec"),
         ("agent/estimates.py", "import ldpbandits.audit"),
         ("device/curators.py", "from ldpbandits.audit.domain import ends"),
         ("mean_map.py", "import ldpbandits.audit.sanity"),
+        ("theory/table.py", "from ldpbandits.lab.run import simulate"),
     ],
 )
 def test_the_import_contract_catches_a_leak(root: Path, tmp_path: Path, module: str, line: str) -> None:

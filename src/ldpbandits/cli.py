@@ -15,9 +15,9 @@ from ldpbandits.checks import LARGEST_EPSILON, SMALLEST_EPSILON, check_count
 from ldpbandits.errors import LDPBanditsError, MissingExtra, OutputError, ParameterError
 from ldpbandits.lab import demo
 from ldpbandits.lab.algorithms import NAMES, algorithm, is_private
-from ldpbandits.lab.bound_table import BoundTable
 from ldpbandits.lab.rewards import Law, parse_arms, written
 from ldpbandits.server import command as server
+from ldpbandits.theory.table import BoundTable
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

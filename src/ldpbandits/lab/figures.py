@@ -10,11 +10,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ldpbandits.lab import bounds
 from ldpbandits.lab.paper import Panel, Played
 from ldpbandits.lab.rewards import Bernoulli
 from ldpbandits.lab.run import Simulation
 from ldpbandits.lab.summary import Curves, upper_bound
+from ldpbandits.theory import bounds
 
 STYLE: dict[Any, Any] = {
     "svg.hashsalt": "ldpbandits",  # the same figure is the same file

@@ -6,10 +6,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ldpbandits.lab import bounds
 from ldpbandits.lab.paper import Panel, Played
 from ldpbandits.lab.rewards import Law, gaps
 from ldpbandits.lab.run import Simulation
+from ldpbandits.theory import bounds
 
 Curves: TypeAlias = Mapping[tuple[str, Played], Simulation]
 """Simulations by bandit and (algorithm, epsilon)."""
