@@ -75,6 +75,10 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
         ("device/curators.py", "from ldpbandits.audit.domain import ends"),
         ("mean_map.py", "import ldpbandits.audit.sanity"),
         ("theory/table.py", "from ldpbandits.lab.run import simulate"),
+        ("output/page.py", "from ldpbandits.lab.rewards import written"),
+        ("output/files.py", "import ldpbandits.device.ledger"),
+        ("server/app.py", "from ldpbandits.output.style import STYLE"),
+        ("device/ledger.py", "from ldpbandits.output.progress import bar"),
     ],
 )
 def test_the_import_contract_catches_a_leak(root: Path, tmp_path: Path, module: str, line: str) -> None:

@@ -205,8 +205,8 @@ def _simulate(options: argparse.Namespace) -> None:
     played, arms = algorithm(options.algorithm, epsilon), _arms(options.arm)
     trials = check_count("trials", 50 if options.trials is None else options.trials)
     with _lab():
-        from ldpbandits.lab.progress import bar
         from ldpbandits.lab.run import simulate
+        from ldpbandits.output.progress import bar
     with bar(f"{played.name}, T = {options.horizon:g}", trials) as progress:
         result = simulate(
             played,
@@ -230,9 +230,9 @@ def _simulate_file(options: argparse.Namespace) -> None:
             raise ParameterError(f"--{name} and a file: what is played is in the file")
     with _lab():
         from ldpbandits.lab.experiments import Experiment
-        from ldpbandits.lab.progress import bar
         from ldpbandits.lab.results import Folder, write_results
         from ldpbandits.lab.run import play_all
+        from ldpbandits.output.progress import bar
     experiment = Experiment.from_toml(options.file)
     out = options.file.with_suffix("") if options.out is None else options.out
     if out == options.file:
@@ -264,8 +264,8 @@ def _simulate_file(options: argparse.Namespace) -> None:
 def _reproduce(options: argparse.Namespace) -> None:
     with _lab():
         from ldpbandits.lab.paper import panels
-        from ldpbandits.lab.progress import bar
         from ldpbandits.lab.reproduce import count, reproduce
+        from ldpbandits.output.progress import bar
     chosen = panels(options.panel)
     default_horizon, default_trials = (10**6, 20) if options.quick else (10**7, 50)
     horizon = check_count("horizon", default_horizon if options.horizon is None else options.horizon, least=1_000)

@@ -98,7 +98,7 @@ def _audited(options: argparse.Namespace) -> "Audit":
     try:
         from ldpbandits.audit.program import TIMEOUT, program  # noqa: PLC0415 - numpy, only for those who audit
         from ldpbandits.audit.run import OTHERS_SAMPLES, OUR_SAMPLES, audit  # noqa: PLC0415
-        from ldpbandits.lab.progress import bar  # noqa: PLC0415
+        from ldpbandits.output.progress import bar  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise MissingExtra(f"needs {error.name}: pip install 'ldpbandits[lab]'") from None
     if curator is not None and options.program is None:
@@ -179,6 +179,6 @@ def _check_writable(path: Path | None) -> None:
 
 def _write_page(path: Path, found: "Audit") -> None:
     from ldpbandits.audit.page import page  # noqa: PLC0415 - matplotlib, only for those who want a picture
-    from ldpbandits.lab.results import write  # noqa: PLC0415
+    from ldpbandits.output.files import write  # noqa: PLC0415
 
     write(path, page(found).encode())
