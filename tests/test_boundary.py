@@ -12,8 +12,8 @@ import ldpbandits
 
 PUBLIC = """
 UCB Agent Arm ArmError BernoulliCurator Client Curator CuratorSpec DatabaseError Estimate Flushed Guarantee
-LDPBanditsError LaplaceCurator Ledger LedgerError LimitError Limits MissingExtra ParameterError Pull Range RealLine
-Response ResponseError Reward RewardError ServerError Sigmoid SnapshotError SpecError TicketError __version__
+LDPBanditsError LaplaceCurator Ledger LedgerError LimitError Limits MissingExtra OutputError ParameterError Pull Range
+RealLine Response ResponseError Reward RewardError ServerError Sigmoid SnapshotError SpecError TicketError __version__
 curator_from_spec estimate ldp_ucb_b ldp_ucb_l ucb1
 """
 
@@ -75,6 +75,8 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
         ("device/curators.py", "from ldpbandits.audit.domain import ends"),
         ("mean_map.py", "import ldpbandits.audit.sanity"),
         ("theory/table.py", "from ldpbandits.lab.run import simulate"),
+        ("server/run.py", "import ldpbandits.cli.serve"),
+        ("lab/results.py", "from ldpbandits.cli.common import say"),
         ("output/page.py", "from ldpbandits.lab.rewards import written"),
         ("output/files.py", "import ldpbandits.device.ledger"),
         ("server/app.py", "from ldpbandits.output.style import STYLE"),
