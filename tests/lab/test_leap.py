@@ -13,13 +13,14 @@ from scipy import stats
 
 from ldpbandits import UCB, CuratorSpec, Range, ucb1
 from ldpbandits.errors import ParameterError
-from ldpbandits.lab import bounds, leap, paper, run
+from ldpbandits.lab import leap, paper, run
 from ldpbandits.lab.algorithms import Algorithm, Custom, NotPrivate, algorithm
 from ldpbandits.lab.engine.leap import Leader
 from ldpbandits.lab.rewards import Law, gaps, parse_arms
 from ldpbandits.lab.run import Engine, Trials, simulate
 from ldpbandits.lab.engine.sums import Sums
 from ldpbandits.spec import mechanisms
+from ldpbandits.theory import bounds
 
 FALSE_ALARM = 1e-6
 """Of each comparison; there are about 600 in this file, all seeded."""

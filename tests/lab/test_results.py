@@ -1,10 +1,8 @@
 """Results are tidy, whole, and the same wherever and however often a run is stopped and taken up again."""
 
 import csv
-import errno
 import io
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -24,7 +22,7 @@ from ldpbandits.lab import run
 from ldpbandits.lab.algorithms import algorithm
 from ldpbandits.lab.experiments import Experiment
 from ldpbandits.lab.paper import MIXED
-from ldpbandits.lab.results import Folder, table, write, write_results
+from ldpbandits.lab.results import Folder, table, write_results
 from ldpbandits.lab.run import Curve, play_all
 
 EXPERIMENT = Experiment(
@@ -119,24 +117,6 @@ def test_a_broken_trial_is_played_again(tmp_path: Path) -> None:
     np.save(files[2], np.load(files[2]) + 1)
     (tmp_path / "results.csv").unlink()
     assert run_in(tmp_path) == first
-
-
-def test_a_full_disk_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was there stays, what was begun is removed, and the error says that the disk is full."""
-    target = tmp_path / "results.csv"
-    write(target, b"old")
-
-    def full(self: Path, content: bytes) -> int:
-        with self.open("wb") as file:
-            file.write(content[:1])
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(OutputError, match="No space left on device") as caught:
-        write(target, b"new")
-    assert caught.value.is_full
-    assert target.read_bytes() == b"old"
-    assert [path.name for path in tmp_path.iterdir()] == ["results.csv"]
 
 
 def test_a_folder_that_cannot_be_made_is_refused_before_anything_is_played(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The only place where rewards and agents meet: theory, which needs nothing but Python, and simulation.
+"""The only place where rewards and agents meet: simulation, the paper's panels, experiments and their results.
 
-Simulation needs the extra `lab`; its modules are imported by name, so that theory does without.
+It needs the extra `lab`. Modules are imported by name, so that `rewards` and `algorithms`, plain Python, do without.
 """

@@ -12,20 +12,21 @@ from ldpbandits.lab.experiments import Experiment
 from ldpbandits.lab.figures import draw
 from ldpbandits.lab.paper import BANDITS, Panel
 from ldpbandits.lab.report import page
-from ldpbandits.lab.results import Folder, versions, write, write_results
+from ldpbandits.lab.results import Folder, versions, write_results
 from ldpbandits.lab.run import Simulation, play_all
 from ldpbandits.lab.summary import panel_summary
+from ldpbandits.output.files import write
 
 
 def experiments(panels: Sequence[Panel], horizon: int, trials: int, seed: int) -> dict[str, Experiment]:
     """Return one experiment a bandit, with every curve that some panel needs, once."""
-    made = {}
+    planned = {}
     for bandit, arms in BANDITS.items():
         needed = dict.fromkeys(played for panel in panels if panel.bandit == bandit for played in panel.curves)
         if needed:
             algorithms = tuple(algorithm(name, epsilon) for name, epsilon in needed)
-            made[bandit] = Experiment(arms, algorithms, horizon, trials, seed)
-    return made
+            planned[bandit] = Experiment(arms, algorithms, horizon, trials, seed)
+    return planned
 
 
 def count(panels: Sequence[Panel], trials: int) -> int:
