@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ldpbandits.lab import paper
 from ldpbandits.lab.algorithms import algorithm
-from ldpbandits.lab.run import simulate
+from ldpbandits.lab.experiments import simulate
 from ldpbandits.output.progress import bar
 
 TRIALS, MOST = 400, 4.0

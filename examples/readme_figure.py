@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from ldpbandits.lab import paper
 from ldpbandits.lab.algorithms import algorithm
-from ldpbandits.lab.run import simulate
+from ldpbandits.lab.experiments import simulate
 from ldpbandits.output.progress import bar
 from ldpbandits.output.style import BLACK, BLUE, GREEN, VERMILION
 from ldpbandits.theory import bounds

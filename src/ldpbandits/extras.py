@@ -11,7 +11,7 @@ def needs(extra: str, *, who: str = "") -> Iterator[None]:
     """Turn a package that is missing inside the block into a MissingExtra that names it and its extra.
 
     with needs("lab"):
-        from ldpbandits.lab.run import simulate
+        from ldpbandits.lab.experiments import simulate
     """
     try:
         yield

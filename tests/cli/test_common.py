@@ -54,7 +54,7 @@ def test_an_error_of_the_system_is_one_line(
     def fails(*_: object, **__: object) -> None:
         raise ConnectionResetError(104, "Connection reset by peer")
 
-    monkeypatch.setattr("ldpbandits.lab.run.simulate", fails)
+    monkeypatch.setattr("ldpbandits.lab.experiments.simulate", fails)
     assert main(["simulate", "--algorithm", "ucb1", "--arm", "bernoulli(0.5)", "--horizon", "100"]) == 1
     assert capsys.readouterr() == ("", "ldpbandits simulate: Connection reset by peer\n")
 

@@ -14,7 +14,7 @@ from ldpbandits.lab.algorithms import algorithm
 from ldpbandits.lab.paper import BANDITS, GAUSSIAN, MIXED, PANELS, panels
 from ldpbandits.lab.reproduce import count, experiments
 from ldpbandits.lab.rewards import Beta, Choice, Gaussian, Uniform
-from ldpbandits.lab.run import Simulation
+from ldpbandits.lab.simulation import Simulation
 from ldpbandits.lab.summary import ratio, ratio_reached, theorys_factor
 
 

@@ -18,12 +18,12 @@ import numpy as np
 import pytest
 
 from ldpbandits.errors import OutputError
-from ldpbandits.lab import run
+from ldpbandits.lab import play as playing
 from ldpbandits.lab.algorithms import algorithm
 from ldpbandits.lab.experiments import Experiment
 from ldpbandits.lab.paper import MIXED
+from ldpbandits.lab.play import Curve, play_all
 from ldpbandits.lab.results import Folder, table, write_results
-from ldpbandits.lab.run import Curve, play_all
 
 EXPERIMENT = Experiment(
     MIXED, (algorithm("ucb1"), algorithm("ldp-ucb-b", 2.0), algorithm("ldp-ucb-l", 2.0)), 5_000, trials=6, seed=3
@@ -32,7 +32,7 @@ EXPERIMENT = Experiment(
 
 def run_in(folder: Path, experiment: Experiment = EXPERIMENT, **how: Any) -> bytes:
     """Run an experiment in a folder; return its CSV."""
-    pulls = play_all(experiment.curves(), experiment.trials, store=Folder(folder), **how)
+    pulls = play_all(experiment.curves(), experiment.trials, archive=Folder(folder), **how)
     write_results(folder, experiment, experiment.simulations(pulls))
     return (folder / "results.csv").read_bytes()
 
@@ -87,13 +87,13 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: py
     assert 7 <= len(kept) < 18
     assert not list((tmp_path / "stopped").rglob("*.part"))
     played: list[int] = []
-    play = run.play
+    play = playing.play
 
     def counted(curve: Curve, trial: int, *rest: Any) -> Any:
         played.append(trial)
         return play(curve, trial, *rest)
 
-    monkeypatch.setattr(run, "play", counted)
+    monkeypatch.setattr(playing, "play", counted)
     assert run_in(tmp_path / "stopped") == run_in(tmp_path / "whole")
     assert len(played) == (18 - len(kept)) + 18
     played.clear()

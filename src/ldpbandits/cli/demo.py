@@ -10,7 +10,7 @@ from ldpbandits.cli.common import Command, number, say, show_json
 from ldpbandits.demo import LIKED, Report, play, running
 from ldpbandits.errors import ParameterError
 from ldpbandits.extras import needs
-from ldpbandits.server.possible import SMALLEST_EPSILON
+from ldpbandits.server.limits import SMALLEST_EPSILON
 
 BAR = 24
 _CLEAR_LINE, _UP = "\x1b[K", "\x1b[{}A"

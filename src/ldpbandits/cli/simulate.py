@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ldpbandits.lab.experiments import Experiment
-    from ldpbandits.lab.run import Simulation
+    from ldpbandits.lab.simulation import Simulation
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +72,7 @@ def _run_flags(options: argparse.Namespace) -> None:
     played, arms = algorithm(options.algorithm, epsilon), read_arms(options.arm)
     trials = check_count("trials", 50 if options.trials is None else options.trials)
     with needs("lab"):
-        from ldpbandits.lab.run import simulate
+        from ldpbandits.lab.experiments import simulate
         from ldpbandits.output.progress import bar
     with bar(f"{played.name}, T = {options.horizon:g}", trials) as progress:
         simulation = simulate(
@@ -119,9 +119,9 @@ def _run_file(options: argparse.Namespace) -> None:
     with needs("lab"):
         from ldpbandits.lab.experiments import Experiment
         from ldpbandits.lab.results import Folder, write_results
-        from ldpbandits.lab.run import play_all
+        from ldpbandits.lab.play import play_all
         from ldpbandits.output.progress import bar
-    experiment = Experiment.from_toml(options.file)
+    experiment = Experiment.from_file(options.file)
     out = options.file.with_suffix("") if options.out is None else options.out
     if out == options.file:
         raise ParameterError(f"the results of {options.file} need a folder of another name: give --out")

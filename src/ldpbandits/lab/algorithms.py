@@ -20,13 +20,14 @@ from ldpbandits.agent.rules import Rule, check_rule, paper_rule, rule_from_json,
 from ldpbandits.checks import shown
 from ldpbandits.errors import ParameterError
 from ldpbandits.lab.rewards import Law, written
+from ldpbandits.output.colours import BLACK, BLUE, GREY, VERMILION
 from ldpbandits.spec.curator import CuratorSpec
 from ldpbandits.spec.mechanisms import Bernoulli, Laplace, Mechanism
 from ldpbandits.spec.transforms import TRANSFORMS, Range, Sigmoid, Transform
 from ldpbandits.theory.upper import UPPER_BOUNDS, UpperBound
 
-ORANGE, BLUE, BLACK = ("#D55E00", (6.0, 2.0)), ("#0072B2", (1.0, 0.0)), ("#000000", (1.0, 1.2))
-"""Okabe and Ito's colours, which survive colour blindness, each with dashes, which survive print."""
+_LAPLACE, _BITS, _BASELINE = (VERMILION, (6.0, 2.0)), (BLUE, (1.0, 0.0)), (BLACK, (1.0, 1.2))
+"""How algorithms are drawn that see Laplace responses, bits, or the rewards themselves."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Looks:
     """How an algorithm is drawn. It is no part of what is played."""
 
     label: str
-    colour: str = "#777777"
+    colour: str = GREY
     dashes: tuple[float, ...] = (1.0, 0.0)
 
 
@@ -133,12 +134,12 @@ class _Known:
 
 
 _KNOWN = {
-    "ucb1": _Known(None, Range(), Looks("UCB1, no privacy", *BLACK), "ucb1"),
-    "ucb1-s": _Known(None, Sigmoid(), Looks("UCB1-S, no privacy", *BLACK), "ucb1-s"),
-    "ldp-ucb-b": _Known(Bernoulli, Range(), Looks("LDP-UCB-B", *BLUE), "theorem-3"),
-    "ldp-ucb-l": _Known(Laplace, Range(), Looks("LDP-UCB-L", *ORANGE), "theorem-2"),
-    "ldp-ucb-bs": _Known(Bernoulli, Sigmoid(), Looks("LDP-UCB-BS", *BLUE), "corollary-2"),
-    "ldp-ucb-ls": _Known(Laplace, Sigmoid(), Looks("LDP-UCB-LS", *ORANGE), "corollary-1"),
+    "ucb1": _Known(None, Range(), Looks("UCB1, no privacy", *_BASELINE), "ucb1"),
+    "ucb1-s": _Known(None, Sigmoid(), Looks("UCB1-S, no privacy", *_BASELINE), "ucb1-s"),
+    "ldp-ucb-b": _Known(Bernoulli, Range(), Looks("LDP-UCB-B", *_BITS), "theorem-3"),
+    "ldp-ucb-l": _Known(Laplace, Range(), Looks("LDP-UCB-L", *_LAPLACE), "theorem-2"),
+    "ldp-ucb-bs": _Known(Bernoulli, Sigmoid(), Looks("LDP-UCB-BS", *_BITS), "corollary-2"),
+    "ldp-ucb-ls": _Known(Laplace, Sigmoid(), Looks("LDP-UCB-LS", *_LAPLACE), "corollary-1"),
 }
 NAMES = tuple(_KNOWN)
 CURATORS: dict[str, tuple[type[Bernoulli | Laplace] | None, Transform]] = {
@@ -226,6 +227,8 @@ def _curator_from_json(data: Mapping[str, Any]) -> CuratorSpec | NotPrivate:
 def _like_ours(played: Algorithm) -> Algorithm:
     """Return one of ours with its looks and bound, if that is what this is."""
     if played.name in NAMES:
-        ours = algorithm(played.name, played.epsilon) if is_private(played.name) == (played.epsilon is not None) else None
+        ours = (
+            algorithm(played.name, played.epsilon) if is_private(played.name) == (played.epsilon is not None) else None
+        )
         return ours if ours == played else played  # type: ignore[return-value]
     return played

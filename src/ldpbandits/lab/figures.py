@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from ldpbandits.lab.paper import Panel, Played
 from ldpbandits.lab.rewards import Bernoulli
-from ldpbandits.lab.run import Simulation
+from ldpbandits.lab.simulation import Simulation
 from ldpbandits.lab.summary import Curves, upper_bound
 from ldpbandits.output.style import BLACK, BLUE, BY_EPSILON, GREEN, STYLE, VERMILION, Look, save
 from ldpbandits.theory import bounds

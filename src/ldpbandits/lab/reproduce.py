@@ -11,9 +11,10 @@ from ldpbandits.lab.algorithms import algorithm
 from ldpbandits.lab.experiments import Experiment
 from ldpbandits.lab.figures import draw
 from ldpbandits.lab.paper import BANDITS, Panel
+from ldpbandits.lab.play import play_all
 from ldpbandits.lab.report import page
 from ldpbandits.lab.results import Folder, versions, write_results
-from ldpbandits.lab.run import Simulation, play_all
+from ldpbandits.lab.simulation import Simulation
 from ldpbandits.lab.summary import panel_summary
 from ldpbandits.output.files import write
 

@@ -21,10 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ldpbandits
-from ldpbandits.lab.engine.compiled import source_hash
+from ldpbandits.lab.engine.compiled import code_hash, source_hash
 from ldpbandits.lab.experiments import Experiment
+from ldpbandits.lab.play import Curve
 from ldpbandits.lab.rewards import written
-from ldpbandits.lab.run import Curve, Simulation
+from ldpbandits.lab.simulation import Simulation
 from ldpbandits.output.files import check_folder, write
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -57,7 +58,7 @@ class Folder:
         """A file named by all that determines the numbers: whatever changes, the trial is played anew."""
         algorithm = curve.algorithm
         description = [
-            self._source, algorithm.name, algorithm.epsilon, [written(arm) for arm in curve.arms],
+            self._source, code_hash(algorithm.rule.index), algorithm.to_json(), [written(arm) for arm in curve.arms],
             curve.checkpoints, curve.entropy, curve.engine,
         ]  # fmt: skip
         key = sha256(json.dumps(description).encode()).hexdigest()[:16]

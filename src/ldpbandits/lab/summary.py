@@ -8,7 +8,7 @@ import numpy as np
 
 from ldpbandits.lab.paper import Panel, Played
 from ldpbandits.lab.rewards import Law, gaps
-from ldpbandits.lab.run import Simulation
+from ldpbandits.lab.simulation import Simulation
 from ldpbandits.theory import bounds
 
 Curves: TypeAlias = Mapping[tuple[str, Played], Simulation]
