@@ -66,16 +66,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Audit, print the verdict, and return the exit code: 1 for a violation, and for nothing else."""
     try:
-        found = _audit(options)
+        result = _audit(options)
+        if options.json:
+            show_json(result.to_json())
+        else:
+            show(str(result), *(["", f"The page: {options.out}"] if options.out else []))
     except LDPBanditsError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is, it is no violation
         _fail(error)
-    if options.json:
-        show_json(found.to_json())
-    else:
-        show(str(found), *(["", f"The page: {options.out}"] if options.out else []))
-    return CONSISTENT if found.verdict == "consistent" else VIOLATED
+    return CONSISTENT if result.verdict == "consistent" else VIOLATED
 
 
 def _fail(error: Exception) -> NoReturn:
@@ -114,7 +114,7 @@ def _audit(options: argparse.Namespace) -> "Audit":
         with needs("lab"):
             from ldpbandits.audit.page import page
     with bar("responses", samples * (2 if rewards is None else len(rewards))) as progress:
-        found = audit(
+        result = audit(
             subject,
             rewards,
             named_number("epsilon", options.epsilon),
@@ -123,8 +123,8 @@ def _audit(options: argparse.Namespace) -> "Audit":
             progress=progress,
         )
     if options.out is not None:
-        write(options.out, page(found).encode())
-    return found
+        write(options.out, page(result).encode())
+    return result
 
 
 def _curator(name: str, epsilon: float) -> Curator:

@@ -12,6 +12,11 @@ from ldpbandits.extras import needs
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add its options."""
+    parser.description = (
+        "Play the paper's nine panels: data, figures, a report. Panels that DIR holds from an earlier run stay in its "
+        "summary, tables and report; what this version has played before is not played again. With another T, number "
+        "of trials or seed they cannot stay, and a run that leaves some of them out is refused."
+    )
     parser.add_argument("--out", type=Path, default=Path("results"), metavar="DIR", help="folder (default results)")
     parser.add_argument("--panel", action="append", default=[], metavar="ID", help="1a to 1f, 2a to 2c; repeatable")
     parser.add_argument("--horizon", type=number, metavar="T", help="rounds a trial (default 1e7)")
@@ -24,14 +29,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Play what has not been played yet, write everything into the folder, and print the ratios."""
     with needs("lab"):
+        from ldpbandits.lab.earlier import Settings, with_earlier
         from ldpbandits.lab.paper import panels
         from ldpbandits.lab.reproduce import count, reproduce
         from ldpbandits.output.progress import bar
-    chosen = panels(options.panel)
+    asked = panels(options.panel)
     usual_horizon, usual_trials = (10**6, 20) if options.quick else (10**7, 50)
     horizon = check_count("horizon", usual_horizon if options.horizon is None else options.horizon, least=1_000)
     trials = check_count("trials", usual_trials if options.trials is None else options.trials, least=2)
     seed = check_count("seed", options.seed, least=0)
+    chosen = with_earlier(asked, options.out, Settings(horizon, trials, seed))
     with (
         workers(options) as executor,
         bar(f"{plural(len(chosen), 'panel')}, trials", count(chosen, trials)) as progress,

@@ -46,28 +46,31 @@ def reproduce(
     executor: Executor | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Play and write everything into a folder; return the summary. What was played before is not played again."""
+    """Play and write everything into a folder; return the summary. What was played before is not played again.
+
+    Summary, tables and report have just these panels: `with_earlier` adds those that the folder holds already.
+    """
     planned = experiments(panels, horizon, trials, seed)
     folder = Folder(out)
     started = time.perf_counter()
     curves = [curve for experiment in planned.values() for curve in experiment.curves()]
-    kept: list[int] = []
+    counts: list[int] = []
 
-    def noted(done: int) -> None:
-        kept.append(done)
+    def note(done: int) -> None:
+        counts.append(done)
         progress(done)
 
-    played = iter(play_all(curves, trials, executor=executor, jobs=jobs, store=folder, progress=noted))
+    pulls = iter(play_all(curves, trials, executor=executor, jobs=jobs, store=folder, progress=note))
     seconds = time.perf_counter() - started
-    found: dict[Any, Simulation] = {}
+    by_curve: dict[Any, Simulation] = {}
     for bandit, experiment in planned.items():
-        simulations = experiment.simulations([next(played) for _ in experiment.algorithms])
-        for made in simulations:
-            found[bandit, (made.algorithm.name, made.algorithm.epsilon)] = made
+        simulations = experiment.simulations([next(pulls) for _ in experiment.algorithms])
+        for simulation in simulations:
+            by_curve[bandit, (simulation.algorithm.name, simulation.algorithm.epsilon)] = simulation
         write_results(out / bandit, experiment, simulations)
     figures = {}
     for panel in panels:
-        figures[panel.id], png = draw(panel, found)
+        figures[panel.id], png = draw(panel, by_curve)
         write(out / "figures" / f"{panel.id}.svg", figures[panel.id])
         write(out / "figures" / f"{panel.id}.png", png)
     summary = {
@@ -75,10 +78,10 @@ def reproduce(
         "trials": trials,
         "seed": seed,
         "seconds": seconds,
-        "trials_kept": kept[0],
+        "trials_kept": counts[0],  # before the first was played
         "versions": versions(),
-        "panels": [panel_summary(panel, found) for panel in panels],
+        "panels": [panel_summary(panel, by_curve) for panel in panels],
     }
     write(out / "summary.json", (json.dumps(summary, indent=2) + "\n").encode())
-    write(out / "report.html", page(panels, found, summary, figures).encode())
+    write(out / "report.html", page(panels, by_curve, summary, figures).encode())
     return summary
