@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from ldpbandits.lab import paper
 from ldpbandits.lab.algorithms import algorithm
 from ldpbandits.lab.experiments import simulate
+from ldpbandits.output.colours import BLACK, BLUE, GREEN, VERMILION
 from ldpbandits.output.progress import bar
-from ldpbandits.output.style import BLACK, BLUE, GREEN, VERMILION
 from ldpbandits.theory import bounds
 
 OUT = Path(__file__).parent.parent / "docs" / "regret.svg"

@@ -87,7 +87,7 @@ def test_bounds_prints_json_and_a_table(capsys: pytest.CaptureFixture[str]) -> N
     [
         ([], "required: COMMAND"),
         (["sing"], "invalid choice: 'sing'"),
-        (["simulate"], "--algorithm is needed, unless there is a FILE.toml"),
+        (["simulate"], "--algorithm is needed, unless there is a FILE"),
         (["simulate", "none.toml"], "none.toml: cannot be read: No such file"),
         (["simulate", "none.toml", "--trials", "3"], "--trials and a file: what is played is in the file"),
         ([*SIMULATE, "--cluster", "tcp://127.0.0.1:9"], "go with an experiment in a file"),

@@ -40,10 +40,10 @@ def test_the_cache_serves_and_notices_an_edited_kernel(root: Path, tmp_path: Pat
     assert first[1] == 0
     assert second == (first[0], 1)
     kernels = source / "ldpbandits" / "agent" / "kernels.py"
-    formula = "mean + parameters[0] * sqrt(log(t) / pulls)"
+    formula = "arm.mean + parameters[0] * sqrt(log(arm.t) / (arm.pulls + arm.out))"
     text = kernels.read_text(encoding="utf-8")
     assert text.count(formula) == 1
-    kernels.write_text(text.replace(formula, "mean + 0.1 * parameters[0] * sqrt(log(t) / pulls)"), encoding="utf-8")
+    kernels.write_text(text.replace(formula, "arm.mean + 0.1 * sqrt(log(arm.t) / arm.pulls)"), encoding="utf-8")
     edited = simulate(source, cache)
     assert edited[1] == 0
     assert edited[0] != first[0]

@@ -45,7 +45,7 @@ def statistics(played: Algorithm, bandit: list[Law], horizon: int, trials: int, 
     for trial, stream in enumerate(np.random.SeedSequence([horizon, engine == "leap"]).spawn(trials)):
         rng = np.random.Generator(np.random.PCG64(stream))
         for t, until in ((0, horizon // 3), (horizon // 3, horizon)):
-            bandit_trials._advance(bandit_trials._play, rng, pulls[trial], totals[trial], t, until)
+            bandit_trials._advance(rng, pulls[trial], totals[trial], t, until)
     assert (pulls.sum(axis=1) == horizon).all()
     assert isinstance(played.rule, UCB)
     indexes = totals / pulls + played.rule.width * np.sqrt(np.log(horizon) / pulls)
@@ -179,7 +179,7 @@ def passage(leap: Any, rng: np.random.Generator, law: Any, most: int, gap: float
 
 
 @numba.njit(error_model="numpy")  # type: ignore[untyped-decorator]
-def one_response(rng: np.random.Generator, law: Any, leader: Leader) -> tuple[int, float]:  # noqa: ARG001
+def one_response(rng: np.random.Generator, law: Any, leader: Leader) -> tuple[int, float]:
     """The plainest leap: a single response."""
     _, rare, scale = law
     reward = 1.0 if rng.random() >= rare else 0.0
@@ -392,7 +392,7 @@ class Greedy:
     parameters: ClassVar[tuple[float, ...]] = ()
 
     @staticmethod
-    def index(arm: ArmView, random: Random, parameters: tuple[float, ...]) -> float:  # noqa: ARG004
+    def index(arm: ArmView, random: Random, parameters: tuple[float, ...]) -> float:
         """The mean alone."""
         return arm.mean
 

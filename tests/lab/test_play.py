@@ -17,9 +17,8 @@ from ldpbandits.lab import paper
 from ldpbandits.lab.algorithms import algorithm
 from ldpbandits.lab.experiments import simulate
 from ldpbandits.lab.play import Engine, Trials, log_spaced
-from ldpbandits.lab.rewards import Bernoulli, Law
+from ldpbandits.lab.rewards import Bernoulli, Law, gaps
 from ldpbandits.lab.simulation import Simulation
-from ldpbandits.lab.summary import upper_bound
 
 FOLDER = Path(__file__).parent.parent.parent / "benchmarks"
 with (FOLDER / "reference.csv").open(encoding="ascii") as file:
@@ -39,7 +38,8 @@ def test_reference_values(row: dict[str, str], engine: Engine) -> None:
     joint = math.hypot(float(row["sem"]), made.sem_regret[-1])
     assert abs(made.mean_regret[-1] - float(row["regret"])) < 4 * joint
     for t, mean in zip(made.checkpoints, made.mean_regret, strict=True):
-        assert mean <= upper_bound(name, epsilon, arms, t)
+        assert made.algorithm.upper_bound is not None
+        assert mean <= made.algorithm.upper_bound.at(gaps(arms), epsilon, t)
 
 
 def numbers(made: Simulation) -> list[float]:
@@ -199,4 +199,4 @@ def test_numpy_numbers_are_numbers() -> None:
     assert made.checkpoints == (10, 2_000)
     agent = Agent(ldp_ucb_b(), np.int64(2))  # type: ignore[arg-type]
     agent.update(np.int64(1), Response(np.float32(1.0)))  # type: ignore[arg-type]
-    assert json.loads(json.dumps(agent.snapshot()))["pulls"] == [0, 1]
+    assert json.loads(json.dumps(agent.to_json()))["pulls"] == [0, 1]

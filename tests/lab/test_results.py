@@ -22,7 +22,7 @@ from ldpbandits.lab import play as playing
 from ldpbandits.lab.algorithms import algorithm
 from ldpbandits.lab.experiments import Experiment
 from ldpbandits.lab.paper import MIXED
-from ldpbandits.lab.play import Curve, play_all
+from ldpbandits.lab.play import Curve
 from ldpbandits.lab.results import Folder, table, write_results
 
 EXPERIMENT = Experiment(
@@ -32,8 +32,7 @@ EXPERIMENT = Experiment(
 
 def run_in(folder: Path, experiment: Experiment = EXPERIMENT, **how: Any) -> bytes:
     """Run an experiment in a folder; return its CSV."""
-    pulls = play_all(experiment.curves(), experiment.trials, archive=Folder(folder), **how)
-    write_results(folder, experiment, experiment.simulations(pulls))
+    write_results(folder, experiment, experiment.play(archive=Folder(folder), **how))
     return (folder / "results.csv").read_bytes()
 
 
@@ -51,7 +50,7 @@ def test_the_table_is_tidy(tmp_path: Path) -> None:
         assert float(row["regret_q05"]) <= float(row["regret_q50"]) <= float(row["regret_q95"])
     assert rows[-1]["t"] == "5000"
     one = Experiment(MIXED, (algorithm("ucb1"),), 100, trials=1)
-    (row, *_) = csv.DictReader(io.StringIO(table(one.simulations(play_all(one.curves(), 1))).decode()))
+    (row, *_) = csv.DictReader(io.StringIO(table(one.play()).decode()))
     assert row["regret_sem"] == ""
 
 

@@ -41,7 +41,7 @@ def test_arms_are_written_without_loss() -> None:
         ("bernoulli(0.5", "an arm is written"),
         ("0*bernoulli(0.5)", "the count before * must be from 1"),
         ("-1*bernoulli(0.5)", "an arm is written"),
-        ("poisson(1)", "law must be one of bernoulli, beta, uniform, choice, gaussian, got 'poisson'"),
+        ("poisson(1)", "law must be one of bernoulli, beta, uniform, choice, gaussian, empirical, got 'poisson'"),
         ("bernoulli(1.5)", "bernoulli(p) needs p in [0, 1], got 1.5"),
         ("bernoulli(nan)", "needs p in [0, 1]"),
         ("bernoulli(0.1,0.2)", "bernoulli takes p, got 2 numbers"),

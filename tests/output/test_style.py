@@ -3,7 +3,8 @@
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from ldpbandits.output.style import BY_EPSILON, STYLE, save
+from ldpbandits.output.colours import BY_EPSILON
+from ldpbandits.output.style import STYLE, save
 
 
 def drawn() -> tuple[bytes, bytes]:

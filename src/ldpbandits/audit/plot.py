@@ -5,7 +5,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ldpbandits.audit.profile import Profile
-from ldpbandits.output.style import BLUE, STYLE, VERMILION, save
+from ldpbandits.output.colours import BLUE, VERMILION
+from ldpbandits.output.style import STYLE, save
 
 FEWEST = 20
 """A cell with fewer responses than this shows nothing but its own noise, and is left out."""

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 EPSILON_HELP = f"epsilon of each response, from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}"
 ARM_HELP = (
-    "an arm by its law: bernoulli(p), beta(a,b), uniform(low,high), choice(v1,v2,...) or gaussian(mean,sd); "
+    "an arm by its law: bernoulli(p), beta(a,b), uniform(low,high), choice(v1,v2,...), gaussian(mean,sd), "
+    "or empirical(FILE.csv), a table of your own with the columns arm and reward, for all its arms; "
     "5*beta(4,1) is five alike; give the option once for each"
 )
 

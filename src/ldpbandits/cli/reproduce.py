@@ -29,9 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Play what has not been played yet, write everything into the folder, and print the ratios."""
     with needs("lab"):
-        from ldpbandits.lab.earlier import Settings, with_earlier
         from ldpbandits.lab.paper import panels
-        from ldpbandits.lab.reproduce import count, reproduce
+        from ldpbandits.lab.paper.earlier import Settings, with_earlier
+        from ldpbandits.lab.paper.reproduce import count, reproduce
         from ldpbandits.output.progress import bar
     asked = panels(options.panel)
     usual_horizon, usual_trials = (10**6, 20) if options.quick else (10**7, 50)

@@ -1,9 +1,11 @@
-"""`ldpbandits simulate`: one algorithm from flags, or an experiment from a file of TOML."""
+"""`ldpbandits simulate`: one algorithm from flags, or an experiment from a file."""
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ldpbandits.agent.rules import rule_from_json
 from ldpbandits.checks import check_count
 from ldpbandits.cli.common import (
     ARM_HELP,
@@ -22,7 +24,7 @@ from ldpbandits.cli.common import (
 )
 from ldpbandits.errors import ParameterError
 from ldpbandits.extras import needs
-from ldpbandits.lab.algorithms import NAMES, algorithm, is_private
+from ldpbandits.lab.algorithms import CURATORS, NAMES, Algorithm, algorithm, is_private, with_rule
 from ldpbandits.lab.rewards import written
 
 if TYPE_CHECKING:
@@ -35,41 +37,56 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add its options."""
     parser.add_argument(
-        "file", nargs="?", type=Path, metavar="FILE.toml", help="an experiment; instead of the options below"
+        "file", nargs="?", type=Path, metavar="FILE", help="an experiment in TOML, or an experiment.json from earlier"
     )
-    parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="folder for the results of FILE.toml (default: its name)"
-    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the results of FILE (default: its name)")
     parser.add_argument("--algorithm", metavar="A", help=f"one of {', '.join(NAMES)}")
+    parser.add_argument("--rule", metavar="MODULE:CLASS", help="instead of --algorithm: a rule of your own")
+    parser.add_argument("--curator", metavar="C", help=f"for --rule: {', '.join(CURATORS)} (default ctb, or none)")
     parser.add_argument("--epsilon", type=number, metavar="E", help=f"{EPSILON_HELP}; every ldp- algorithm needs it")
     parser.add_argument("--arm", action="append", metavar="LAW", help=ARM_HELP)
     parser.add_argument("--horizon", type=number, metavar="T", help="rounds a trial, such as 1e5")
     parser.add_argument("--trials", type=number, metavar="R", help="independent trials (default 50)")
     parser.add_argument("--seed", type=number, metavar="S", help="same seed, same numbers (default 0)")
-    engines = "leap (default) or step: the same law in leaps, far faster, or round by round"
+    engines = "leap or step: the same law in leaps, far faster, or round by round (default: leap where possible)"
     parser.add_argument("--engine", choices=["leap", "step"], help=engines)
     add_workers(parser)
 
 
+FLAGS = ("algorithm", "rule", "curator", "epsilon", "arm", "horizon", "trials", "seed", "engine")
+"""What is played, where there is no file that says so."""
+
+
 def run(options: argparse.Namespace) -> None:
     """Play what the flags or the file say, and print the regret."""
+    sys.path.insert(0, str(Path.cwd()))  # where a rule of one's own is looked for
     if options.file is None:
         _run_flags(options)
     else:
         _run_file(options)
 
 
-def _run_flags(options: argparse.Namespace) -> None:
-    if options.cluster is not None or options.out is not None:
-        raise ParameterError("--cluster and --out go with an experiment in a file: simulate FILE.toml")
-    for name in ("algorithm", "arm", "horizon"):
-        if getattr(options, name) is None:
-            raise ParameterError(f"--{name} is needed, unless there is a FILE.toml")
+def _algorithm(options: argparse.Namespace) -> Algorithm:
     epsilon = options.epsilon
+    if options.rule is not None:
+        if options.algorithm is not None:
+            raise ParameterError("--algorithm names one of ours, --rule one of yours: give one of them")
+        return with_rule(rule_from_json(options.rule, may_import=True), options.curator, epsilon)
+    if options.curator is not None:
+        raise ParameterError("--curator goes with --rule; an algorithm has its own")
     if options.algorithm in NAMES and not is_private(options.algorithm) and epsilon is not None:
         say(f"ldpbandits simulate: {options.algorithm} is not private, --epsilon has no effect")
         epsilon = None
-    played, arms = algorithm(options.algorithm, epsilon), read_arms(options.arm)
+    return algorithm(options.algorithm, epsilon)
+
+
+def _run_flags(options: argparse.Namespace) -> None:
+    if options.cluster is not None or options.out is not None:
+        raise ParameterError("--cluster and --out go with an experiment in a file: simulate FILE")
+    for name in ("algorithm", "arm", "horizon"):
+        if getattr(options, name) is None and not (name == "algorithm" and options.rule is not None):
+            raise ParameterError(f"--{name} is needed, unless there is a FILE")
+    played, arms = _algorithm(options), read_arms(options.arm)
     trials = check_count("trials", 50 if options.trials is None else options.trials)
     with needs("lab"):
         from ldpbandits.lab.experiments import simulate
@@ -85,10 +102,18 @@ def _run_flags(options: argparse.Namespace) -> None:
             jobs=options.jobs,
             progress=progress,
         )
+    _say_engines(options.engine, [simulation])
     if options.json:
         show_json(simulation.to_json())
     else:
         show(*_report(simulation))
+
+
+def _say_engines(engine: str | None, simulations: "Sequence[Simulation]") -> None:
+    """Say which algorithms were played round by round because they cannot leap."""
+    for simulation in simulations:
+        if engine is None and simulation.engine == "step":
+            say(f"ldpbandits simulate: {simulation.algorithm.name} cannot leap; every round was played (engine step)")
 
 
 def _report(simulation: "Simulation") -> list[str]:
@@ -113,25 +138,22 @@ def _report(simulation: "Simulation") -> list[str]:
 
 
 def _run_file(options: argparse.Namespace) -> None:
-    for name in ("algorithm", "epsilon", "arm", "horizon", "trials", "seed", "engine"):
+    for name in FLAGS:
         if getattr(options, name) is not None:
             raise ParameterError(f"--{name} and a file: what is played is in the file")
     with needs("lab"):
         from ldpbandits.lab.experiments import Experiment
         from ldpbandits.lab.results import Folder, write_results
-        from ldpbandits.lab.play import play_all
         from ldpbandits.output.progress import bar
     experiment = Experiment.from_file(options.file)
     out = options.file.with_suffix("") if options.out is None else options.out
     if out == options.file:
         raise ParameterError(f"the results of {options.file} need a folder of another name: give --out")
-    folder, curves = Folder(out), experiment.curves()
-    with workers(options) as executor, bar(options.file.name, len(curves) * experiment.trials) as progress:
-        pulls = play_all(
-            curves, experiment.trials, executor=executor, jobs=read_jobs(options), store=folder, progress=progress
-        )
-    simulations = experiment.simulations(pulls)
+    folder, count = Folder(out), len(experiment.algorithms) * experiment.trials
+    with workers(options) as executor, bar(options.file.name, count) as progress:
+        simulations = experiment.play(executor=executor, jobs=read_jobs(options), archive=folder, progress=progress)
     write_results(out, experiment, simulations)
+    _say_engines(experiment.engine, simulations)
     if options.json:
         show_json([simulation.to_json() for simulation in simulations])
     else:

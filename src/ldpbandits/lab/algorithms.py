@@ -68,7 +68,7 @@ class Algorithm:
 
     def __post_init__(self) -> None:
         """Check that name, rule and curator are what they should be."""
-        if not isinstance(self.name, str) or not self.name:
+        if not (self.name and isinstance(self.name, str)):
             raise ParameterError(f"an algorithm's name must be a string, got {shown(self.name)}")
         check_rule(self.rule)
         if not isinstance(self.curator, CuratorSpec | NotPrivate):
@@ -84,9 +84,9 @@ class Algorithm:
         return self.curator.epsilon if isinstance(self.curator, CuratorSpec) else None
 
     @property
-    def label(self) -> str:
-        """What a legend calls it."""
-        return self.name.upper() if self.looks is None else self.looks.label
+    def drawn_as(self) -> Looks:
+        """Its looks; one that has none is drawn in grey under its name."""
+        return Looks(self.name) if self.looks is None else self.looks
 
     @property
     def upper_bound(self) -> UpperBound | None:
@@ -226,9 +226,7 @@ def _curator_from_json(data: Mapping[str, Any]) -> CuratorSpec | NotPrivate:
 
 def _like_ours(played: Algorithm) -> Algorithm:
     """Return one of ours with its looks and bound, if that is what this is."""
-    if played.name in NAMES:
-        ours = (
-            algorithm(played.name, played.epsilon) if is_private(played.name) == (played.epsilon is not None) else None
-        )
-        return ours if ours == played else played  # type: ignore[return-value]
-    return played
+    if played.name not in NAMES or is_private(played.name) != (played.epsilon is not None):
+        return played
+    ours = algorithm(played.name, played.epsilon)
+    return ours if ours == played else played

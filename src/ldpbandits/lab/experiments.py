@@ -36,7 +36,8 @@ from numpy.typing import NDArray
 
 from ldpbandits.checks import check_count, shown
 from ldpbandits.errors import LDPBanditsError, ParameterError
-from ldpbandits.lab.algorithms import Algorithm, algorithm, algorithms_from_json
+from ldpbandits.lab import algorithms
+from ldpbandits.lab.algorithms import Algorithm, algorithms_from_json
 from ldpbandits.lab.play import (
     Archive,
     Curve,
@@ -69,6 +70,8 @@ class Experiment:
         """Check everything, before anything is played."""
         if not self.algorithms:
             raise ParameterError("an experiment needs at least one algorithm")
+        if not self.arms:
+            raise ParameterError("a bandit needs at least one arm")
         check_trials(self.trials)
         if self.engine is not None:
             check_engine(self.engine)
@@ -171,7 +174,7 @@ class Experiment:
 
 
 def simulate(  # noqa: PLR0913 - an experiment's settings
-    algorithm_or_name: Algorithm | str,
+    algorithm: Algorithm | str,
     arms: object,
     horizon: float,
     *,
@@ -189,11 +192,11 @@ def simulate(  # noqa: PLR0913 - an experiment's settings
     engine is leap where the algorithm can, else step. `progress` is called with the number of trials done, after each.
 
     >>> simulate("ldp-ucb-b", epsilon=2, arms=["bernoulli(0.9)", "3*bernoulli(0.5)"], horizon=1e4, trials=5, seed=1)
-    <Simulation ldp-ucb-b, epsilon=2: regret 172.0 ± 6.6, 5 trials of T=10,000 on 4 arms>
+    <Simulation ldp-ucb-b, epsilon=2: regret 169.2 ± 9.0, 5 trials of T=10,000 on 4 arms>
     """
-    played = algorithm_or_name
+    played = algorithm
     if isinstance(played, str):
-        played = algorithm(played, epsilon)
+        played = algorithms.algorithm(played, epsilon)
     elif epsilon is not None:
         raise ParameterError("epsilon goes with an algorithm's name; an Algorithm has its own")
     if not isinstance(played, Algorithm):

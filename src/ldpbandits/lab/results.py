@@ -12,6 +12,7 @@ import csv
 import io
 import json
 import platform
+import re
 from collections.abc import Sequence
 from hashlib import sha256
 from importlib.metadata import version
@@ -63,7 +64,8 @@ class Folder:
         ]  # fmt: skip
         key = sha256(json.dumps(description).encode()).hexdigest()[:16]
         epsilon = "" if algorithm.epsilon is None else f"-{algorithm.epsilon:g}"
-        return self.path / "trials" / f"{algorithm.name}{epsilon}-{key}" / f"{trial:04}.npy"
+        name = re.sub(r"[^\w.+-]", "_", algorithm.name)  # a user's own may be anything
+        return self.path / "trials" / f"{name}{epsilon}-{key}" / f"{trial:04}.npy"
 
 
 def table(simulations: Sequence[Simulation]) -> bytes:

@@ -213,7 +213,7 @@ def _one_by_one(rng: np.random.Generator, play: Play, arm: int, leader: Leader) 
     """Pull the leader while it is sure to lead, drawing each response. Return pulls and sum."""
     k, total = 0, 0.0
     while k < leader.most and (k == 0 or total >= -_room(leader, 0.0, k)):
-        total += known_response(rng, play.channel, reward(rng, play.laws, arm))
+        total += known_response(rng, play.channel, reward(rng, play.laws, arm))  # type: ignore[arg-type]
         k += 1
     return k, total
 
@@ -313,7 +313,7 @@ def _leap(play: Play, sums: Sums, rng: np.random.Generator, pulls: Floats, total
         elif quiet_until < until:
             most = max(1, int(quiet_until - t))
         if arm >= 0:
-            k, total = 1, known_response(rng, play.channel, reward(rng, play.laws, arm))
+            k, total = 1, known_response(rng, play.channel, reward(rng, play.laws, arm))  # type: ignore[arg-type]
         else:
             root = sqrt(log(float(t)))
             arm, gap = _top_two(means, widths, root, indexes)

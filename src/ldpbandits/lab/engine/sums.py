@@ -79,8 +79,8 @@ def _two_values(arm: Law) -> tuple[float, float, float] | None:
             return None
 
 
-def mean_value(arm: Law, transform: Transform) -> float:
-    """The mean of the transformed reward: from the mean of R where the map is linear, else by summation or quadrature."""
+def mean_value(arm: Law, transform: Transform) -> float:  # noqa: PLR0911 - one a law
+    """The mean value of an arm: from its mean reward where the map is linear, else by summation or quadrature."""
     if isinstance(transform, Range | RealLine):
         return transform.apply(arm.mean, transform.parameters)
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from ldpbandits.lab.algorithms import algorithm
 from ldpbandits.lab.experiments import Experiment
-from ldpbandits.lab.figures import draw
-from ldpbandits.lab.paper import BANDITS, Panel
+from ldpbandits.lab.paper.figures import draw
+from ldpbandits.lab.paper.panels import BANDITS, Panel, Played
+from ldpbandits.lab.paper.report import page
+from ldpbandits.lab.paper.summary import panel_summary
 from ldpbandits.lab.play import play_all
-from ldpbandits.lab.report import page
 from ldpbandits.lab.results import Folder, versions, write_results
 from ldpbandits.lab.simulation import Simulation
-from ldpbandits.lab.summary import panel_summary
 from ldpbandits.output.files import write
 
 
@@ -60,11 +60,11 @@ def reproduce(
         counts.append(done)
         progress(done)
 
-    pulls = iter(play_all(curves, trials, executor=executor, jobs=jobs, store=folder, progress=note))
+    pulls = iter(play_all(curves, trials, executor=executor, jobs=jobs, archive=folder, progress=note))
     seconds = time.perf_counter() - started
-    by_curve: dict[Any, Simulation] = {}
+    by_curve: dict[tuple[str, Played], Simulation] = {}
     for bandit, experiment in planned.items():
-        simulations = experiment.simulations([next(pulls) for _ in experiment.algorithms])
+        simulations = experiment.simulations([next(pulls) for _ in experiment.algorithms], seconds)
         for simulation in simulations:
             by_curve[bandit, (simulation.algorithm.name, simulation.algorithm.epsilon)] = simulation
         write_results(out / bandit, experiment, simulations)

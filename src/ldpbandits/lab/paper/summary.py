@@ -6,10 +6,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ldpbandits.lab.paper import Panel, Played
-from ldpbandits.lab.rewards import Law, gaps
+from ldpbandits.lab.paper.panels import Panel, Played
+from ldpbandits.lab.rewards import gaps
 from ldpbandits.lab.simulation import Simulation
-from ldpbandits.theory import bounds
 
 Curves: TypeAlias = Mapping[tuple[str, Played], Simulation]
 """Simulations by bandit and (algorithm, epsilon)."""
@@ -20,28 +19,6 @@ def ratio(private: Simulation, baseline: Simulation, row: int = -1) -> tuple[flo
     one, other = float(private.mean_regret[row]), float(baseline.mean_regret[row])
     errors = float(private.sem_regret[row]) / one, float(baseline.sem_regret[row]) / other
     return one / other, one / other * hypot(*errors)
-
-
-def theorys_factor(name: str, epsilon: float) -> float:
-    """The ratio of upper bounds that the paper calls the cost of privacy; it bounds nothing."""
-    return (
-        bounds.privacy_factor_l(epsilon) if "-l" in name.removeprefix("ldp-ucb") else bounds.privacy_factor_b(epsilon)
-    )
-
-
-def upper_bound(name: str, epsilon: float | None, arms: tuple[Law, ...], t: float) -> float:
-    """The theorem's bound on the regret of an algorithm at t; for sigmoid ones with c_s by Jensen's inequality."""
-    deltas = gaps(arms)
-    if epsilon is None:
-        # UCB1 behind the sigmoid is Corollary 2 without the factor of privacy.
-        return bounds.ucb1_bound(deltas, t) / (bounds.JENSEN**2 if name == "ucb1-s" else 1)
-    theorems = {
-        "ldp-ucb-b": bounds.theorem_3,
-        "ldp-ucb-l": bounds.theorem_2,
-        "ldp-ucb-bs": bounds.corollary_2,
-        "ldp-ucb-ls": bounds.corollary_1,
-    }
-    return theorems[name](deltas, epsilon, t)
 
 
 def panel_summary(panel: Panel, curves: Curves) -> dict[str, Any]:
@@ -55,13 +32,16 @@ def panel_summary(panel: Panel, curves: Curves) -> dict[str, Any]:
             "epsilon": epsilon,
             "regret": float(curve.mean_regret[-1]),
             "regret_sem": float(curve.sem_regret[-1]),
-            "upper_bound": upper_bound(name, epsilon, curve.arms, curve.checkpoints[-1]),
+            "upper_bound": None,
         }
+        bound = curve.algorithm.upper_bound
+        if bound is not None:
+            entry["upper_bound"] = bound.at(gaps(curve.arms), epsilon, curve.checkpoints[-1])
         if epsilon is not None:
             entry["ratio"], entry["ratio_sem"] = ratio(curve, baseline)
             entry["paper"] = panel.paper.get(name)
             entry["paper_is_limit"] = panel.paper_is_limit if name in panel.paper else None
-            entry["theorys_factor"] = theorys_factor(name, epsilon)
+            entry["theorys_factor"] = None if bound is None else bound.factor(epsilon)
         listed.append(entry)
     return {"panel": panel.id, "title": panel.title, "horizon": baseline.checkpoints[-1], "curves": listed}
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ldpbandits.errors import ParameterError
-from ldpbandits.lab.paper import PANELS, Panel
+from ldpbandits.lab.paper.panels import PANELS, Panel
 
 
 @dataclass(frozen=True)

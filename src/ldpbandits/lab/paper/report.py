@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from ldpbandits.lab.paper import Panel
-from ldpbandits.lab.summary import Curves, ratio_reached, ratios_by_horizon
+from ldpbandits.lab.paper.panels import Panel
+from ldpbandits.lab.paper.summary import Curves, ratio_reached, ratios_by_horizon
 from ldpbandits.output.page import Cell, document, picture, table
 
 
@@ -41,8 +41,13 @@ def _ratio_row(panel: str, curve: Mapping[str, Any]) -> list[str | Cell]:
         epsilon = f"{curve['epsilon']:g}"
         below = "below " if curve["paper_is_limit"] else ""
         paper = "" if curve["paper"] is None else f"{below}{curve['paper']:g}"
-        private = [f"{curve['ratio']:.2f} ± {curve['ratio_sem']:.2f}", paper, f"{curve['theorys_factor']:.2f}"]
-    return [panel, Cell(curve["algorithm"], "left"), epsilon, regret, f"{curve['upper_bound']:,.0f}", *private]
+        private = [f"{curve['ratio']:.2f} ± {curve['ratio_sem']:.2f}", paper, _known(curve["theorys_factor"], ".2f")]
+    bound = _known(curve["upper_bound"], ",.0f")
+    return [panel, Cell(curve["algorithm"], "left"), epsilon, regret, bound, *private]
+
+
+def _known(number: float | None, form: str) -> str:
+    return "" if number is None else format(number, form)
 
 
 def _differences(panels: Sequence[Panel], curves: Curves) -> list[str]:
