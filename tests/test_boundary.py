@@ -1,6 +1,7 @@
 """The trust boundary holds in types, in imports and in what the halves depend on, and each check can fail."""
 
 import ast
+import re
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import ldpbandits
+from ldpbandits.spec import protocol
 
 PUBLIC = """
 UCB Agent Arm ArmError BernoulliCurator Client Curator CuratorSpec DatabaseError Estimate Flushed Guarantee
@@ -156,6 +158,18 @@ def test_no_device_module_has_a_seed(root: Path) -> None:
         imported |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
         assert "random" not in imported
         assert not [node for node in ast.walk(tree) if isinstance(node, ast.arg) and "seed" in node.arg]
+
+
+def test_both_devices_speak_the_protocol(root: Path) -> None:
+    """The JavaScript device asks on the same paths, and takes the same words for counted and for never."""
+    wire = (root / "sdk" / "js" / "src" / "wire.js").read_text(encoding="utf-8")
+    assert set(re.findall(r"/v1/[^`\"]+", wire)) == {
+        protocol.DECISIONS.format(name="${encodeURIComponent(experiment)}"),
+        protocol.RESPONSES,
+    }
+    assert set(re.findall(r'\bstatus !== "(\w+)"', wire)) == set(protocol.Status)
+    (final,) = re.findall(r"const FINAL = \[(.*)\];", wire)
+    assert set(re.findall(r"\w+", final)) == set(protocol.FINAL)
 
 
 def test_the_public_names_are_locked() -> None:

@@ -177,11 +177,6 @@ def test_what_the_agent_will_never_take_is_dropped_and_told(agent: "FakeAgent", 
         observed.observe(1)
 
 
-def test_the_codes_that_are_final_are_those_of_the_protocol() -> None:
-    """Both devices give up at the same words."""
-    assert {"forged", "changed", "expired", "closed", "impossible", "malformed"} == FINAL
-
-
 def test_waits_grow_to_five_minutes_and_differ_between_devices(
     agent: "FakeAgent", device: "Device", clock: "Clock"
 ) -> None:
