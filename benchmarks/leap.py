@@ -8,7 +8,7 @@ from plain import plain_b, plain_l
 
 from ldpbandits.lab import paper
 from ldpbandits.lab.algorithms import algorithm
-from ldpbandits.lab.run import Trials
+from ldpbandits.lab.play import Trials
 from ldpbandits.spec.mechanisms import response_mean
 
 MEANS = np.array([arm.mean for arm in paper.BERNOULLI])

@@ -21,7 +21,7 @@ def ldpbandits_step() -> Callable[[int], None]:
 
     from ldpbandits.lab import paper  # noqa: PLC0415
     from ldpbandits.lab.algorithms import algorithm  # noqa: PLC0415
-    from ldpbandits.lab.run import Trials  # noqa: PLC0415
+    from ldpbandits.lab.play import Trials  # noqa: PLC0415
 
     trials = Trials(algorithm("ucb1"), paper.BERNOULLI, "step")
 

@@ -9,8 +9,7 @@ import random
 from collections import deque
 from statistics import fmean, stdev
 
-from ldpbandits.agent.live import LiveAgent, LiveArm
-
+from ldpbandits.agent.agent import Agent
 from ldpbandits.agent.rules import UCB, ldp_ucb_b
 from ldpbandits.spec.mechanisms import response_mean
 from ldpbandits.types import Arm
@@ -21,7 +20,7 @@ MEANS = [0.5 + GAP if arm == BEST else 0.5 for arm in range(ARMS)]
 UNIFORM = HORIZON * GAP * (ARMS - 1) / ARMS
 
 
-class Forgetful(LiveAgent):
+class Forgetful(Agent):
     """The plain rule: a pull that is out counts for nothing."""
 
     def issue(self) -> Arm:
@@ -31,11 +30,11 @@ class Forgetful(LiveAgent):
         return arm
 
 
-def regret(kind: type[LiveAgent], rule: UCB, outstanding: int, seed: int) -> float:
+def regret(kind: type[Agent], rule: UCB, outstanding: int, seed: int) -> float:
     """Return the regret of one run, as a share of uniform play's."""
     rng = random.Random(seed)
     bits = [response_mean(mean, EPSILON) for mean in MEANS]
-    agent = kind(rule, [LiveArm() for _ in range(ARMS)])
+    agent = kind(rule, ARMS)
     out: deque[Arm] = deque()
     total = 0.0
     for _ in range(HORIZON):
@@ -44,10 +43,9 @@ def regret(kind: type[LiveAgent], rule: UCB, outstanding: int, seed: int) -> flo
         out.append(arm)
         if len(out) > outstanding:
             back = out.popleft()
-            if kind is LiveAgent:
+            if kind is Agent:
                 agent.take_back(back)
-            known = agent.arms[back]
-            agent.count(back, known.pulls + 1, known.total + (rng.random() < bits[back]))
+            agent.tally.add(back, 1, float(rng.random() < bits[back]))
     return total / UNIFORM
 
 
@@ -57,8 +55,8 @@ def main() -> None:
     runs = 20
     for name, rule in (("LDP-UCB-B, width sqrt(2)", ldp_ucb_b()), ("width 1/2", UCB(0.5))):
         for what, kind, outstanding in (
-            ("no delay", LiveAgent, 0),
-            ("pulls that are out count", LiveAgent, 10_000),
+            ("no delay", Agent, 0),
+            ("pulls that are out count", Agent, 10_000),
             ("plain rule", Forgetful, 10_000),
         ):
             shares = [regret(kind, rule, outstanding, seed) for seed in range(runs)]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ldpbandits.lab import paper
 from ldpbandits.lab.algorithms import algorithm
-from ldpbandits.lab.progress import bar
-from ldpbandits.lab.run import simulate
+from ldpbandits.lab.experiments import simulate
+from ldpbandits.output.progress import bar
 
 TRIALS, MOST = 400, 4.0
 
@@ -21,8 +21,8 @@ def main() -> None:
     for row in rows:
         played = algorithm(row["algorithm"], float(row["epsilon"]) if row["epsilon"] else None)
         with bar(f"{row['arms']} {played.name}", TRIALS) as progress:
-            made = simulate(played, getattr(paper, row["arms"]), 10**5, trials=TRIALS, seed=1, progress=progress)
-        mean, error = made.mean_regret[-1], made.sem_regret[-1]
+            simulation = simulate(played, getattr(paper, row["arms"]), 10**5, trials=TRIALS, seed=1, progress=progress)
+        mean, error = simulation.mean_regret[-1], simulation.sem_regret[-1]
         joint = (mean - float(row["regret"])) / hypot(float(row["sem"]), error)
         worst = max(worst, abs(joint))
         ours, theirs = f"{mean:.1f} +- {error:.1f}", f"{row['regret']} +- {row['sem']}"

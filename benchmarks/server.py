@@ -31,7 +31,7 @@ from starlette.routing import Route
 from ldpbandits.server.committer import LARGEST_BATCH
 from ldpbandits.server.run import Server
 from ldpbandits.server.service import Service
-from ldpbandits.server.store import Store
+from ldpbandits.server.store.sqlite import SqliteStore
 from ldpbandits.server.tickets import Signer, Ticket, new_nonce
 from ldpbandits.types import Arm
 
@@ -77,7 +77,8 @@ def serve(kind: str, folder: Path, listener: socket.socket) -> None:
         app = Starlette(routes=[Route("/", _hello, methods=["POST"])])
         uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run(sockets=[listener])
         return
-    store = Store(folder / f"{kind}.db", failpoint=_slow) if kind.startswith("slow") else Store(folder / f"{kind}.db")
+    path = folder / f"{kind}.db"
+    store = SqliteStore(path, failpoint=_slow) if kind.startswith("slow") else SqliteStore(path)
     largest = 1 if kind == "slow-each" else LARGEST_BATCH
     Server(Service(store, os.environ, largest_batch=largest)).serve_on(listener)
 

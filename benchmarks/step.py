@@ -1,16 +1,17 @@
 """Time the per-round simulator beside a plain compiled loop written out by hand, in one run, on one core."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import log, sqrt
 from time import perf_counter
 
-import numba
 import numpy as np
 from plain import plain_b, plain_l, plain_ucb1
 
+from ldpbandits.agent.kernels import ArmView, Parameters, Random
 from ldpbandits.lab import paper
-from ldpbandits.lab.algorithms import Algorithm, Custom, algorithm
-from ldpbandits.lab.run import Trials
+from ldpbandits.lab.algorithms import Algorithm, algorithm
+from ldpbandits.lab.play import Trials
 from ldpbandits.spec.mechanisms import response_mean
 
 ROUNDS, REPEATS = 2_000_000, 5
@@ -18,10 +19,17 @@ EPSILON = 2.0
 MEANS = np.array([arm.mean for arm in paper.BERNOULLI])
 
 
-@numba.njit  # type: ignore[untyped-decorator]
-def users_index(mean: float, pulls: float, t: float, parameters: tuple[float, ...]) -> float:
-    """An index of a user's own."""
-    return mean + parameters[0] * sqrt(log(t) / pulls)
+@dataclass(frozen=True)
+class UsersRule:
+    """A rule of a user's own."""
+
+    parameters: tuple[float, ...]
+    floor: float = 0.0
+
+    @staticmethod
+    def index(arm: ArmView, random: Random, parameters: Parameters) -> float:
+        """UCB's index, written again."""
+        return arm.mean + parameters[0] * sqrt(log(arm.t) / (arm.pulls + arm.out))
 
 
 def nanoseconds(run: Callable[[np.random.Generator, int], object]) -> float:
@@ -45,7 +53,7 @@ def main() -> None:
     """Print times and ratios; fail if a plain loop is faster."""
     at_zero, at_one = (response_mean(reward, EPSILON) for reward in (0.0, 1.0))
     b = algorithm("ldp-ucb-b", EPSILON)
-    custom = Algorithm("a user's own index", Custom(users_index, b.rule.parameters), b.curator)
+    custom = Algorithm("a user's own index", UsersRule(b.rule.parameters), b.curator)
     cases = [
         (algorithm("ucb1"), lambda rng, rounds: plain_ucb1(rng, MEANS, rounds)),
         (b, lambda rng, rounds: plain_b(rng, MEANS, rounds, at_zero, at_one)),

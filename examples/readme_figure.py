@@ -7,18 +7,19 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from ldpbandits.lab import bounds, paper
+from ldpbandits.lab import paper
 from ldpbandits.lab.algorithms import algorithm
-from ldpbandits.lab.progress import bar
-from ldpbandits.lab.run import simulate
+from ldpbandits.lab.experiments import simulate
+from ldpbandits.output.progress import bar
+from ldpbandits.output.style import BLACK, BLUE, GREEN, VERMILION
+from ldpbandits.theory import bounds
 
 OUT = Path(__file__).parent.parent / "docs" / "regret.svg"
 HORIZON, TRIALS, EPSILON = 10**6, 50, 2.0
-# Okabe and Ito's colours, which survive colour blindness, and dashes, which survive print.
 CURVES = (
-    ("ldp-ucb-l", EPSILON, "#D55E00", (5, 2), "LDP-UCB-L: Laplace responses"),
-    ("ldp-ucb-b", EPSILON, "#0072B2", (), "LDP-UCB-B: one private bit"),
-    ("ucb1", None, "#000000", (1, 1), "UCB1: no privacy"),
+    ("ldp-ucb-l", EPSILON, VERMILION, (5, 2), "LDP-UCB-L: Laplace responses"),
+    ("ldp-ucb-b", EPSILON, BLUE, (), "LDP-UCB-B: one private bit"),
+    ("ucb1", None, BLACK, (1, 1), "UCB1: no privacy"),
 )
 
 
@@ -29,10 +30,10 @@ def main() -> None:
     axes = figure.add_subplot()
     for seed, (name, epsilon, colour, dashes, label) in enumerate(CURVES):
         with bar(f"{name:10}", TRIALS) as progress:
-            made = simulate(
+            simulation = simulate(
                 algorithm(name, epsilon), paper.BERNOULLI, HORIZON, trials=TRIALS, seed=seed, progress=progress
             )
-        t, mean, band = np.array(made.checkpoints), made.mean_regret, 2 * made.sem_regret
+        t, mean, band = np.array(simulation.checkpoints), simulation.mean_regret, 2 * simulation.sem_regret
         axes.plot(t, mean, color=colour, dashes=dashes or (None, None), label=label, linewidth=1.8)
         axes.fill_between(t, mean - band, mean + band, color=colour, alpha=0.2, linewidth=0)
     constant = bounds.exact_constant([arm.mean for arm in paper.BERNOULLI], EPSILON)
@@ -40,7 +41,7 @@ def main() -> None:
     axes.plot(
         t,
         [constant * log(x) for x in t],
-        color="#009E73",
+        color=GREEN,
         linewidth=0.8,
         label=f"{constant:.1f} log t: lower bound as t grows",
     )

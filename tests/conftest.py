@@ -8,6 +8,8 @@ import pytest
 
 from ldpbandits.device.randomness import Draw
 
+pytest.register_assert_rewrite("tests.server.store_contract")  # a rule that is broken shows the values, as a test does
+
 
 @pytest.fixture
 def seeded() -> Callable[[int], Draw]:

@@ -109,17 +109,24 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
     ("module", "line"),
     [
         ("agent/agent.py", "from ldpbandits.device.curators import BernoulliCurator"),
-        ("agent/rules.py", "import ldpbandits.lab.bounds"),
+        ("agent/rules.py", "import ldpbandits.lab.rewards"),
         ("device/curators.py", "from ldpbandits.agent.agent import Agent"),
         ("device/randomness.py", "import numpy"),
         ("spec/protocol.py", "import ldpbandits.device.transforms"),
         ("server/service.py", "from ldpbandits.device.curators import BernoulliCurator"),
-        ("server/reports.py", "import ldpbandits.lab.bounds"),
+        ("server/reports.py", "import ldpbandits.theory.bounds"),
         ("device/client.py", "from ldpbandits.server.messages import Decision"),
         ("agent/tally.py", "import msgspec"),
         ("agent/estimates.py", "import ldpbandits.audit"),
         ("device/curators.py", "from ldpbandits.audit.domain import ends"),
         ("spec/mechanisms.py", "import ldpbandits.audit.sanity"),
+        ("theory/table.py", "from ldpbandits.lab.play import simulate"),
+        ("server/run.py", "import ldpbandits.cli.serve"),
+        ("lab/results.py", "from ldpbandits.cli.common import say"),
+        ("output/page.py", "from ldpbandits.lab.rewards import written"),
+        ("output/files.py", "import ldpbandits.device.ledger"),
+        ("server/app.py", "from ldpbandits.output.style import STYLE"),
+        ("device/ledger.py", "from ldpbandits.output.progress import bar"),
     ],
 )
 def test_the_import_contract_catches_a_leak(root: Path, tmp_path: Path, module: str, line: str) -> None:
@@ -167,7 +174,7 @@ def test_both_devices_speak_the_protocol(root: Path) -> None:
         protocol.DECISIONS.format(name="${encodeURIComponent(experiment)}"),
         protocol.RESPONSES,
     }
-    assert set(re.findall(r'\bstatus !== "(\w+)"', wire)) == set(protocol.Status)
+    assert set(re.findall(r'\bstatus !== "(\w+)"', wire)) == set(protocol.Acknowledged)
     (final,) = re.findall(r"const FINAL = \[(.*)\];", wire)
     assert set(re.findall(r"\w+", final)) == set(protocol.FINAL)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ldpbandits.lab.demo import running
+from ldpbandits.demo import running
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)

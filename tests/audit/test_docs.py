@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ldpbandits.cli import _parser, main
+from ldpbandits.cli import main, parser
 
 ROOT = Path(__file__).parent.parent.parent
 TEXT = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")
@@ -31,8 +31,8 @@ def test_python_blocks_run(number: int, capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_are_understood(command: str) -> None:
     """Every command of the page has options that exist."""
-    options, unknown = _parser().parse_known_args(shlex.split(command))
-    assert (options.name, unknown) == ("audit", [])
+    options, unknown = parser().parse_known_args(shlex.split(command))
+    assert (options.chosen.name, unknown) == ("audit", [])
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if "--command" not in command])

@@ -11,7 +11,7 @@ from ldpbandits.errors import ParameterError
 from ldpbandits.lab import paper
 from ldpbandits.lab.algorithms import algorithm
 from ldpbandits.lab.experiments import Experiment
-from ldpbandits.lab.run import play_all
+from ldpbandits.lab.play import play_all
 
 TOML = """
 horizon = 1e4
@@ -28,11 +28,11 @@ epsilon = [0.5, 2]
 """
 
 
-def test_an_experiment_is_read_from_toml_and_written_back(tmp_path: Path) -> None:
+def test_an_experiment_is_read_from_file_and_written_back(tmp_path: Path) -> None:
     """All keys are understood; a list of epsilons is an algorithm each; its JSON is the same experiment."""
     path = tmp_path / "my.toml"
     path.write_text(TOML, encoding="utf-8")
-    made = Experiment.from_toml(path)
+    made = Experiment.from_file(path)
     assert (made.horizon, made.trials, made.seed, made.engine) == (10_000, 3, 7, "leap")
     assert [(played.name, played.epsilon) for played in made.algorithms] == [
         ("ucb1", None),
@@ -94,11 +94,11 @@ def test_a_bad_file_is_refused_by_name(tmp_path: Path, text: str, rule: str) -> 
     path = tmp_path / "bad.toml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ParameterError) as caught:
-        Experiment.from_toml(path)
+        Experiment.from_file(path)
     assert str(path) in str(caught.value)
     assert rule in str(caught.value)
     with pytest.raises(ParameterError, match="cannot be read"):
-        Experiment.from_toml(tmp_path / "none.toml")
+        Experiment.from_file(tmp_path / "none.toml")
 
 
 def test_a_curve_does_not_depend_on_its_company() -> None:

@@ -1,9 +1,10 @@
 """Leaps have exactly the law of the per-round simulator, and a wrong leap is noticed."""
 
 import math
+from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numba
 import numpy as np
@@ -12,14 +13,18 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from ldpbandits import UCB, CuratorSpec, Range, ucb1
+from ldpbandits.agent.kernels import ArmView, Random
 from ldpbandits.errors import ParameterError
-from ldpbandits.lab import bounds, leap, paper, run
-from ldpbandits.lab.algorithms import Algorithm, Custom, NotPrivate, algorithm
-from ldpbandits.lab.leap import Leader
+from ldpbandits.lab import paper, play
+from ldpbandits.lab.algorithms import Algorithm, NotPrivate, algorithm
+from ldpbandits.lab.engine import leap
+from ldpbandits.lab.engine.leap import Leader
+from ldpbandits.lab.engine.sums import Sums
+from ldpbandits.lab.experiments import simulate
+from ldpbandits.lab.play import Engine, Trials
 from ldpbandits.lab.rewards import Law, gaps, parse_arms
-from ldpbandits.lab.run import Engine, Trials, simulate
-from ldpbandits.lab.sums import Sums
 from ldpbandits.spec import mechanisms
+from ldpbandits.theory import bounds
 
 FALSE_ALARM = 1e-6
 """Of each comparison; there are about 600 in this file, all seeded."""
@@ -317,7 +322,7 @@ def test_a_wrong_leap_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     """The comparison of the engines fails for each mutant: it can fail."""
     instance = INSTANCES[0]
     steps = statistics(algorithm(*instance[:2]), *instance[2:], "step")
-    monkeypatch.setattr(run, "leaping", mutant(MUTANTS[name])["leaping"])
+    monkeypatch.setattr(play, "leaping", mutant(MUTANTS[name])["leaping"])
     assert smallest_p(statistics(algorithm(*instance[:2]), *instance[2:], "leap"), steps) < FALSE_ALARM
 
 
@@ -332,7 +337,7 @@ def test_a_wrong_block_is_caught(name: str) -> None:
 def test_a_leap_over_starving_arms_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaping past the round at which an arm starves is noticed."""
     change = ("most = max(1, int(quiet_until - t))", "most = until - t")
-    monkeypatch.setattr(run, "leaping", mutant(change)["leaping"])
+    monkeypatch.setattr(play, "leaping", mutant(change)["leaping"])
     assert starved(Trials(algorithm("ldp-ucb-l", 8.0), APART)) > 0
 
 
@@ -379,10 +384,23 @@ def test_the_chance_of_a_lead_is_accurate(k: int) -> None:
             assert leap._log_ratio(float(k), float(zeros), float(mirrored)) == pytest.approx(float(exact), abs=1e-7)
 
 
-def test_an_index_of_your_own_needs_steps() -> None:
-    """The engine leap knows only UCB's index, and says so."""
-    mine = Algorithm("mine", Custom(lambda mean, pulls, t, parameters: mean), NotPrivate())  # noqa: ARG005
-    with pytest.raises(ParameterError, match="only the engine step can play"):
+@dataclass(frozen=True)
+class Greedy:
+    """A rule of a user's own."""
+
+    floor: float = 0.0
+    parameters: ClassVar[tuple[float, ...]] = ()
+
+    @staticmethod
+    def index(arm: ArmView, random: Random, parameters: tuple[float, ...]) -> float:  # noqa: ARG004
+        """The mean alone."""
+        return arm.mean
+
+
+def test_a_rule_of_your_own_needs_steps() -> None:
+    """Only rules that the lab knows how to leap do; another is refused by name, before anything is played."""
+    mine = Algorithm("mine", Greedy(), NotPrivate())
+    with pytest.raises(ParameterError, match="mine cannot leap, only step: the rule of mine is not one of those"):
         simulate(mine, paper.BERNOULLI, 100, seed=0, engine="leap")
     with pytest.raises(ParameterError, match="engine must be leap or step"):
         simulate(mine, paper.BERNOULLI, 100, seed=0, engine="jump")  # type: ignore[arg-type]

@@ -1,8 +1,10 @@
 """The nine panels: their data, their numbers, and a report that stands by itself."""
 
+import csv
 import json
 import re
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -10,11 +12,12 @@ import pytest
 
 from ldpbandits.cli import main
 from ldpbandits.errors import ParameterError
+from ldpbandits.lab import run
 from ldpbandits.lab.algorithms import algorithm
 from ldpbandits.lab.paper import BANDITS, GAUSSIAN, MIXED, PANELS, panels
 from ldpbandits.lab.reproduce import count, experiments
 from ldpbandits.lab.rewards import Beta, Choice, Gaussian, Uniform
-from ldpbandits.lab.run import Simulation
+from ldpbandits.lab.simulation import Simulation
 from ldpbandits.lab.summary import ratio, ratio_reached, theorys_factor
 
 
@@ -60,6 +63,83 @@ def test_reproduce_leaves_everything(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(command) == 0
     assert "report.html" in capsys.readouterr().out
     assert json.loads((out / "summary.json").read_text(encoding="utf-8"))["trials_kept"] == 24
+
+
+SHORT = ["--horizon", "2e3", "--trials", "2"]
+
+
+def panels_in(out: Path) -> list[str]:
+    """The panels in the summary of a folder."""
+    summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+    return [panel["panel"] for panel in summary["panels"]]
+
+
+def algorithms_in(table: Path) -> set[tuple[str, str]]:
+    """The algorithms and epsilons in a table of results."""
+    with table.open(encoding="utf-8") as file:
+        return {(row["algorithm"], row["epsilon"]) for row in csv.DictReader(file)}
+
+
+def test_panels_of_an_earlier_run_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more panel into the same folder: summary, table, figures and report have both, and only it is played."""
+    out = tmp_path / "results"
+    assert main(["reproduce", "--out", str(out), "--panel", "1a", *SHORT]) == 0
+    first = json.loads((out / "summary.json").read_text(encoding="utf-8"))["panels"][0]
+    plays: list[Curve] = []
+
+    def counting(curve: Curve, *options: Any) -> Any:
+        plays.append(curve)
+        return play(curve, *options)
+
+    monkeypatch.setattr(run, "play", counting)
+    assert main(["reproduce", "--out", str(out), "--panel", "1b", *SHORT]) == 0
+    assert panels_in(out) == ["1a", "1b"]
+    assert json.loads((out / "summary.json").read_text(encoding="utf-8"))["panels"][0] == first
+    assert {(curve.algorithm.name, curve.algorithm.epsilon) for curve in plays} == {
+        ("ldp-ucb-b", 0.2),
+        ("ldp-ucb-l", 0.2),
+    }
+    assert algorithms_in(out / "bernoulli" / "results.csv") == {
+        ("ucb1", ""),
+        ("ldp-ucb-b", "2.0"),
+        ("ldp-ucb-l", "2.0"),
+        ("ldp-ucb-b", "0.2"),
+        ("ldp-ucb-l", "0.2"),
+    }
+    assert (out / "report.html").read_text(encoding="utf-8").count("data:image/svg+xml;base64,") == 2
+    assert {path.stem for path in (out / "figures").iterdir()} == {"1a", "1b"}
+
+
+def test_panels_of_other_settings_are_not_dropped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They do not go into one table: one line says what differs and how to go on, and nothing is touched."""
+    out = tmp_path / "results"
+    assert main(["reproduce", "--out", str(out), "--panel", "1a", *SHORT]) == 0
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    capsys.readouterr()
+    call = ["reproduce", "--out", str(out), "--panel", "1b", "--horizon", "3e3", "--trials", "2", "--seed", "7"]
+    assert main(call) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == (
+        f"ldpbandits reproduce: {out} holds panel 1a with T = 2,000 and seed 0, not T = 3,000 and seed 7: "
+        "give another --out, or ask for panel 1a too, to play it anew\n"
+    )
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+    assert main([*call, "--panel", "1a"]) == 0
+    assert panels_in(out) == ["1a", "1b"]
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"panels": [{"panel": "9z"}]}', '{"horizon": 2000}'])
+def test_a_summary_that_is_not_ours_is_not_replaced(
+    content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line, and the file is as it was."""
+    (tmp_path / "summary.json").write_text(content, encoding="utf-8")
+    assert main(["reproduce", "--out", str(tmp_path), "--panel", "1a", *SHORT]) == 2
+    err = capsys.readouterr().err
+    assert "summary.json is not a summary of panels that we know: give another --out" in err
+    assert err.count("\n") == 1
+    assert (tmp_path / "summary.json").read_text(encoding="utf-8") == content
 
 
 def made(regret: list[float], name: str, epsilon: float | None) -> Simulation:

@@ -1,10 +1,8 @@
 """Results are tidy, whole, and the same wherever and however often a run is stopped and taken up again."""
 
 import csv
-import errno
 import io
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -20,12 +18,12 @@ import numpy as np
 import pytest
 
 from ldpbandits.errors import OutputError
-from ldpbandits.lab import run
+from ldpbandits.lab import play as playing
 from ldpbandits.lab.algorithms import algorithm
 from ldpbandits.lab.experiments import Experiment
 from ldpbandits.lab.paper import MIXED
-from ldpbandits.lab.results import Folder, table, write, write_results
-from ldpbandits.lab.run import Curve, play_all
+from ldpbandits.lab.play import Curve, play_all
+from ldpbandits.lab.results import Folder, table, write_results
 
 EXPERIMENT = Experiment(
     MIXED, (algorithm("ucb1"), algorithm("ldp-ucb-b", 2.0), algorithm("ldp-ucb-l", 2.0)), 5_000, trials=6, seed=3
@@ -34,7 +32,7 @@ EXPERIMENT = Experiment(
 
 def run_in(folder: Path, experiment: Experiment = EXPERIMENT, **how: Any) -> bytes:
     """Run an experiment in a folder; return its CSV."""
-    pulls = play_all(experiment.curves(), experiment.trials, store=Folder(folder), **how)
+    pulls = play_all(experiment.curves(), experiment.trials, archive=Folder(folder), **how)
     write_results(folder, experiment, experiment.simulations(pulls))
     return (folder / "results.csv").read_bytes()
 
@@ -89,13 +87,13 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: py
     assert 7 <= len(kept) < 18
     assert not list((tmp_path / "stopped").rglob("*.part"))
     played: list[int] = []
-    play = run.play
+    play = playing.play
 
     def counted(curve: Curve, trial: int, *rest: Any) -> Any:
         played.append(trial)
         return play(curve, trial, *rest)
 
-    monkeypatch.setattr(run, "play", counted)
+    monkeypatch.setattr(playing, "play", counted)
     assert run_in(tmp_path / "stopped") == run_in(tmp_path / "whole")
     assert len(played) == (18 - len(kept)) + 18
     played.clear()
@@ -119,24 +117,6 @@ def test_a_broken_trial_is_played_again(tmp_path: Path) -> None:
     np.save(files[2], np.load(files[2]) + 1)
     (tmp_path / "results.csv").unlink()
     assert run_in(tmp_path) == first
-
-
-def test_a_full_disk_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was there stays, what was begun is removed, and the error says that the disk is full."""
-    target = tmp_path / "results.csv"
-    write(target, b"old")
-
-    def full(self: Path, content: bytes) -> int:
-        with self.open("wb") as file:
-            file.write(content[:1])
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(OutputError, match="No space left on device") as caught:
-        write(target, b"new")
-    assert caught.value.is_full
-    assert target.read_bytes() == b"old"
-    assert [path.name for path in tmp_path.iterdir()] == ["results.csv"]
 
 
 def test_a_folder_that_cannot_be_made_is_refused_before_anything_is_played(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 import math
 import random
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numba
 import numpy as np
@@ -11,10 +13,15 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from ldpbandits import Agent, BernoulliCurator, CuratorSpec, ParameterError, Response, ucb1
-from ldpbandits.lab import paper, step
-from ldpbandits.lab.algorithms import NAMES, Algorithm, Custom, algorithm, is_private
+from ldpbandits.agent.kernels import ArmView, Parameters, Random
+from ldpbandits.lab import paper
+from ldpbandits.lab.algorithms import NAMES, Algorithm, algorithm, is_private
+from ldpbandits.lab.engine.channels import known_response
+from ldpbandits.lab.engine.laws import reward as draw_reward
+from ldpbandits.lab.engine.step import encode, stepping
+from ldpbandits.lab.experiments import simulate
+from ldpbandits.lab.play import Trials
 from ldpbandits.lab.rewards import Beta, Choice, Gaussian, Law, Uniform
-from ldpbandits.lab.run import Trials, simulate
 from ldpbandits.spec import mechanisms
 from ldpbandits.spec.transforms import Range
 
@@ -27,17 +34,16 @@ def test_compiled_and_live_agents_pull_the_same_arm_at_every_round(name: str) ->
     """
     rounds = 100_000
     played = algorithm(name, 2.0 if is_private(name) else None)
-    assert not isinstance(played.rule, Custom)
-    play, advance = step.encode(played, paper.MIXED), step.stepping(played.rule)
+    (play, _), advance = encode(played, paper.MIXED), stepping(played, paper.MIXED)
     compiled_rng, live_rng = (np.random.Generator(np.random.PCG64(17)) for _ in range(2))
     pulls, totals = np.zeros(20), np.zeros(20)
     agent = Agent(played.rule, 20)
     before = pulls.copy()
     for t in range(rounds):
-        advance(play, compiled_rng, pulls, totals, t, t + 1)
+        advance(compiled_rng, pulls, totals, t, t + 1)
         arm = agent.select()
-        reward = step.reward.py_func(live_rng, play.laws, arm)  # type: ignore[attr-defined]
-        response = step.response.py_func(live_rng, play.channel, reward)  # type: ignore[attr-defined]
+        reward = draw_reward.py_func(live_rng, play.laws, arm)  # type: ignore[attr-defined]
+        response = known_response.py_func(live_rng, play.channel, reward)  # type: ignore[attr-defined]
         agent.update(arm, Response(float(response)))
         before[arm] += 1
         assert pulls[arm] == before[arm], t
@@ -47,12 +53,12 @@ def test_compiled_and_live_agents_pull_the_same_arm_at_every_round(name: str) ->
 
 def draws(law: Law, played: Algorithm, count: int, seed: int) -> NDArray[np.float64]:
     """Responses of a single arm, one by one."""
-    play, advance = step.encode(played, [law]), step.stepping(played.rule)
+    advance = stepping(played, [law])
     rng = np.random.Generator(np.random.PCG64(seed))
     made = np.empty(count)
     for i in range(count):
         pulls, totals = np.ones(1), np.zeros(1)
-        advance(play, rng, pulls, totals, 1, 2)
+        advance(rng, pulls, totals, 1, 2)
         made[i] = totals[0]
     return made
 
@@ -97,48 +103,113 @@ def test_responses_have_their_law(epsilon: float) -> None:
 def test_a_declared_range_scales_rewards() -> None:
     """An algorithm on rewards in [0, 5] plays as the same one on a fifth of them."""
     wide = Algorithm("wide", algorithm("ldp-ucb-b", 1.0).rule, CuratorSpec(mechanisms.Bernoulli(1.0), Range(0, 5)))
-    scaled = simulate(wide, [Uniform(0, 5), Choice((1.0, 2.0))], 2_000, trials=3, seed=1, engine="step")
-    unit = simulate(
-        algorithm("ldp-ucb-b", 1.0), [Uniform(0, 1), Choice((0.2, 0.4))], 2_000, trials=3, seed=1, engine="step"
-    )
-    assert np.array_equal(scaled.pulls, unit.pulls)
-    assert np.allclose(scaled.regret, 5 * unit.regret)
+    scaled = pulls_at_end(wide, [Uniform(0, 5), Choice((1.0, 2.0))], 2_000)
+    unscaled = pulls_at_end(algorithm("ldp-ucb-b", 1.0), [Uniform(0, 1), Choice((0.2, 0.4))], 2_000)
+    assert np.array_equal(scaled, unscaled)
 
 
-def index_of_ucb1(mean: float, pulls: float, t: float, parameters: tuple[float, ...]) -> float:
-    """UCB1's index, written by a user."""
-    return mean + math.sqrt(parameters[0] * math.log(t) / pulls)
+def pulls_at_end(played: Algorithm, arms: Sequence[Law], horizon: int) -> NDArray[np.float64]:
+    """Play one trial from a stream that does not depend on what is played."""
+    (pulls,) = Trials(played, arms, "step").play([horizon], np.random.default_rng(3))
+    return pulls
+
+
+@dataclass(frozen=True)
+class OwnUCB1:
+    """UCB1's rule, written by a user."""
+
+    factor: float = 2.0
+    floor: float = 0.0
+
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        """One number."""
+        return (self.factor,)
+
+    @staticmethod
+    def index(arm: ArmView, random: Random, parameters: Parameters) -> float:
+        """Mean + sqrt(2 log t / N)."""
+        return arm.mean + math.sqrt(parameters[0] * math.log(arm.t) / (arm.pulls + arm.out))
 
 
 @numba.njit  # type: ignore[untyped-decorator]
-def greedy(mean: float, pulls: float, t: float, parameters: tuple[float, ...]) -> float:  # noqa: ARG001
+def own_mean(arm: ArmView, random: Random, parameters: Parameters) -> float:
     """A user's index with no parameters, compiled by the user."""
-    return mean
+    return arm.mean
 
 
-def test_a_users_index_plays_in_the_same_loop() -> None:
-    """UCB1's index as a user would write it pulls as UCB1 does; another index and a floor play by their own rule."""
+@dataclass(frozen=True)
+class Greedy:
+    """A rule of any parameters and floor around an index."""
+
+    floor: float = 0.0
+    parameters: Any = ()
+    index: Any = own_mean
+
+
+@dataclass(frozen=True)
+class Follower:
+    """Draw a number for each arm; a leader is pulled whatever it is."""
+
+    floor: float = 0.0
+    parameters: ClassVar[tuple[float, ...]] = ()
+
+    @staticmethod
+    def index(arm: ArmView, random: Random, parameters: Parameters) -> float:
+        """A random number of at most 1, or 2 for the best arm, in one of so many rounds as there are arms."""
+        chance = random.random()
+        return 2.0 if arm.mean == arm.best and chance * arm.arms < 1 else chance
+
+
+def not_private(name: str, rule: Any) -> Algorithm:
+    """The algorithm of a rule that sees the rewards."""
+    return Algorithm(name, rule, algorithm("ucb1").curator)
+
+
+def test_a_users_rule_plays_in_the_same_loop() -> None:
+    """UCB1's rule as a user would write it pulls as UCB1 does; another index and a floor play by their own rule."""
     arms = paper.BERNOULLI
-    mine = Algorithm("mine", Custom(index_of_ucb1, (2.0,)), algorithm("ucb1").curator)
-    ours = simulate(algorithm("ucb1"), arms, 20_000, trials=2, seed=3, engine="step")
-    theirs = simulate(mine, arms, 20_000, trials=2, seed=3)
-    assert np.array_equal(ours.pulls, theirs.pulls)
-    stuck = simulate(Algorithm("greedy", Custom(greedy), algorithm("ucb1").curator), arms, 1_000, trials=2, seed=3)
+    mine, ours = (pulls_at_end(not_private("x", rule), arms, 20_000) for rule in (OwnUCB1(), ucb1()))
+    assert np.array_equal(mine, ours)
+    stuck = simulate(not_private("greedy", Greedy()), arms, 1_000, trials=2, seed=3)
+    assert stuck.engine == "step"
     assert (stuck.pulls[:, -1].min(axis=1) == 1).all()
-    fed = simulate(
-        Algorithm("fed", Custom(greedy, floor=2.0), algorithm("ucb1").curator), arms, 1_000, trials=2, seed=3
-    )
+    fed = simulate(not_private("fed", Greedy(floor=2.0)), arms, 1_000, trials=2, seed=3)
     assert (fed.pulls[:, -1].min(axis=1) > 2 * math.log(1_000)).all()
 
 
+def test_a_rule_that_draws_plays_the_same_in_the_loop_and_in_an_agent() -> None:
+    """Compiled and live, a rule that draws gets the same numbers from a numpy Generator, and pulls the same arms."""
+    arms = [Choice((0.2,)), Choice((0.8,)), Choice((0.5,))]
+    played = pulls_at_end(not_private("follower", Follower()), arms, 500)
+    rng = np.random.default_rng(3)
+    agent = Agent(Follower(), 3, random=rng)
+    for _ in range(500):
+        arm = agent.select()
+        rng.random()  # the loop draws a reward of a choice from the same stream
+        agent.update(arm, Response(arms[arm].mean))
+    assert agent.pulls == tuple(played)
+    assert min(agent.pulls) > 50
+
+
 @pytest.mark.parametrize(
-    ("index", "parameters", "floor"),
-    [(greedy, (), -1.0), (greedy, (), math.nan), (greedy, ("x",), 0.0), (lambda mean: mean, (), 0.0)],
+    "rule",
+    [
+        Greedy(-1.0),
+        Greedy(math.nan),
+        Greedy(0.0, ("x",)),
+        Greedy(0.0, [1.0]),
+        Greedy(0.0, (), 3),
+        Greedy(0.0, (), lambda mean: mean),
+        Greedy,
+        own_mean,
+        None,
+    ],
 )
-def test_a_bad_rule_of_your_own_is_refused(index: Any, parameters: Any, floor: float) -> None:
-    """A floor below 0, parameters that are not numbers, a function with another signature: one line, before playing."""
+def test_a_bad_rule_of_your_own_is_refused(rule: Any) -> None:
+    """A floor below 0, parameters that are no numbers, a function of another shape: one line, before playing."""
     with pytest.raises(ParameterError) as caught:
-        Trials(Algorithm("bad", Custom(index, parameters, floor), algorithm("ucb1").curator), paper.BERNOULLI, "step")
+        Trials(not_private("bad", rule), paper.BERNOULLI, "step")
     assert "\n" not in str(caught.value)
 
 

@@ -6,8 +6,8 @@ from scipy import special, stats
 
 from ldpbandits import Range, Sigmoid
 from ldpbandits.lab.algorithms import algorithm
+from ldpbandits.lab.engine.sums import encode_sums, mean_value
 from ldpbandits.lab.rewards import Beta, Choice, Gaussian, Law, Uniform, parse_arms
-from ldpbandits.lab.sums import encode_sums, mean_value
 
 
 def arms(*texts: str) -> list[Law]:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from ldpbandits.server.committer import Committer
 from ldpbandits.server.run import Server
 from ldpbandits.server.service import Service
-from ldpbandits.server.store import Claim, Outcome, Store, Tally
+from ldpbandits.server.store import Answer, ArmTotal, Outcome
+from ldpbandits.server.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     import sqlite3
@@ -39,25 +40,25 @@ def dying(point: str | None, hit: int) -> Callable[[str], None]:
     return failpoint
 
 
-class TallyOutside(Store):
+class TallyOutside(SqliteStore):
     """FAULT: nonces in one transaction, the tally in another."""
 
-    def count(self, claims: Sequence[Claim]) -> tuple[list[Outcome], list[Tally]]:
+    def count(self, answers: Sequence[Answer]) -> tuple[list[Outcome], list[ArmTotal]]:
         """Count, wrongly."""
-        with self.transaction() as connection:
-            outcomes, counted = self._use_nonces(connection, claims)
+        with self.file.transaction() as connection:
+            outcomes, counted = self._use_nonces(connection, answers)
             self._keep(connection, counted)
         self._failpoint("between nonce and tally")
-        with self.transaction() as connection:
-            tallies = self._add_to_tallies(connection, counted)
+        with self.file.transaction() as connection:
+            totals = self._add_to_totals(connection, counted)
         self._last_response += len(counted)
-        return outcomes, tallies
+        return outcomes, totals
 
 
 class AcknowledgesEarly(Committer):
     """FAULT: whoever has queued is told that the response is on disk, and then it is written."""
 
-    async def _commit(self, batch: list[tuple[Claim, Future[Outcome]]]) -> bool:
+    async def _commit(self, batch: list[tuple[Answer, Future[Outcome]]]) -> bool:
         for _, future in batch:
             future.set_result(Outcome.COUNTED)
         return await super()._commit(batch)
@@ -66,24 +67,25 @@ class AcknowledgesEarly(Committer):
 class ChecksEarly(Committer):
     """FAULT: duplicates are looked for when a response comes, not in the transaction that counts it."""
 
-    async def count(self, claim: Claim) -> Outcome:
+    async def count(self, answer: Answer) -> Outcome:
         """Count, wrongly."""
-        key = (claim.ticket.expires_at, claim.ticket.nonce)
-        if self._store.rows("SELECT 1 FROM nonces WHERE (expires_at, nonce) = (?, ?)", key):
+        key = (answer.ticket.expires_at, answer.ticket.nonce)
+        assert isinstance(self._store, SqliteStore)
+        if self._store.file.rows("SELECT 1 FROM nonces WHERE (expires_at, nonce) = (?, ?)", key):
             return Outcome.DUPLICATE
-        return await super().count(claim)
+        return await super().count(answer)
 
 
-class CountsUnchecked(Store):
+class CountsUnchecked(SqliteStore):
     """The store that believes `ChecksEarly`."""
 
     def _use_nonces(
-        self, connection: "sqlite3.Connection", claims: Sequence[Claim]
-    ) -> tuple[list[Outcome], list[Claim]]:
-        for number, claim in enumerate(claims, self._last_response + 1):
-            row = (claim.ticket.expires_at, claim.ticket.nonce, number)
+        self, connection: "sqlite3.Connection", answers: Sequence[Answer]
+    ) -> tuple[list[Outcome], list[Answer]]:
+        for number, answer in enumerate(answers, self._last_response + 1):
+            row = (answer.ticket.expires_at, answer.ticket.nonce, number)
             connection.execute("INSERT OR REPLACE INTO nonces VALUES (?, ?, ?)", row)
-        return [Outcome.COUNTED] * len(claims), list(claims)
+        return [Outcome.COUNTED] * len(answers), list(answers)
 
 
 STORES = {"tally outside": TallyOutside, "checks early": CountsUnchecked}
@@ -99,7 +101,7 @@ def main() -> None:
     parser.add_argument("--hit", type=int, default=1)
     parser.add_argument("--fault")
     options = parser.parse_args()
-    store = STORES.get(options.fault, Store)(options.database, failpoint=dying(options.die_at, options.hit))
+    store = STORES.get(options.fault, SqliteStore)(options.database, failpoint=dying(options.die_at, options.hit))
     service = Service(store, os.environ)
     service.committer.close()
     service.committer = COMMITTERS.get(options.fault, Committer)(store, service._take_over)

@@ -1,42 +1,44 @@
 """Group commit: who queues while a commit runs shares the next one, and nobody waits for nothing."""
 
 import asyncio
-import sqlite3
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Event
 
 import pytest
+from tests.server.memory_store import MemoryStore
 
 from ldpbandits.server import committer as module
-from ldpbandits.server.committer import Committer, Unavailable
-from ldpbandits.server.store import Claim, Outcome, Store, Tally
+from ldpbandits.server.committer import Committer
+from ldpbandits.server.store import Answer, ArmTotal, Definition, Outcome, Unavailable
+from ldpbandits.server.store.sqlite import SqliteStore
 from ldpbandits.server.tickets import Ticket, new_nonce
 from ldpbandits.types import Arm
 
 
-class FakeStore(Store):
+class FakeStore(MemoryStore):
     """A store that notes its batches, and waits in each for the test."""
 
     def __init__(self) -> None:
-        """Start."""
+        """Start with no batch, and with the first one held back."""
+        super().__init__()
         self.batches: list[int] = []
         self.go_on = Event()
         self.fault: Exception | None = None
 
-    def count(self, claims: Sequence[Claim]) -> tuple[list[Outcome], list[Tally]]:
+    def count(self, answers: Sequence[Answer]) -> tuple[list[Outcome], list[ArmTotal]]:
         """Count nothing."""
-        self.batches.append(len(claims))
+        self.batches.append(len(answers))
         assert self.go_on.wait(20)
         if self.fault is not None:
             raise self.fault
-        return [Outcome.COUNTED] * len(claims), []
+        return [Outcome.COUNTED] * len(answers), []
 
 
-def claim() -> Claim:
-    """Make a response."""
-    return Claim(Ticket(1, Arm(0), 100, new_nonce()), 1)
+def answer() -> Answer:
+    """Make a response to a new ticket."""
+    return Answer(Ticket(1, Arm(0), 100, new_nonce()), 1)
 
 
 async def turns(count: int = 20) -> None:
@@ -51,9 +53,9 @@ def test_who_queues_while_a_commit_runs_shares_the_next() -> None:
 
     async def play() -> list[Outcome]:
         committer = Committer(store, lambda _: None)
-        first = asyncio.create_task(committer.count(claim()))
+        first = asyncio.create_task(committer.count(answer()))
         await turns()
-        rest = [asyncio.create_task(committer.count(claim())) for _ in range(50)]
+        rest = [asyncio.create_task(committer.count(answer())) for _ in range(50)]
         await turns()
         assert store.batches == [1]
         assert not any(task.done() for task in (first, *rest))
@@ -74,7 +76,7 @@ def test_a_full_queue_is_not_kept_waiting(monkeypatch: pytest.MonkeyPatch) -> No
 
     async def play() -> None:
         committer = Committer(store, lambda _: None, largest=10)
-        await asyncio.wait_for(asyncio.gather(*(committer.count(claim()) for _ in range(40))), 20)
+        await asyncio.wait_for(asyncio.gather(*(committer.count(answer()) for _ in range(40))), 20)
         committer.close()
 
     asyncio.run(play())
@@ -88,16 +90,12 @@ def test_those_who_come_back_are_waited_for_on_a_slow_disk(tmp_path: Path) -> No
         if point == "before commit":
             time.sleep(0.01)
 
-    store = Store(tmp_path / "agent.db", failpoint=slow)
-    connection = store.connection
-    connection.execute(
-        "INSERT INTO experiments VALUES (1, 'one', '{}', '{}', 60, 0, 'running', 0)",
-    )
-    connection.execute("INSERT INTO arms (experiment, number, name) VALUES (1, 0, 'a')")
+    store = SqliteStore(tmp_path / "agent.db", failpoint=slow)
+    store.create(Definition("one", "{}", "{}", 60, 0.0, 0), ["a"])
 
     async def device(committer: Committer) -> None:
         for _ in range(10):
-            assert await committer.count(claim()) is Outcome.COUNTED
+            assert await committer.count(answer()) is Outcome.COUNTED
 
     async def play() -> int:
         committer = Committer(store, lambda _: None)
@@ -106,15 +104,14 @@ def test_those_who_come_back_are_waited_for_on_a_slow_disk(tmp_path: Path) -> No
         return committer.commits
 
     commits = asyncio.run(play())
-    assert store.rows("SELECT pulls, total FROM arms") == [(320, 320)]
+    (arm,) = store.experiments()[0].arms
+    assert (arm.pulls, arm.total) == (320, 320)
     store.close()
     assert commits <= 15  # 10 at the least; 20 when half of them always waited for the other half
 
 
-@pytest.mark.parametrize(
-    ("fault", "heard"), [(sqlite3.OperationalError("full"), Unavailable), (KeyError("x"), KeyError)]
-)
-def test_whatever_fails_everybody_hears_of_it(fault: Exception, heard: type[Exception]) -> None:
+@pytest.mark.parametrize("fault", [Unavailable("full"), KeyError("x")])
+def test_whatever_fails_everybody_hears_of_it(fault: Exception) -> None:
     """A commit that fails is told to all who wait for it, and the next is tried."""
     store = FakeStore()
     store.fault = fault
@@ -122,27 +119,27 @@ def test_whatever_fails_everybody_hears_of_it(fault: Exception, heard: type[Exce
 
     async def play() -> None:
         committer = Committer(store, lambda _: None)
-        heard_by = await asyncio.gather(*(committer.count(claim()) for _ in range(5)), return_exceptions=True)
-        assert [type(each) for each in heard_by] == [heard] * 5
+        heard_by = await asyncio.gather(*(committer.count(answer()) for _ in range(5)), return_exceptions=True)
+        assert [type(each) for each in heard_by] == [type(fault)] * 5
         store.fault = None
-        assert await committer.count(claim()) is Outcome.COUNTED
+        assert await committer.count(answer()) is Outcome.COUNTED
         committer.close()
 
     asyncio.run(play())
 
 
 def test_a_fault_in_the_books_leaves_nobody_waiting() -> None:
-    """An error after the commit, while tallies are taken over, is told too."""
+    """An error after the commit, while totals are taken over, is told too."""
     store = FakeStore()
     store.go_on.set()
 
-    def broken(_: list[Tally]) -> None:
+    def broken(_: list[ArmTotal]) -> None:
         raise KeyError("x")
 
     async def play() -> None:
         committer = Committer(store, broken)
         with pytest.raises(KeyError):
-            await asyncio.wait_for(committer.count(claim()), 20)
+            await asyncio.wait_for(committer.count(answer()), 20)
         committer.close()
 
     asyncio.run(play())

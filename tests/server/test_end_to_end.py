@@ -9,7 +9,7 @@ import pytest
 
 from ldpbandits import Client, LimitError, Limits
 from ldpbandits.cli import main
-from ldpbandits.lab.demo import running
+from ldpbandits.demo import running
 
 BLUE_GREEN = {"name": "colour", "arms": ["blue", "green"]}
 CURATORS = [

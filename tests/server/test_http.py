@@ -17,11 +17,10 @@ from typing import Any
 import pytest
 from tests.server.running import HEADLINE, PATIENCE, SERVE, Running, running
 
-from ldpbandits import CuratorSpec, Response, curator_from_json
+from ldpbandits import CuratorSpec, curator_from_json
 from ldpbandits.errors import DatabaseError
-from ldpbandits.server.migrations import MIGRATIONS, migrate
-from ldpbandits.server.possible import in_units, limits
-from ldpbandits.server.store import Store
+from ldpbandits.server.store.sqlite import SqliteStore
+from ldpbandits.server.store.sqlite_schema import MIGRATIONS, migrate
 from ldpbandits.spec import mechanisms
 
 MARKER = "marker-of-a-person"
@@ -108,7 +107,7 @@ def test_a_database_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
     text.write_text("this is not a database, but a text that is long enough to look like one" * 100)
     with closing(sqlite3.connect(other)) as connection:
         connection.execute("CREATE TABLE customers (name TEXT)")
-    Store(newer).close()
+    SqliteStore(newer).close()
     with closing(sqlite3.connect(newer)) as connection, connection:
         connection.execute("INSERT INTO migrations VALUES ('0002 from the future', 0)")
     for path, reason in (
@@ -129,18 +128,18 @@ def test_a_store_that_did_not_open_lets_go(tmp_path: Path) -> None:
     path.write_text("not a database" * 1000)
     for _ in range(2):
         with pytest.raises(DatabaseError, match="file is not a database"):
-            Store(path)
+            SqliteStore(path)
     path.unlink()
-    store = Store(path)
+    store = SqliteStore(path)
     with pytest.raises(DatabaseError, match="in use"):
-        Store(path)
+        SqliteStore(path)
     store.close()
 
 
 def test_a_migration_that_fails_changes_nothing(tmp_path: Path) -> None:
     """Each migration is a transaction: after a failure in its middle the database is as it was before."""
     path = tmp_path / "agent.db"
-    Store(path).close()
+    SqliteStore(path).close()
     good = ("0002 good", ["CREATE TABLE good (x)"])
     bad = ("0003 bad", ["CREATE TABLE half (x)", "INSERT INTO arms (experiment) VALUES (1)", "CREATE TABLE ("])
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -152,14 +151,14 @@ def test_a_migration_that_fails_changes_nothing(tmp_path: Path) -> None:
         assert not connection.in_transaction
         migrate(connection, [*MIGRATIONS, good])
     with pytest.raises(DatabaseError, match="0002 good"):
-        Store(path)
+        SqliteStore(path)
 
 
 def test_the_database_is_durable_and_private(tmp_path: Path) -> None:
     """WAL with synchronous=FULL; only this user can read the file, its log and its index."""
-    store = Store(tmp_path / "agent.db")
-    assert store.rows("PRAGMA journal_mode") == [("wal",)]
-    assert store.rows("PRAGMA synchronous") == [(2,)]
+    store = SqliteStore(tmp_path / "agent.db")
+    assert store.file.rows("PRAGMA journal_mode") == [("wal",)]
+    assert store.file.rows("PRAGMA synchronous") == [(2,)]
     files = {path.name: path.stat() for path in tmp_path.glob("agent.db*")}
     store.close()
     empty = {name for name, file in files.items() if file.st_size == 0}
@@ -296,11 +295,11 @@ def test_the_tail_of_the_noise_is_what_its_law_sums_to() -> None:
 def test_the_cap_refuses_an_honest_response_with_probability_below_1e_12(epsilon: float) -> None:
     """Noise beyond the cap has probability below 1e-12, and not far below: what is let pass is no more than needed."""
     spec = CuratorSpec(mechanisms.Laplace(epsilon))
-    least, most = limits(spec)
+    least, most = spec.mechanism.limits
     cap = -least
     assert most == (1 << 20) + cap
     assert 1e-13 < tail(exp(-epsilon / 2**20), cap) < 1e-12  # floats: the power loses less than 1e-6 of itself
-    assert in_units(spec, Response(least / 2**20)) == least
-    assert in_units(spec, Response((least - 1) / 2**20)) is None
-    assert in_units(spec, Response(most / 2**20)) == most
-    assert in_units(spec, Response((most + 1) / 2**20)) is None
+    assert spec.in_units(least / 2**20) == least
+    assert spec.in_units((least - 1) / 2**20) is None
+    assert spec.in_units(most / 2**20) == most
+    assert spec.in_units((most + 1) / 2**20) is None

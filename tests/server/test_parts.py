@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,22 +13,23 @@ from ldpbandits.server import app as app_module
 from ldpbandits.server import service as service_module
 from ldpbandits.server.app import application
 from ldpbandits.server.keys import Keys, Role
-from ldpbandits.server.messages import CuratorMessage, NewExperiment
+from ldpbandits.server.messages import NewExperiment
 from ldpbandits.server.metrics import text
 from ldpbandits.server.open_tickets import OpenTickets
 from ldpbandits.server.operations import OPERATIONS, Text
 from ldpbandits.server.service import Service
-from ldpbandits.server.store import Claim, Outcome, Store
+from ldpbandits.server.store import Answer, Outcome, Store, Unavailable
+from ldpbandits.server.store.sqlite import SqliteStore
 from ldpbandits.server.tickets import Ticket, new_nonce
 from ldpbandits.types import Arm
 
-NEW = NewExperiment("headline", ["blue", "green"], CuratorMessage("bernoulli", 1.0), ticket_lifetime=100)
+NEW = NewExperiment("headline", ["blue", "green"], {"mechanism": "bernoulli", "epsilon": 1.0}, ticket_lifetime=100)
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     """A new database."""
-    made = Store(tmp_path / "agent.db")
+    made = SqliteStore(tmp_path / "agent.db")
     yield made
     made.close()
 
@@ -95,12 +95,12 @@ def test_a_clock_set_right_after_years_ahead_does_not_stand_still(store: Store) 
     async def life() -> None:
         await service.create(NEW)
         ticket = Ticket(1, Arm(0), 1_100, new_nonce())
-        assert await service.committer.count(Claim(ticket, 1)) is Outcome.COUNTED
+        assert await service.committer.count(Answer(ticket, 1)) is Outcome.COUNTED
         clock[0] = 4e9
         await service.forget()
         clock[0] = 1_001
         assert service.now == 1_100
-        assert await service.committer.count(Claim(ticket, 1)) is Outcome.EXPIRED
+        assert await service.committer.count(Answer(ticket, 1)) is Outcome.EXPIRED
         clock[0] = 1_200
         assert service.now == 1_200
 
@@ -126,7 +126,7 @@ def test_a_key_of_the_environment_holds_at_every_moment(store: Store, monkeypatc
 def test_an_emergency_rotation_ends_all_keys_before(store: Store) -> None:
     """After a rotation without grace only the newest key holds, also where one before had been given a long grace."""
     keys = Keys(store, {})
-    first = keys.made[Role.CLIENT]
+    first = keys.new[Role.CLIENT]
     second = keys.rotate(Role.CLIENT, 10, 1_000)
     assert keys.role(first.encode(), 11) is keys.role(second.encode(), 11) is Role.CLIENT
     third = keys.rotate(Role.CLIENT, 12, 0)
@@ -155,12 +155,12 @@ def test_of_too_many_open_tickets_the_first_to_expire_are_forgotten() -> None:
 def test_a_database_has_one_lock_by_whatever_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second server is refused also through a link; and ':memory:' is a file like any other, on disk."""
     monkeypatch.chdir(tmp_path)
-    first = Store(Path("agent.db"))
+    first = SqliteStore(Path("agent.db"))
     Path("link.db").symlink_to("agent.db")
     with pytest.raises(DatabaseError, match="in use"):
-        Store(Path("link.db"))
+        SqliteStore(Path("link.db"))
     first.close()
-    Store(Path(":memory:")).close()
+    SqliteStore(Path(":memory:")).close()
     assert Path(":memory:").stat().st_size > 0
 
 
@@ -183,5 +183,5 @@ def test_the_keeper_outlives_a_fault(monkeypatch: pytest.MonkeyPatch, store: Sto
 
     asyncio.run(play())
     assert len(tries) > 1
-    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
-        store.rows("SELECT 1")
+    with pytest.raises(Unavailable, match="closed"):
+        store.check()

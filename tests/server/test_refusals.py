@@ -14,7 +14,7 @@ from ldpbandits.server.app import application
 from ldpbandits.server.endpoint import LARGEST_BODY
 from ldpbandits.server.operations import OPERATIONS
 from ldpbandits.server.service import Service
-from ldpbandits.server.store import Store
+from ldpbandits.server.store.sqlite import SqliteStore
 
 ADMIN, CLIENT = "admin-key-of-the-tests", "client-key-of-the-tests"
 KEYS = {"LDPBANDITS_ADMIN_KEY": ADMIN, "LDPBANDITS_CLIENT_KEY": CLIENT}
@@ -39,7 +39,7 @@ class Local:
     def __init__(self, path: Path, environment: dict[str, str] | None = None) -> None:
         """Start on a new database."""
         self.now = Now()
-        self.service = Service(Store(path), KEYS if environment is None else environment, now=self.now)
+        self.service = Service(SqliteStore(path), KEYS if environment is None else environment, now=self.now)
         self.app = application(self.service)
         self._loop = asyncio.new_event_loop()
 
@@ -206,17 +206,39 @@ MALFORMED: list[tuple[str, object]] = [
     ("/v1/experiments", {**NEW, "arms": ["\x00"]}),
     ("/v1/experiments", {**NEW, "arms": [""]}),
     ("/v1/experiments", {**NEW, "arms": [str(number) for number in range(257)]}),
-    ("/v1/experiments", {**NEW, "curator": {"mechanism": "bernoulli", "epsilon": 0}}),
-    ("/v1/experiments", {**NEW, "curator": {"mechanism": "gauss", "epsilon": 1}}),
-    ("/v1/experiments", {**NEW, "curator": {**CURATOR, "transform": {"kind": "real-line"}}}),
-    ("/v1/experiments", {**NEW, "rule": {"kind": "ucb", "width": -1}}),
     ("/v1/experiments", {**NEW, "ticket_lifetime": 0}),
     ("/v1/experiments", {**NEW, "ticket_lifetime": 1.5}),
     ("/v1/experiments", {**NEW, "ticket_lifetime": 30 * 24 * 3600 + 1}),
     ("/v1/experiments", {**NEW, "default_reward": 1e101}),
+    ("/v1/experiments", {**NEW, "curator": "bernoulli"}),
+    ("/v1/experiments", {**NEW, "rule": 1}),
     (f"{E}/decisions", {"who": "me"}),
     ("/v1/keys/signing/rotate", {"grace": -1}),
 ]
+
+
+INVALID: list[tuple[dict[str, object], str]] = [
+    ({"curator": {"mechanism": "bernoulli", "epsilon": 0}}, "epsilon must be finite and > 0"),
+    ({"curator": {"mechanism": "bernoulli", "epsilon": 0.001}}, "a server asks for an epsilon of at least 0.01"),
+    ({"curator": {"mechanism": "bernoulli"}}, "lacks epsilon"),
+    ({"curator": {"mechanism": "gauss", "epsilon": 1}}, "mechanism must be one of bernoulli, laplace"),
+    ({"curator": {**CURATOR, "seed": 1}}, "has no seed"),
+    ({"curator": {**CURATOR, "transform": {"kind": "real-line"}}}, "needs rewards in a range"),
+    ({"curator": {"mechanism": "laplace", "epsilon": 1, "transform": {"kind": "real-line"}}}, "not for a real-line"),
+    ({"curator": {**CURATOR, "transform": {"kind": "range", "low": 0, "high": 1e101}}}, "of size <= 1e+100"),
+    ({"rule": {"kind": "ucb", "width": -1}}, "width must be finite and >= 0"),
+    ({"rule": {"kind": "ucb", "width": 1e7}}, "of size <= 1e+06"),
+    ({"rule": {"kind": "thompson"}}, "a rule's kind must be one of ucb"),
+    ({"rule": {"kind": "os:system"}}, "a rule's kind must be one of ucb"),
+]
+
+
+@pytest.mark.parametrize(("change", "told"), INVALID)
+def test_a_curator_or_rule_that_there_is_not_is_invalid(local: Local, change: dict[str, object], told: str) -> None:
+    """What no server asks for is 422, in a sentence that names what is right; no module is imported for a stranger."""
+    reply = local("POST", "/v1/experiments", {**NEW, "name": "x", **change})
+    assert (reply.status, reply.json["code"]) == (422, "invalid")
+    assert told in reply.json["message"]
 
 
 @pytest.mark.parametrize("case", REFUSALS)
@@ -297,7 +319,7 @@ def test_a_fault_of_ours_is_500_and_leaves_nobody_waiting(local: Local, monkeypa
     """Should counting fail in a way nobody thought of, those who wait are told."""
     text = ticket(local)
     broken = "_use_nonces"
-    monkeypatch.setattr(Store, broken, lambda *_: 1 / 0)
+    monkeypatch.setattr(SqliteStore, broken, lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):  # the server logs it, and has already answered
         local.do(
             asyncio.wait_for(ask(local.app, "POST", "/v1/responses", {"ticket": text, "response": 1}, key=CLIENT), 5)
@@ -317,11 +339,11 @@ def test_a_ticket_for_an_arm_that_is_gone_is_forged(local: Local) -> None:
 def test_keys_from_the_environment_are_long_and_differ(tmp_path: Path) -> None:
     """A key or secret of fewer than 16 characters is refused, and one key for both roles."""
     for number, name in enumerate(("LDPBANDITS_ADMIN_KEY", "LDPBANDITS_CLIENT_KEY", "LDPBANDITS_SIGNING_SECRET")):
-        store = Store(tmp_path / f"{number}.db")
+        store = SqliteStore(tmp_path / f"{number}.db")
         with pytest.raises(ParameterError, match=f"{name} must have at least 16 characters"):
             Service(store, {name: "x" * 15})
         store.close()
-    store = Store(tmp_path / "same.db")
+    store = SqliteStore(tmp_path / "same.db")
     with pytest.raises(ParameterError, match="must differ"):
         Service(store, {"LDPBANDITS_ADMIN_KEY": "x" * 16, "LDPBANDITS_CLIENT_KEY": "x" * 16})
     store.close()

@@ -3,36 +3,31 @@
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ldpbandits import Response, estimate
-from ldpbandits.server.messages import (
-    CuratorMessage,
-    NewArm,
-    NewExperiment,
-    RangeMessage,
-    Report,
-    ResponseMessage,
-    SigmoidMessage,
-)
-from ldpbandits.server.reports import ALPHA, share
+from ldpbandits import CuratorSpec, Range, Response, Sigmoid, estimate
+from ldpbandits.agent.estimates import share
+from ldpbandits.server.messages import NewArm, NewExperiment, Report, ResponseMessage
+from ldpbandits.server.reports import ALPHA
 from ldpbandits.server.service import Service
-from ldpbandits.server.store import Store
+from ldpbandits.server.store.sqlite import SqliteStore
 from ldpbandits.server.tickets import Ticket, new_nonce
+from ldpbandits.spec.mechanisms import Bernoulli, Laplace
 from ldpbandits.types import Arm
 
 CURATORS = [
-    CuratorMessage("bernoulli", 1.0),
-    CuratorMessage("bernoulli", 4.0, RangeMessage(-2.0, 5.0)),
-    CuratorMessage("laplace", 2.0, SigmoidMessage()),
+    CuratorSpec(Bernoulli(1.0)).to_json(),
+    CuratorSpec(Bernoulli(4.0), Range(-2.0, 5.0)).to_json(),
+    CuratorSpec(Laplace(2.0), Sigmoid()).to_json(),
 ]
 
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Service]:
     """A service on a database of its own."""
-    made = Service(Store(tmp_path / "agent.db"))
+    made = Service(SqliteStore(tmp_path / "agent.db"))
     yield made
     made.close()
 
@@ -47,7 +42,7 @@ async def count(service: Service, name: str, wanted: dict[int, list[float]]) -> 
 
 
 @pytest.mark.parametrize("curator", CURATORS)
-def test_each_arm_has_its_estimate_and_its_share(service: Service, curator: CuratorMessage) -> None:
+def test_each_arm_has_its_estimate_and_its_share(service: Service, curator: dict[str, Any]) -> None:
     """Mean and interval are those of `estimate` with the arm's share of alpha; decisions, shares and pending add up."""
     wanted: dict[int, list[float]] = {0: [1.0] * 30 + [0.0] * 10, 1: [1.0] * 5 + [0.0] * 20, 2: []}
 
@@ -61,10 +56,9 @@ def test_each_arm_has_its_estimate_and_its_share(service: Service, curator: Cura
         return await service.report("one")
 
     report = asyncio.run(play())
-    spec = curator.to_json()
     for arm in report.arms:
         responses = wanted[arm.arm]
-        expected = estimate(len(responses), sum(map(Response, responses)), spec, alpha=share(arm.arm))
+        expected = estimate(len(responses), sum(map(Response, responses)), curator, alpha=share(ALPHA, arm.arm))
         assert (arm.pulls, arm.mean, arm.low, arm.high) == (len(responses), expected.mean, expected.low, expected.high)
         assert arm.share == arm.decisions / 10
     assert sum(arm.decisions for arm in report.arms) == 10
@@ -77,8 +71,8 @@ def test_each_arm_has_its_estimate_and_its_share(service: Service, curator: Cura
 
 def test_the_shares_of_alpha_never_add_up_to_more_than_alpha() -> None:
     """However many arms are added: the sum over all that there can be stays below ALPHA."""
-    assert sum(share(arm) for arm in range(100_000)) < ALPHA
-    assert share(0) == ALPHA / 2
+    assert sum(share(ALPHA, arm) for arm in range(100_000)) < ALPHA
+    assert share(ALPHA, 0) == ALPHA / 2
 
 
 def test_an_arm_that_is_added_moves_no_interval(service: Service) -> None:

@@ -31,7 +31,7 @@ from ldpbandits.agent.estimates import estimate
 from ldpbandits.server import reports, service
 from ldpbandits.server.app import application
 from ldpbandits.server.service import Service
-from ldpbandits.server.store import Store
+from ldpbandits.server.store.sqlite import SqliteStore
 from ldpbandits.server.tickets import Signer
 from ldpbandits.server.tickets import Ticket as RealTicket
 from ldpbandits.types import Arm
@@ -72,14 +72,14 @@ class Life(RuleBasedStateMachine):
         self.loop = asyncio.new_event_loop()
         self.model = Model(START)
         self.open()
-        (first,) = self.service.keys.made.values()
+        (first,) = self.service.keys.new.values()
         self.model.keys[first] = None
         self.all_keys = [first]
 
     def open(self) -> None:
         """Open the database. Nobody cuts the power here, so that the disk need not be waited for."""
-        store = Store(self.folder / "agent.db")
-        store.connection.execute("PRAGMA synchronous = OFF")
+        store = SqliteStore(self.folder / "agent.db")
+        store.file.connection.execute("PRAGMA synchronous = OFF")
         self.service = Service(store, ENVIRONMENT, now=lambda: self.model.clock + 0.5)
         self.app = application(self.service)
 
@@ -327,7 +327,7 @@ class Life(RuleBasedStateMachine):
         """The server ends and starts again on the same database; it makes no new key."""
         self.close()
         self.open()
-        assert not self.service.keys.made
+        assert not self.service.keys.new
         self.model.restart()
 
     @invariant()

@@ -1,15 +1,30 @@
 """The formulas of the agent, once: plain scalar functions that the live agent calls and the lab compiles.
 
 Each takes only numbers, sequences of numbers and other kernels, checks nothing (the edges do) and keeps nothing.
-For each arm, `pulls` is the number of its responses, `mean` their mean, and `out` how many pulls are out: handed out,
-and not answered yet. t is the number of all pulls, answered or out.
 """
 
 from collections.abc import Callable, MutableSequence, Sequence
 from math import log, sqrt
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 Parameters: TypeAlias = tuple[float, ...]
+
+
+class ArmView(NamedTuple):
+    """What a rule sees of an arm. A pull is out when it was handed out and is not answered yet."""
+
+    mean: float
+    """The mean of its responses."""
+    pulls: float
+    """The number of its responses."""
+    out: float
+    """How many of its pulls are out."""
+    t: float
+    """The number of all pulls of all arms, answered or out."""
+    best: float
+    """The largest mean of all arms."""
+    arms: float
+    """The number of arms."""
 
 
 class Random(Protocol):
@@ -19,21 +34,19 @@ class Random(Protocol):
         """Draw a number in [0, 1), all equally likely."""
 
 
-Index: TypeAlias = Callable[[float, float, float, float, float, float, Random, Parameters], float]
-"""index(mean, pulls, out, t, best, arms, random, parameters): how promising an arm is; the agent pulls the largest.
+Index: TypeAlias = Callable[[ArmView, Random, Parameters], float]
+"""index(arm, random, parameters): how promising an arm is; the agent pulls the one of largest index.
 
-`best` is the largest mean of all arms, `arms` their number. A rule that draws nothing leaves `random` alone.
+A rule that draws nothing leaves `random` alone.
 """
 
 
-def ucb_index(
-    mean: float, pulls: float, out: float, t: float, best: float, arms: float, random: Random, parameters: Parameters
-) -> float:
+def ucb_index(arm: ArmView, _: Random, parameters: Parameters) -> float:
     """Mean + width sqrt(log t / N), with N = pulls + out and parameters = (width,).
 
     Pulls that are out count as if their responses were in, but only for the width: nothing is assumed about them.
     """
-    return mean + parameters[0] * sqrt(log(t) / (pulls + out))
+    return arm.mean + parameters[0] * sqrt(log(arm.t) / (arm.pulls + arm.out))
 
 
 def starving(floor: float, pulls: Sequence[float], out: Sequence[float], t: float) -> int:
@@ -91,5 +104,5 @@ def select(
         return arm
     best, arms = greatest(means), float(len(means))
     for arm in range(len(pulls)):
-        indexes[arm] = index(means[arm], pulls[arm], out[arm], t, best, arms, random, parameters)
+        indexes[arm] = index(ArmView(means[arm], pulls[arm], out[arm], t, best, arms), random, parameters)
     return largest(indexes)

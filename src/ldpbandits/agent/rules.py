@@ -9,8 +9,8 @@ arms with N <= floor log(t + 1) come first. A rule of your own is a class of the
         parameters: ClassVar[tuple[float, ...]] = ()
 
         @staticmethod
-        def index(mean, pulls, out, t, best, arms, random, parameters):
-            return mean
+        def index(arm, random, parameters):
+            return arm.mean
 
 Its name in JSON is `my_module:Greedy`, unless it has a `kind` of its own and is registered: `RULES.register(Greedy)`.
 """

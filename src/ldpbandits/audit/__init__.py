@@ -9,7 +9,7 @@ It needs the extra `lab`, and says so only when it is used: the command line rea
 
 from typing import TYPE_CHECKING, Any
 
-from ldpbandits.errors import MissingExtra
+from ldpbandits.extras import needs
 
 if TYPE_CHECKING:
     from ldpbandits.audit.result import Audit, Layer
@@ -21,8 +21,6 @@ __all__ = ["Audit", "Layer", "audit"]
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module's attribute may be anything
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
+    with needs("lab", who="an audit"):
         from ldpbandits.audit import result, run  # noqa: PLC0415 - numpy and scipy, only for those who audit
-    except ModuleNotFoundError as error:
-        raise MissingExtra(f"an audit needs {error.name}: pip install 'ldpbandits[lab]'") from None
     return getattr(run if name == "audit" else result, name)

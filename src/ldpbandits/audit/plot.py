@@ -1,13 +1,11 @@
 """The privacy loss over outputs, drawn between the lines +epsilon and -epsilon that it must not cross."""
 
-import io
-
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
 from ldpbandits.audit.profile import Profile
-from ldpbandits.lab.figures import BY_ALGORITHM, STYLE
+from ldpbandits.output.style import BLUE, STYLE, VERMILION, save
 
 FEWEST = 20
 """A cell with fewer responses than this shows nothing but its own noise, and is left out."""
@@ -30,7 +28,7 @@ def draw(profile: Profile, epsilon: float) -> bytes:
         figure = Figure(figsize=(7.4, 3.6), layout="constrained")
         axes = figure.subplots()
         for sign in (1, -1):
-            axes.axhline(sign * epsilon, color=BY_ALGORITHM["l"][0], linewidth=1, dashes=(6, 2))
+            axes.axhline(sign * epsilon, color=VERMILION, linewidth=1, dashes=(6, 2))
             axes.annotate(
                 f"{'+' if sign > 0 else '−'}epsilon",  # noqa: RUF001 - a minus sign
                 (1, sign * epsilon),
@@ -39,9 +37,9 @@ def draw(profile: Profile, epsilon: float) -> bytes:
                 textcoords="offset points",
                 ha="right",
                 va="bottom" if sign > 0 else "top",
-                color=BY_ALGORITHM["l"][0],
+                color=VERMILION,
             )
-        axes.errorbar(at, estimate, bars, fmt="o", markersize=3, color=BY_ALGORITHM["b"][0], linewidth=1)
+        axes.errorbar(at, estimate, bars, fmt="o", markersize=3, color=BLUE, linewidth=1)
         axes.set(
             xlabel=profile.over,
             ylabel=f"log P(response | {one:g}) / P(response | {zero:g})",
@@ -51,6 +49,4 @@ def draw(profile: Profile, epsilon: float) -> bytes:
             axes.set_xticks(at)
             axes.margins(x=0.2)
         axes.grid(visible=True, alpha=0.2, linewidth=0.5)
-        content = io.BytesIO()
-        figure.savefig(content, format="svg", metadata={"Date": None})
-        return content.getvalue()
+        return save(figure, "svg")

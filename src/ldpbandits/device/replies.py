@@ -9,7 +9,7 @@ from ldpbandits.device.http import NONSENSE
 from ldpbandits.device.outbox import Entry
 from ldpbandits.device.transforms import Refused, transformed
 from ldpbandits.errors import ServerError, SpecError
-from ldpbandits.spec.protocol import Status
+from ldpbandits.spec.protocol import Acknowledged
 from ldpbandits.types import Arm
 
 LONGEST_LIFETIME = 366 * 24 * 3600
@@ -30,7 +30,7 @@ def read_decision(reply: Mapping[str, Any], now: float) -> Entry:
 
 def is_acknowledgement(reply: Mapping[str, Any]) -> bool:
     """Tell whether the agent says that a response is counted, now or before: a hotel's login page answers 200 too."""
-    return reply.get("status") in (Status.COUNTED, Status.DUPLICATE)
+    return reply.get("status") in tuple(Acknowledged)  # a tuple: the agent may have sent a list, which has no hash
 
 
 def _read_decision(reply: Mapping[str, Any], now: float) -> Entry:

@@ -1,4 +1,37 @@
-"""The only place where rewards and agents meet: theory, which needs nothing but Python, and simulation.
+"""The only place where rewards and agents meet: simulation of algorithms on bandits.
 
-Simulation needs the extra `lab`; its modules are imported by name, so that theory does without.
+    from ldpbandits.lab import simulate
+
+It needs the extra `lab`. Its names are imported when they are asked for: reward laws and algorithms, which are plain
+data, do without.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ldpbandits.extras import needs
+
+if TYPE_CHECKING:
+    from ldpbandits.lab.algorithms import Algorithm, NotPrivate, algorithm, with_rule
+    from ldpbandits.lab.experiments import Experiment, simulate
+    from ldpbandits.lab.rewards import parse_arms
+    from ldpbandits.lab.simulation import Simulation
+
+_PLACES = {
+    "Algorithm": "algorithms",
+    "Experiment": "experiments",
+    "NotPrivate": "algorithms",
+    "Simulation": "simulation",
+    "algorithm": "algorithms",
+    "parse_arms": "rewards",
+    "simulate": "experiments",
+    "with_rule": "algorithms",
+}
+__all__ = ["Algorithm", "Experiment", "NotPrivate", "Simulation", "algorithm", "parse_arms", "simulate", "with_rule"]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module's attribute may be anything
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    with needs("lab", who=name):
+        return getattr(import_module(f"ldpbandits.lab.{_PLACES[name]}"), name)

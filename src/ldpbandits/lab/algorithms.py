@@ -8,41 +8,26 @@
 | ldp-ucb-l  | LDP-UCB-L(epsilon)  | CTL              | in [0, 1]    |
 | ldp-ucb-bs | LDP-UCB-B           | CTB-S            | any          |
 | ldp-ucb-ls | LDP-UCB-L(epsilon)  | CTL-S            | any          |
+
+An algorithm's JSON is its identity: kept trials, random streams and records all go by it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
-from ldpbandits.agent.kernels import Index, Parameters
-from ldpbandits.agent.rules import UCB, ldp_ucb_b, ldp_ucb_l, ucb1
-from ldpbandits.checks import is_number, shown
+from ldpbandits.agent.rules import Rule, check_rule, paper_rule, rule_from_json, rule_to_json, ucb1
+from ldpbandits.checks import shown
 from ldpbandits.errors import ParameterError
 from ldpbandits.lab.rewards import Law, written
+from ldpbandits.output.colours import BLACK, BLUE, GREY, VERMILION
 from ldpbandits.spec.curator import CuratorSpec
-from ldpbandits.spec.mechanisms import Mechanism
-from ldpbandits.spec.transforms import Range, Sigmoid, Transform
+from ldpbandits.spec.mechanisms import Bernoulli, Laplace, Mechanism
+from ldpbandits.spec.transforms import TRANSFORMS, Range, Sigmoid, Transform
+from ldpbandits.theory.upper import UPPER_BOUNDS, UpperBound
 
-
-@dataclass(frozen=True)
-class Custom:
-    """A rule of your own: pull the arm of largest index(mean, pulls, t, parameters).
-
-    Arms with N <= floor log(t + 1) come first. The index is a plain function of numbers, or one compiled by numba; the
-    simulator compiles it into its loop.
-    """
-
-    index: Index
-    parameters: Parameters = ()
-    floor: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Check what can be checked without playing."""
-        if not all(map(is_number, self.parameters)):
-            raise ParameterError(f"parameters must be finite numbers, got {shown(self.parameters)}")
-        if not is_number(self.floor) or self.floor < 0:
-            raise ParameterError(f"floor must be finite and >= 0, got {shown(self.floor)}")
-        object.__setattr__(self, "parameters", tuple(map(float, self.parameters)))
-        object.__setattr__(self, "floor", float(self.floor))
+_LAPLACE, _BITS, _BASELINE = (VERMILION, (6.0, 2.0)), (BLUE, (1.0, 0.0)), (BLACK, (1.0, 1.2))
+"""How algorithms are drawn that see Laplace responses, bits, or the rewards themselves."""
 
 
 @dataclass(frozen=True)
@@ -51,52 +36,126 @@ class NotPrivate:
 
     transform: Transform = field(default_factory=Range)
 
+    KIND: ClassVar[str] = "none"
+    """What stands in JSON where a curator has its mechanism."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON-able data."""
+        return {"mechanism": self.KIND, "transform": TRANSFORMS.to_json(self.transform)}
+
+
+@dataclass(frozen=True)
+class Looks:
+    """How an algorithm is drawn. It is no part of what is played."""
+
+    label: str
+    colour: str = GREY
+    dashes: tuple[float, ...] = (1.0, 0.0)
+
 
 @dataclass(frozen=True)
 class Algorithm:
-    """How a bandit is played: a rule for the agent, and the curator whose responses it sees."""
+    """How a bandit is played: a rule for the agent, and the curator whose responses it sees.
+
+    `looks` and `bound` (the name of a theorem in `theory.upper`) are for figures and tables.
+    """
 
     name: str
-    rule: UCB | Custom
+    rule: Rule
     curator: CuratorSpec | NotPrivate
+    looks: Looks | None = field(default=None, compare=False)
+    bound: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        """Check that the curator is data."""
+        """Check that name, rule and curator are what they should be."""
+        if not isinstance(self.name, str) or not self.name:
+            raise ParameterError(f"an algorithm's name must be a string, got {shown(self.name)}")
+        check_rule(self.rule)
         if not isinstance(self.curator, CuratorSpec | NotPrivate):
             raise ParameterError(
                 f"an algorithm's curator is a CuratorSpec, as in curator.spec, got {shown(self.curator)}"
             )
+        if self.bound is not None and self.bound not in UPPER_BOUNDS:
+            raise ParameterError(f"bound must be one of {', '.join(UPPER_BOUNDS)}, got {shown(self.bound)}")
 
     @property
     def epsilon(self) -> float | None:
         """The epsilon of each response; None when the rewards are not private."""
         return self.curator.epsilon if isinstance(self.curator, CuratorSpec) else None
 
+    @property
+    def label(self) -> str:
+        """What a legend calls it."""
+        return self.name.upper() if self.looks is None else self.looks.label
+
+    @property
+    def upper_bound(self) -> UpperBound | None:
+        """The theorem that bounds its regret, if there is one."""
+        return None if self.bound is None else UPPER_BOUNDS[self.bound]
+
     def check_arms(self, arms: Iterable[Law]) -> None:
-        """Refuse arms whose rewards leave the declared range."""
-        if isinstance(self.curator.transform, Range):
-            least, most = self.curator.transform.low, self.curator.transform.high
-            for arm in arms:
-                if not least <= arm.range[0] <= arm.range[1] <= most:
-                    raise ParameterError(
-                        f"{self.name} takes rewards in [{least:g}, {most:g}]; those of {written(arm)} are not: "
-                        "for unbounded rewards use ucb1-s, ldp-ucb-bs or ldp-ucb-ls"
-                    )
+        """Refuse arms whose rewards the curator does not take."""
+        transform = self.curator.transform
+        for arm in arms:
+            # The ends of an unbounded law are infinite, and are no rewards: what is refused there says nothing.
+            ends = [min(max(end, -1e300), 1e300) for end in arm.range]
+            rule = next((rule for rule in map(transform.refusal, ends) if rule is not None), None)
+            if rule is not None:
+                takes = f"rewards in [{transform.low:g}, {transform.high:g}]" if isinstance(transform, Range) else rule
+                raise ParameterError(
+                    f"{self.name} takes {takes}; those of {written(arm)} are not: "
+                    "for unbounded rewards use ucb1-s, ldp-ucb-bs or ldp-ucb-ls"
+                )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return name, rule and curator as plain JSON-able data; `algorithms_from_json` takes it back."""
+        return {"name": self.name, "rule": rule_to_json(self.rule), "curator": self.curator.to_json()}
 
 
-_NOT_PRIVATE: dict[str, Transform] = {"ucb1": Range(), "ucb1-s": Sigmoid()}
-_PRIVATE: dict[str, tuple[Mechanism, Transform]] = {
-    "ldp-ucb-b": ("bernoulli", Range()),
-    "ldp-ucb-l": ("laplace", Range()),
-    "ldp-ucb-bs": ("bernoulli", Sigmoid()),
-    "ldp-ucb-ls": ("laplace", Sigmoid()),
+@dataclass(frozen=True)
+class _Known:
+    """An algorithm that goes by its name, up to its epsilon."""
+
+    mechanism: type[Bernoulli | Laplace] | None
+    transform: Transform
+    looks: Looks
+    bound: str
+
+    def with_epsilon(self, name: str, epsilon: float | None) -> Algorithm:
+        if self.mechanism is None:
+            if epsilon is not None:
+                raise ParameterError(f"{name} is not private and takes no epsilon, got {shown(epsilon)}")
+            return Algorithm(name, ucb1(), NotPrivate(self.transform), self.looks, self.bound)
+        if epsilon is None:
+            raise ParameterError(f"{name} is private and needs an epsilon")
+        mechanism: Mechanism = self.mechanism(epsilon)
+        spec = CuratorSpec(mechanism, self.transform)
+        return Algorithm(name, paper_rule(mechanism), spec, self.looks, self.bound)
+
+
+_KNOWN = {
+    "ucb1": _Known(None, Range(), Looks("UCB1, no privacy", *_BASELINE), "ucb1"),
+    "ucb1-s": _Known(None, Sigmoid(), Looks("UCB1-S, no privacy", *_BASELINE), "ucb1-s"),
+    "ldp-ucb-b": _Known(Bernoulli, Range(), Looks("LDP-UCB-B", *_BITS), "theorem-3"),
+    "ldp-ucb-l": _Known(Laplace, Range(), Looks("LDP-UCB-L", *_LAPLACE), "theorem-2"),
+    "ldp-ucb-bs": _Known(Bernoulli, Sigmoid(), Looks("LDP-UCB-BS", *_BITS), "corollary-2"),
+    "ldp-ucb-ls": _Known(Laplace, Sigmoid(), Looks("LDP-UCB-LS", *_LAPLACE), "corollary-1"),
 }
-NAMES = (*_NOT_PRIVATE, *_PRIVATE)
+NAMES = tuple(_KNOWN)
+CURATORS: dict[str, tuple[type[Bernoulli | Laplace] | None, Transform]] = {
+    "none": (None, Range()),
+    "none-s": (None, Sigmoid()),
+    "ctb": (Bernoulli, Range()),
+    "ctl": (Laplace, Range()),
+    "ctb-s": (Bernoulli, Sigmoid()),
+    "ctl-s": (Laplace, Sigmoid()),
+}
+"""The curators of the paper by its own names, and none."""
 
 
 def is_private(name: str) -> bool:
     """Tell whether the algorithm of this name needs an epsilon."""
-    return name in _PRIVATE
+    return name in _KNOWN and _KNOWN[name].mechanism is not None
 
 
 def check_name(name: object) -> None:
@@ -106,14 +165,70 @@ def check_name(name: object) -> None:
 
 
 def algorithm(name: str, epsilon: float | None = None) -> Algorithm:
-    """Return one of the paper's algorithms, or a baseline, by its name."""
+    """Return one of the paper's algorithms, or a baseline, by its name.
+
+    >>> algorithm("ldp-ucb-b", epsilon=2).rule
+    UCB(width=1.4142135623730951, floor=0.0)
+    """
     check_name(name)
-    if not is_private(name):
-        if epsilon is not None:
-            raise ParameterError(f"{name} is not private and takes no epsilon, got {shown(epsilon)}")
-        return Algorithm(name, ucb1(), NotPrivate(_NOT_PRIVATE[name]))
-    if epsilon is None:
-        raise ParameterError(f"{name} is private and needs an epsilon")
-    mechanism, transform = _PRIVATE[name]
-    rule = ldp_ucb_l(epsilon) if mechanism == "laplace" else ldp_ucb_b()
-    return Algorithm(name, rule, CuratorSpec(mechanism, epsilon, transform))
+    return _KNOWN[name].with_epsilon(name, epsilon)
+
+
+def with_rule(rule: Rule, curator: str | None = None, epsilon: float | None = None, name: str = "") -> Algorithm:
+    """Return the algorithm that plays a rule of any kind on the responses of a curator, by the paper's name for it.
+
+    Without a curator it is CTB, or none when there is no epsilon either. Its name is the rule's, unless it has one.
+    """
+    chosen = ("none" if epsilon is None else "ctb") if curator is None else curator
+    if chosen not in CURATORS:
+        raise ParameterError(f"curator must be one of {', '.join(CURATORS)}, got {shown(chosen)}")
+    mechanism, transform = CURATORS[chosen]
+    if (mechanism is None) != (epsilon is None):
+        need = "is not private and takes no epsilon" if mechanism is None else "is private and needs an epsilon"
+        raise ParameterError(f"the curator {chosen} {need}")
+    spec = NotPrivate(transform) if mechanism is None else CuratorSpec(mechanism(epsilon), transform)  # type: ignore[arg-type]
+    return Algorithm(name or type(rule).__name__, rule, spec)
+
+
+def algorithms_from_json(table: object) -> list[Algorithm]:
+    """Read what a file says of an algorithm: one of ours by name, or one with a rule, for one epsilon or several.
+
+    {"name": "ldp-ucb-b", "epsilon": [0.2, 2]}            one of ours, twice
+    {"rule": "my_module:MyRule", "epsilon": 1}            a rule of your own on CTB; curator, name: see `with_rule`
+    {"name": ..., "rule": {...}, "curator": {...}}        what `Algorithm.to_json` writes
+    """
+    if not isinstance(table, Mapping) or not table.keys() <= {"name", "epsilon", "rule", "curator"}:
+        raise ParameterError(f"an algorithm has a name or a rule, an epsilon and a curator, got {shown(table)}")
+    if "rule" not in table and "name" not in table:
+        raise ParameterError("an algorithm needs a name, or a rule")
+    epsilons = table.get("epsilon")
+    if epsilons == []:
+        raise ParameterError("epsilon: a list of epsilons needs at least one")
+    listed: Sequence[Any] = epsilons if isinstance(epsilons, list) else [epsilons]
+    if "rule" not in table:
+        if "curator" in table:
+            raise ParameterError("curator: goes with a rule; a name alone says which curator there is")
+        check_name(table["name"])
+        return [algorithm(table["name"], epsilon) for epsilon in listed]
+    rule, curator, name = rule_from_json(table["rule"], may_import=True), table.get("curator"), table.get("name", "")
+    if isinstance(curator, Mapping):
+        if epsilons is not None:
+            raise ParameterError("epsilon: stands in the curator")
+        return [_like_ours(Algorithm(name or type(rule).__name__, rule, _curator_from_json(curator)))]
+    return [with_rule(rule, curator, epsilon, name) for epsilon in listed]
+
+
+def _curator_from_json(data: Mapping[str, Any]) -> CuratorSpec | NotPrivate:
+    if data.get("mechanism") != NotPrivate.KIND:
+        return CuratorSpec.from_json(data)
+    return NotPrivate(TRANSFORMS.from_json(data.get("transform", {"kind": "range"})))
+
+
+def _like_ours(played: Algorithm) -> Algorithm:
+    """Return one of ours with its looks and bound, if that is what this is."""
+    if played.name in NAMES:
+        ours = (
+            algorithm(played.name, played.epsilon) if is_private(played.name) == (played.epsilon is not None) else None
+        )
+        return ours if ours == played else played  # type: ignore[return-value]
+    return played

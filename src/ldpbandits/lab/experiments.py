@@ -1,4 +1,4 @@
-"""Experiments as data: a bandit, the algorithms that play it, and for how long; from Python or from TOML.
+"""Experiments as data: a bandit, the algorithms that play it, and for how long; from Python, TOML or JSON.
 
     horizon = 1e6
     trials = 50
@@ -12,11 +12,19 @@
     name = "ldp-ucb-b"
     epsilon = [0.2, 2]
 
-`engine` ("leap" or "step") and `checkpoints` (a list that ends with the horizon) may be given too.
+    [[algorithms]]
+    rule = "my_module:MyRule"
+    epsilon = 2
+
+`engine` ("leap" or "step") and `checkpoints` (a list that ends with the horizon) may be given too. Without an engine,
+each algorithm leaps if it can.
 """
 
+import json
+import time
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -28,9 +36,20 @@ from numpy.typing import NDArray
 
 from ldpbandits.checks import check_count, shown
 from ldpbandits.errors import LDPBanditsError, ParameterError
-from ldpbandits.lab.algorithms import Algorithm, algorithm, check_name
-from ldpbandits.lab.rewards import Law, parse_arms, written
-from ldpbandits.lab.run import Curve, Engine, Simulation, check_points, check_trials, log_spaced
+from ldpbandits.lab.algorithms import Algorithm, algorithm, algorithms_from_json
+from ldpbandits.lab.play import (
+    Archive,
+    Curve,
+    Engine,
+    check_engine,
+    check_points,
+    check_trials,
+    engine_for,
+    log_spaced,
+    play_all,
+)
+from ldpbandits.lab.rewards import Law, parse_arms, read_arms, written
+from ldpbandits.lab.simulation import Simulation
 
 
 @dataclass(frozen=True)
@@ -42,7 +61,8 @@ class Experiment:
     horizon: int
     trials: int = 50
     seed: int = 0
-    engine: Engine = "leap"
+    engine: Engine | None = None
+    """None: for each algorithm the fastest that can play it."""
     checkpoints: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -50,6 +70,8 @@ class Experiment:
         if not self.algorithms:
             raise ParameterError("an experiment needs at least one algorithm")
         check_trials(self.trials)
+        if self.engine is not None:
+            check_engine(self.engine)
         points = log_spaced(check_count("horizon", self.horizon)) if self.checkpoints is None else self.checkpoints
         object.__setattr__(self, "checkpoints", check_points(points, self.horizon))
         self.curves()
@@ -59,39 +81,50 @@ class Experiment:
 
     def curves(self) -> list[Curve]:
         """Return one curve an algorithm; its numbers depend on the seed and on the curve, not on its company."""
-        arms = " ".join(written(arm) for arm in self.arms)
+        laws = [written(arm) for arm in self.arms]
         return [
             Curve(
                 played,
                 self.arms,
                 self.checkpoints or (),
-                (self.seed, _digest(f"{played.name} {played.epsilon} {arms}")),
-                self.engine,
+                (self.seed, _digest([played.to_json(), laws])),
+                self.engine or engine_for(played, self.arms),
             )
             for played in self.algorithms
         ]
 
-    def simulations(self, pulls: Sequence[NDArray[np.float64]], seconds: float = 0.0) -> list[Simulation]:
-        """Return what was played, one simulation a curve."""
+    def play(
+        self,
+        *,
+        executor: Executor | None = None,
+        jobs: int | None = None,
+        archive: Archive | None = None,
+        progress: Callable[[int], None] = lambda _: None,
+    ) -> list[Simulation]:
+        """Play all trials of all curves, but for those in the archive; return one simulation a curve."""
+        start = time.perf_counter()
+        pulls = play_all(self.curves(), self.trials, executor=executor, jobs=jobs, archive=archive, progress=progress)
+        return self.simulations(pulls, time.perf_counter() - start)
+
+    def simulations(self, pulls: Sequence[NDArray[np.float64]], seconds: float) -> list[Simulation]:
+        """Return what was played, one simulation a curve; all of them together took so many seconds."""
         return [
-            Simulation(curve.algorithm, curve.arms, self.seed, self.engine, curve.checkpoints, counts, seconds)
+            Simulation(curve.algorithm, curve.arms, self.seed, curve.engine, curve.checkpoints, counts, seconds)
             for curve, counts in zip(self.curves(), pulls, strict=True)
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """Return all that is needed to run it again, as `from_json` takes it and TOML holds it."""
-        return {
+        """Return all that is needed to run it again, as `from_json` takes it."""
+        data: dict[str, Any] = {
             "horizon": self.horizon,
             "trials": self.trials,
             "seed": self.seed,
             "engine": self.engine,
             "checkpoints": list(self.checkpoints or ()),
             "arms": [written(arm) for arm in self.arms],
-            "algorithms": [
-                {"name": played.name} | ({} if played.epsilon is None else {"epsilon": played.epsilon})
-                for played in self.algorithms
-            ],
+            "algorithms": [played.to_json() for played in self.algorithms],
         }
+        return {key: value for key, value in data.items() if value is not None}
 
     @classmethod
     def from_json(cls, data: object) -> "Experiment":
@@ -116,24 +149,71 @@ class Experiment:
                 checkpoints = check_points(_list(checkpoints), horizon)
         arms = _read_arms(data["arms"])
         algorithms = _read_algorithms(data["algorithms"])
-        return cls(arms, algorithms, horizon, trials, seed, data.get("engine", "leap"), checkpoints)
+        return cls(arms, algorithms, horizon, trials, seed, data.get("engine"), checkpoints)
 
     @classmethod
-    def from_toml(cls, path: Path) -> "Experiment":
-        """Read an experiment from a file."""
+    def from_file(cls, path: Path) -> "Experiment":
+        """Read an experiment from a file of TOML, or from the experiment.json beside earlier results."""
         try:
-            data = tomllib.loads(path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8")
+            data: Any = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
         except OSError as error:
             raise ParameterError(f"{path}: cannot be read: {error.strerror}") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ParameterError(f"{path}: is not TOML: {error}") from None
+        except ValueError as error:  # of either language, or of UTF-8
+            kind = "JSON" if path.suffix == ".json" else "TOML"
+            raise ParameterError(f"{path}: is not {kind}: {error}") from None
+        if isinstance(data, dict) and "experiment" in data:  # a record: the experiment, and the versions that played it
+            data = data["experiment"]
         try:
             return cls.from_json(data)
         except LDPBanditsError as error:
             raise ParameterError(f"{path}: {error}") from None
 
 
-def _digest(text: str) -> int:
+def simulate(  # noqa: PLR0913 - an experiment's settings
+    algorithm_or_name: Algorithm | str,
+    arms: object,
+    horizon: float,
+    *,
+    seed: int,
+    epsilon: float | None = None,
+    trials: int = 50,
+    engine: Engine | None = None,
+    checkpoints: Sequence[int] | None = None,
+    jobs: int | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Simulation:
+    """Play trials of an algorithm on a bandit; the same seed gives the same numbers for any number of jobs.
+
+    The algorithm is one of ours by name, with its epsilon, or an `Algorithm`; arms are laws, or written as such. The
+    engine is leap where the algorithm can, else step. `progress` is called with the number of trials done, after each.
+
+    >>> simulate("ldp-ucb-b", epsilon=2, arms=["bernoulli(0.9)", "3*bernoulli(0.5)"], horizon=1e4, trials=5, seed=1)
+    <Simulation ldp-ucb-b, epsilon=2: regret 172.0 ± 6.6, 5 trials of T=10,000 on 4 arms>
+    """
+    played = algorithm_or_name
+    if isinstance(played, str):
+        played = algorithm(played, epsilon)
+    elif epsilon is not None:
+        raise ParameterError("epsilon goes with an algorithm's name; an Algorithm has its own")
+    if not isinstance(played, Algorithm):
+        raise ParameterError(f"algorithm must be a name, such as 'ldp-ucb-b', or an Algorithm, got {shown(played)}")
+    experiment = Experiment(
+        read_arms(arms),
+        (played,),
+        check_count("horizon", horizon),
+        check_trials(trials),
+        check_count("seed", seed, least=0),
+        engine,
+        None if checkpoints is None else tuple(checkpoints),
+    )
+    (simulation,) = experiment.play(jobs=None if jobs is None else check_count("jobs", jobs), progress=progress)
+    return simulation
+
+
+def _digest(identity: object) -> int:
+    """Return 64 bits that name what is played: streams of different curves are independent."""
+    text = json.dumps(identity, sort_keys=True)
     return int.from_bytes(sha256(text.encode()).digest()[:8])
 
 
@@ -169,17 +249,6 @@ def _read_algorithms(tables: object) -> tuple[Algorithm, ...]:
         listed = _list(tables)
     algorithms: list[Algorithm] = []
     for number, table in enumerate(listed):
-        where = f"algorithms[{number}]"
-        if not isinstance(table, dict) or "name" not in table or table.keys() - {"name", "epsilon"}:
-            raise ParameterError(
-                f"{where}: an algorithm has a name, and an epsilon if it is private, got {shown(table)}"
-            )
-        with _key(f"{where}.name"):
-            check_name(table["name"])
-        epsilons = table.get("epsilon")
-        if epsilons == []:
-            raise ParameterError(f"{where}.epsilon: a list of epsilons needs at least one")
-        for epsilon in epsilons if isinstance(epsilons, list) else [epsilons]:
-            with _key(f"{where}.epsilon" if epsilons is not None else where):
-                algorithms.append(algorithm(table["name"], epsilon))
+        with _key(f"algorithms[{number}]"):
+            algorithms += algorithms_from_json(table)
     return tuple(algorithms)

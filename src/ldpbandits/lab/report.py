@@ -1,33 +1,18 @@
 """The report: one self-contained page with the nine figures, the ratios beside the paper's, and what differs."""
 
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
 from ldpbandits.lab.paper import Panel
 from ldpbandits.lab.summary import Curves, ratio_reached, ratios_by_horizon
-
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a; background: #fff }
-h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2.2rem }
-table { border-collapse: collapse; margin: .8rem 0; font-variant-numeric: tabular-nums }
-th, td { padding: .2rem .8rem; text-align: right; border-bottom: 1px solid #ddd }
-th:first-child, td:first-child, td.left, th.left { text-align: left }
-figure { margin: 0; border: 1px solid #e4e4e4; padding: .4rem } figure img { width: 100%; display: block }
-.panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(26rem, 1fr)); gap: .8rem } .wide { grid-column: 1 / -1; max-width: 54rem }
-.note { color: #555 }
-"""
+from ldpbandits.output.page import Cell, document, picture, table
 
 
 def page(panels: Sequence[Panel], curves: Curves, summary: Mapping[str, Any], figures: Mapping[str, bytes]) -> str:
     """Return the page as HTML."""
     parts = [_head(summary), _ratios(summary), *_differences(panels, curves), _panels(panels, figures), _foot(summary)]
-    body = "\n".join(parts)
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>ldpbandits: the paper, reproduced</title>'
-        f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body>\n{body}\n</body></html>\n'
-    )
+    return document("ldpbandits: the paper, reproduced", "\n".join(parts))
 
 
 def _head(summary: Mapping[str, Any]) -> str:
@@ -39,41 +24,25 @@ seed {summary["seed"]}, by exact leaping simulation, in {summary["seconds"]:.0f}
 
 
 def _ratios(summary: Mapping[str, Any]) -> str:
-    rows = []
-    for panel in summary["panels"]:
-        for curve in panel["curves"]:
-            if curve["epsilon"] is None:
-                cells = ["", "", "", ""]
-            else:
-                paper = (
-                    "" if curve["paper"] is None else f"{'below ' if curve['paper_is_limit'] else ''}{curve['paper']:g}"
-                )
-                cells = [
-                    f"{curve['epsilon']:g}",
-                    f"{curve['ratio']:.2f} ± {curve['ratio_sem']:.2f}",
-                    paper,
-                    f"{curve['theorys_factor']:.2f}",
-                ]
-            regret = f"{curve['regret']:,.0f} ± {curve['regret_sem']:,.0f}"
-            cells = [panel["panel"], curve["algorithm"], cells[0], regret, f"{curve['upper_bound']:,.0f}", *cells[1:]]
-            rows.append(_row(cells))
-    head = "".join(
-        f'<th class="left">{cell}</th>' if cell == "algorithm" else f"<th>{cell}</th>"
-        for cell in ("panel", "algorithm", "epsilon", "regret", "bound", "ratio", "paper", "theory's factor")
-    )
+    rows = [_ratio_row(panel["panel"], curve) for panel in summary["panels"] for curve in panel["curves"]]
+    left = Cell("algorithm", "left")
+    head = ("panel", left, "epsilon", "regret", "bound", "ratio", "paper", "theory's factor")
     return f"""<h2>Ratios to the baseline</h2>
-<table><tr>{head}</tr>{"".join(rows)}</table>
+{table(rows, head)}
 <p class="note">bound: what the theorem allows at T (for sigmoid algorithms with c_s = 0.1573). ratio: regret over that of the
 baseline without privacy. paper: the ratio that it prints. theory's factor: the ratio of the bounds' leading terms, which is
 itself no bound on the ratio of regrets.</p>"""
 
 
-def _row(cells: Sequence[str]) -> str:
-    listed = "".join(
-        f'<td class="left">{escape(cell)}</td>' if column == 1 else f"<td>{escape(cell)}</td>"
-        for column, cell in enumerate(cells)
-    )
-    return f"<tr>{listed}</tr>"
+def _ratio_row(panel: str, curve: Mapping[str, Any]) -> list[str | Cell]:
+    regret = f"{curve['regret']:,.0f} ± {curve['regret_sem']:,.0f}"
+    epsilon, private = "", ["", "", ""]
+    if curve["epsilon"] is not None:
+        epsilon = f"{curve['epsilon']:g}"
+        below = "below " if curve["paper_is_limit"] else ""
+        paper = "" if curve["paper"] is None else f"{below}{curve['paper']:g}"
+        private = [f"{curve['ratio']:.2f} ± {curve['ratio_sem']:.2f}", paper, f"{curve['theorys_factor']:.2f}"]
+    return [panel, Cell(curve["algorithm"], "left"), epsilon, regret, f"{curve['upper_bound']:,.0f}", *private]
 
 
 def _differences(panels: Sequence[Panel], curves: Curves) -> list[str]:
@@ -87,18 +56,13 @@ Its ratios can only be compared at a T, and they grow with T:</p>"""
         if not panel.paper:
             continue
         names = [name for name, _ in panel.private]
-        head = "".join(f"<th>{cell}</th>" for cell in ("T", *names))
         rows = [
-            _row([f"{t:,}", *(f"{found[name][0]:.2f} ± {found[name][1]:.2f}" for name in names)])
-            for t, found in ratios_by_horizon(panel, curves)
+            [f"{t:,}", *(f"{ratios[name][0]:.2f} ± {ratios[name][1]:.2f}" for name in names)]
+            for t, ratios in ratios_by_horizon(panel, curves)
         ]
-        says = "below " if panel.paper_is_limit else ""
-        rows.append(_row(["paper", *(f"{says}{panel.paper[name]:g}" for name in names)]))
-        parts.append(
-            f"<p>{panel.id}, {escape(panel.title)}</p><table><tr>{head}</tr>{''.join(rows)}</table>".replace(
-                'class="left"', ""
-            )
-        )
+        below = "below " if panel.paper_is_limit else ""
+        rows.append(["paper", *(f"{below}{panel.paper[name]:g}" for name in names)])
+        parts.append(f"<p>{panel.id}, {escape(panel.title)}</p>{table(rows, ('T', *names))}")
         if panel.paper_is_limit:
             parts.append("<p>The paper prints only what these ratios stay below.</p>")
         else:
@@ -123,10 +87,10 @@ def _meeting(panel: Panel, curves: Curves, name: str) -> str:
     """Say at which T the ratio of an algorithm is the printed one, and what the other's is then."""
     (other,) = (one for one, _ in panel.private if one != name)
     printed = f"the paper's {panel.paper[name]:g}"
-    found = ratio_reached(panel, curves, name, other)
-    if found is None:
+    meeting = ratio_reached(panel, curves, name, other)
+    if meeting is None:
         return f"The ratio of {name} does not pass {printed} in this run."
-    t, then = found
+    t, then = meeting
     return (
         f"The ratio of {name} is {printed} at T = {t:.2g}; that of {other} is {then:.1f} there, "
         f"where the paper prints {panel.paper[other]:g}."
@@ -134,16 +98,15 @@ def _meeting(panel: Panel, curves: Curves, name: str) -> str:
 
 
 def _panels(panels: Sequence[Panel], figures: Mapping[str, bytes]) -> str:
-    shown = "".join(
-        f'<figure class="{"wide" if panel.semilog else ""}"><img alt="Panel {panel.id}: {escape(panel.title)}" '
-        f'src="data:image/svg+xml;base64,{b64encode(figures[panel.id]).decode()}"></figure>'
+    pictures = "".join(
+        picture(figures[panel.id], f"Panel {panel.id}: {panel.title}", look="wide" if panel.semilog else "")
         for panel in panels
     )
     return f"""<h2>The panels</h2>
 <p class="note">Mean regret with a band of two standard errors. Thin dotted: the theorem's upper bound; thin green: the exact
-lower bound for any private policy, over the last decades, since it is a limit; each where it fits into the picture.</p><div class="panels">{shown}</div>"""
+lower bound for any private policy, over the last decades, since it is a limit; each where it fits into the picture.</p><div class="panels">{pictures}</div>"""
 
 
 def _foot(summary: Mapping[str, Any]) -> str:
-    played = ", ".join(f"{name} {version}" for name, version in summary["versions"].items())
-    return f'<h2>How it was made</h2><p class="note">{escape(played)}. The numbers are in summary.json and, by checkpoint, in the results.csv of each bandit.</p>'
+    versions = ", ".join(f"{name} {version}" for name, version in summary["versions"].items())
+    return f'<h2>How it was made</h2><p class="note">{escape(versions)}. The numbers are in summary.json and, by checkpoint, in the results.csv of each bandit.</p>'

@@ -11,21 +11,23 @@ from ldpbandits.lab.algorithms import algorithm
 from ldpbandits.lab.experiments import Experiment
 from ldpbandits.lab.figures import draw
 from ldpbandits.lab.paper import BANDITS, Panel
+from ldpbandits.lab.play import play_all
 from ldpbandits.lab.report import page
-from ldpbandits.lab.results import Folder, versions, write, write_results
-from ldpbandits.lab.run import Simulation, play_all
+from ldpbandits.lab.results import Folder, versions, write_results
+from ldpbandits.lab.simulation import Simulation
 from ldpbandits.lab.summary import panel_summary
+from ldpbandits.output.files import write
 
 
 def experiments(panels: Sequence[Panel], horizon: int, trials: int, seed: int) -> dict[str, Experiment]:
     """Return one experiment a bandit, with every curve that some panel needs, once."""
-    made = {}
+    planned = {}
     for bandit, arms in BANDITS.items():
         needed = dict.fromkeys(played for panel in panels if panel.bandit == bandit for played in panel.curves)
         if needed:
             algorithms = tuple(algorithm(name, epsilon) for name, epsilon in needed)
-            made[bandit] = Experiment(arms, algorithms, horizon, trials, seed)
-    return made
+            planned[bandit] = Experiment(arms, algorithms, horizon, trials, seed)
+    return planned
 
 
 def count(panels: Sequence[Panel], trials: int) -> int:
@@ -44,28 +46,31 @@ def reproduce(
     executor: Executor | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Play and write everything into a folder; return the summary. What was played before is not played again."""
+    """Play and write everything into a folder; return the summary. What was played before is not played again.
+
+    Summary, tables and report have just these panels: `with_earlier` adds those that the folder holds already.
+    """
     planned = experiments(panels, horizon, trials, seed)
     folder = Folder(out)
     started = time.perf_counter()
     curves = [curve for experiment in planned.values() for curve in experiment.curves()]
-    kept: list[int] = []
+    counts: list[int] = []
 
-    def noted(done: int) -> None:
-        kept.append(done)
+    def note(done: int) -> None:
+        counts.append(done)
         progress(done)
 
-    played = iter(play_all(curves, trials, executor=executor, jobs=jobs, store=folder, progress=noted))
+    pulls = iter(play_all(curves, trials, executor=executor, jobs=jobs, store=folder, progress=note))
     seconds = time.perf_counter() - started
-    found: dict[Any, Simulation] = {}
+    by_curve: dict[Any, Simulation] = {}
     for bandit, experiment in planned.items():
-        simulations = experiment.simulations([next(played) for _ in experiment.algorithms])
-        for made in simulations:
-            found[bandit, (made.algorithm.name, made.algorithm.epsilon)] = made
+        simulations = experiment.simulations([next(pulls) for _ in experiment.algorithms])
+        for simulation in simulations:
+            by_curve[bandit, (simulation.algorithm.name, simulation.algorithm.epsilon)] = simulation
         write_results(out / bandit, experiment, simulations)
     figures = {}
     for panel in panels:
-        figures[panel.id], png = draw(panel, found)
+        figures[panel.id], png = draw(panel, by_curve)
         write(out / "figures" / f"{panel.id}.svg", figures[panel.id])
         write(out / "figures" / f"{panel.id}.png", png)
     summary = {
@@ -73,10 +78,10 @@ def reproduce(
         "trials": trials,
         "seed": seed,
         "seconds": seconds,
-        "trials_kept": kept[0],
+        "trials_kept": counts[0],  # before the first was played
         "versions": versions(),
-        "panels": [panel_summary(panel, found) for panel in panels],
+        "panels": [panel_summary(panel, by_curve) for panel in panels],
     }
     write(out / "summary.json", (json.dumps(summary, indent=2) + "\n").encode())
-    write(out / "report.html", page(panels, found, summary, figures).encode())
+    write(out / "report.html", page(panels, by_curve, summary, figures).encode())
     return summary

@@ -5,55 +5,30 @@
       experiment.json    the experiment, and the versions that played it
       trials/            finished trials, so that a run that was interrupted goes on where it was
 
-Every file is written beside its place and then moved there, so that there is never half a file.
+There is never half a file: see `output.files`.
 """
 
 import csv
-import errno
 import io
 import json
-import os
 import platform
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from tempfile import TemporaryFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 import ldpbandits
-from ldpbandits.errors import OutputError
-from ldpbandits.lab.compiled import source_hash
+from ldpbandits.lab.engine.compiled import code_hash, source_hash
 from ldpbandits.lab.experiments import Experiment
+from ldpbandits.lab.play import Curve
 from ldpbandits.lab.rewards import written
-from ldpbandits.lab.run import Curve, Simulation
+from ldpbandits.lab.simulation import Simulation
+from ldpbandits.output.files import check_folder, write
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    """Turn what goes wrong with the disk into one line."""
-    try:
-        yield
-    except OSError as error:
-        is_full = error.errno in {errno.ENOSPC, errno.EDQUOT}
-        raise OutputError(f"{path} cannot be written: {error.strerror}", is_full=is_full) from None
-
-
-def write(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with _writing(path):
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            part.write_bytes(content)
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
 
 
 class Folder:
@@ -62,10 +37,7 @@ class Folder:
     def __init__(self, path: Path) -> None:
         """Make the folder, or say why it cannot be made, before anything is played."""
         self.path, self._source = path, source_hash()
-        with _writing(path):
-            path.mkdir(parents=True, exist_ok=True)
-            with TemporaryFile(dir=path):
-                pass
+        check_folder(path)
 
     def load(self, curve: Curve, trial: int) -> NDArray[np.float64] | None:
         """Return a finished trial, or None; a file that cannot be read is played again."""
@@ -84,14 +56,14 @@ class Folder:
 
     def _place(self, curve: Curve, trial: int) -> Path:
         """A file named by all that determines the numbers: whatever changes, the trial is played anew."""
-        played = curve.algorithm
-        described = [
-            self._source, played.name, played.epsilon, [written(arm) for arm in curve.arms],
+        algorithm = curve.algorithm
+        description = [
+            self._source, code_hash(algorithm.rule.index), algorithm.to_json(), [written(arm) for arm in curve.arms],
             curve.checkpoints, curve.entropy, curve.engine,
         ]  # fmt: skip
-        key = sha256(json.dumps(described).encode()).hexdigest()[:16]
-        epsilon = "" if played.epsilon is None else f"-{played.epsilon:g}"
-        return self.path / "trials" / f"{played.name}{epsilon}-{key}" / f"{trial:04}.npy"
+        key = sha256(json.dumps(description).encode()).hexdigest()[:16]
+        epsilon = "" if algorithm.epsilon is None else f"-{algorithm.epsilon:g}"
+        return self.path / "trials" / f"{algorithm.name}{epsilon}-{key}" / f"{trial:04}.npy"
 
 
 def table(simulations: Sequence[Simulation]) -> bytes:
@@ -101,14 +73,14 @@ def table(simulations: Sequence[Simulation]) -> bytes:
     quantiles = [f"regret_q{round(100 * q):02}" for q in QUANTILES]
     pulls = [f"pulls_{arm}" for arm in range(len(simulations[0].arms))]
     rows.writerow(["algorithm", "epsilon", "t", "trials", "regret_mean", "regret_sem", *quantiles, *pulls])
-    for made in simulations:
-        epsilon = "" if made.algorithm.epsilon is None else repr(made.algorithm.epsilon)
-        spread = np.quantile(made.regret, QUANTILES, axis=0)
-        for i, t in enumerate(made.checkpoints):
-            sem = made.sem_regret[i]
-            numbers = [made.mean_regret[i], sem, *spread[:, i], *made.pulls[:, i].mean(axis=0)]
+    for simulation in simulations:
+        name, epsilon = simulation.algorithm.name, simulation.algorithm.epsilon
+        mean, sem, counts = simulation.mean_regret, simulation.sem_regret, simulation.pulls
+        spread = np.quantile(simulation.regret, QUANTILES, axis=0)
+        for i, t in enumerate(simulation.checkpoints):
+            numbers = [mean[i], sem[i], *spread[:, i], *counts[:, i].mean(axis=0)]
             cells = ["" if np.isnan(number) else repr(float(number)) for number in numbers]
-            rows.writerow([made.algorithm.name, epsilon, t, len(made.pulls), *cells])
+            rows.writerow([name, "" if epsilon is None else repr(epsilon), t, len(counts), *cells])
     return text.getvalue().encode()
 
 

@@ -1,13 +1,18 @@
 """Reward laws as data: what an arm of a simulated bandit pays. Each knows its mean exactly, and its range.
 
-On the command line an arm is written as its law, with a count before it for several alike: `5*beta(4,1)`.
+On the command line an arm is written as its law, with a count before it for several alike: `5*beta(4,1)`. Data of your
+own are a law too, one an arm: `empirical(past.csv)` reads a table with the columns arm and reward.
 """
 
+import csv
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from hashlib import sha256
 from math import inf
+from pathlib import Path
 from typing import TypeAlias
 
 from ldpbandits.checks import is_number, shown
@@ -132,8 +137,36 @@ class Gaussian:
         return (-inf, inf)
 
 
-Law: TypeAlias = Bernoulli | Beta | Uniform | Choice | Gaussian
-LAWS: dict[str, type[Law]] = {kind.__name__.lower(): kind for kind in (Bernoulli, Beta, Uniform, Choice, Gaussian)}
+@dataclass(frozen=True, slots=True)
+class Empirical:
+    """One of the rewards that an arm had in the past, each as likely as it was frequent.
+
+    `digest` names the data themselves: what was computed from them is not mistaken for that of another file.
+    """
+
+    file: str
+    arm: str
+    values: tuple[float, ...]
+    counts: tuple[int, ...]
+    digest: str
+
+    @property
+    def mean(self) -> float:
+        """The mean of the rewards in the file."""
+        total = sum(Fraction(value) * count for value, count in zip(self.values, self.counts, strict=True))
+        return float(total / sum(self.counts))
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The smallest interval that holds all rewards."""
+        return (self.values[0], self.values[-1])
+
+
+Law: TypeAlias = Bernoulli | Beta | Uniform | Choice | Gaussian | Empirical
+FORMULAS: dict[str, type[Bernoulli | Beta | Uniform | Choice | Gaussian]] = {
+    kind.__name__.lower(): kind for kind in (Bernoulli, Beta, Uniform, Choice, Gaussian)
+}
+"""The laws that are written as a name and numbers."""
 
 
 def gaps(arms: Iterable[Law]) -> list[float]:
@@ -142,30 +175,102 @@ def gaps(arms: Iterable[Law]) -> list[float]:
     return [max(means) - mean for mean in means]
 
 
+def read_arms(arms: object) -> tuple[Law, ...]:
+    """Take arms as laws, as text, or as both: `["bernoulli(0.9)", "5*beta(4,1)", Gaussian(0.5)]`."""
+    if isinstance(arms, str | Law):
+        arms = [arms]
+    if not isinstance(arms, Iterable):
+        raise ArmError(f"arms are a list of laws, such as ['bernoulli(0.9)', '5*beta(4,1)'], got {shown(arms)}")
+    laws: list[Law] = []
+    for arm in arms:
+        if isinstance(arm, str):
+            laws += parse_arms(arm)
+        elif isinstance(arm, Law):
+            laws.append(arm)
+        else:
+            raise ArmError(f"an arm is a law, or written as one, such as 'bernoulli(0.9)', got {shown(arm)}")
+    return tuple(laws)
+
+
 def parse_arms(text: str) -> list[Law]:
-    """Read `law(number, ...)` or `count*law(number, ...)`; raise ArmError with the rule for what cannot be read."""
+    """Read `law(number, ...)` or `count*law(number, ...)`; raise ArmError with the rule for what cannot be read.
+
+    >>> parse_arms("2*bernoulli(0.5)")
+    [Bernoulli(p=0.5), Bernoulli(p=0.5)]
+    """
+    if data := re.fullmatch(r"\s*empirical\((.*)\)\s*", text, flags=re.DOTALL):
+        return list(_empirical(data[1].strip()))
     written = re.fullmatch(r"\s*(?:(\d{1,20})\s*\*)?\s*(\w+)\s*\(([^()]*)\)\s*", text, flags=re.ASCII)
     if written is None:
         raise ArmError(f"an arm is written law(numbers) or count*law(numbers), such as 5*beta(4,1), got {shown(text)}")
     count, name, arguments = int(written[1] or 1), written[2], written[3]
-    if name not in LAWS:
-        raise ArmError(f"an arm's law must be one of {', '.join(LAWS)}, got {shown(name)}")
+    if name not in FORMULAS:
+        raise ArmError(f"an arm's law must be one of {', '.join([*FORMULAS, 'empirical'])}, got {shown(name)}")
     if not 1 <= count <= MOST_ARMS:
         raise ArmError(f"the count before * must be from 1 to {MOST_ARMS}, got {count}")
     try:
         numbers = [float(number) for number in arguments.split(",")] if arguments.strip() else []
     except ValueError:
         raise ArmError(f"the arguments of {name} must be numbers, got {shown(arguments)}") from None
-    return [_make(LAWS[name], numbers)] * count
+    return [_make(FORMULAS[name], numbers)] * count
 
 
 def written(arm: Law) -> str:
     """Write an arm as the command line reads it."""
+    if isinstance(arm, Empirical):
+        return f"empirical({arm.file}#{arm.arm}@{arm.digest})"
     numbers = arm.values if isinstance(arm, Choice) else tuple(getattr(arm, name) for name in arm.__slots__)
     return f"{type(arm).__name__.lower()}({','.join(repr(number).removesuffix('.0') for number in numbers)})"
 
 
-def _make(kind: type[Law], numbers: list[float]) -> Law:
+def _empirical(place: str) -> Iterable[Empirical]:
+    """Read `FILE`, `FILE#ARM` or `FILE#ARM@DIGEST`: the arms of a table, or one of them, with the data it had then."""
+    file, _, rest = place.partition("#")
+    wanted, _, digest = rest.rpartition("@") if re.search(r"@[0-9a-f]{16}$", rest) else (rest, "", "")
+    rewards = _read_table(Path(file))
+    if wanted and wanted not in rewards:
+        raise ArmError(f"{file} has no arm {shown(wanted)}; it has {', '.join(map(shown, rewards))}")
+    for arm, counts in rewards.items():
+        if wanted in ("", arm):
+            values = tuple(sorted(counts))
+            content = "\n".join(f"{value!r} {counts[value]}" for value in values)
+            law = Empirical(
+                str(Path(file).resolve()),
+                arm,
+                values,
+                tuple(counts[value] for value in values),
+                sha256(content.encode()).hexdigest()[:16],
+            )
+            if digest and law.digest != digest:
+                raise ArmError(f"the rewards of arm {shown(arm)} in {file} are no longer those that were played")
+            yield law
+
+
+def _read_table(path: Path) -> dict[str, Counter[float]]:
+    """Return how often each reward occurs, by arm, in the order in which the arms occur first."""
+    found: dict[str, Counter[float]] = {}
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = csv.DictReader(file)
+            if not {"arm", "reward"} <= set(rows.fieldnames or ()):
+                raise ArmError(f"{path} needs a first line with the columns arm and reward")
+            for row in rows:
+                try:
+                    reward = float(row["reward"])
+                except (TypeError, ValueError):
+                    reward = inf
+                # The number of the line is enough to find it: a reward is shown to nobody.
+                if not _fits(reward) or not row["arm"]:
+                    raise ArmError(f"{path}, line {rows.line_num}: needs an arm and a reward that is a number, {_SIZE}")
+                found.setdefault(row["arm"], Counter())[reward] += 1
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ArmError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if not found:
+        raise ArmError(f"{path} has no rewards")
+    return found
+
+
+def _make(kind: type[Bernoulli | Beta | Uniform | Choice | Gaussian], numbers: list[float]) -> Law:
     try:
         return Choice(tuple(numbers)) if kind is Choice else kind(*numbers)  # type: ignore[arg-type]
     except TypeError:

@@ -6,10 +6,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ldpbandits.lab import bounds
 from ldpbandits.lab.paper import Panel, Played
 from ldpbandits.lab.rewards import Law, gaps
-from ldpbandits.lab.run import Simulation
+from ldpbandits.lab.simulation import Simulation
+from ldpbandits.theory import bounds
 
 Curves: TypeAlias = Mapping[tuple[str, Played], Simulation]
 """Simulations by bandit and (algorithm, epsilon)."""
@@ -31,17 +31,17 @@ def theorys_factor(name: str, epsilon: float) -> float:
 
 def upper_bound(name: str, epsilon: float | None, arms: tuple[Law, ...], t: float) -> float:
     """The theorem's bound on the regret of an algorithm at t; for sigmoid ones with c_s by Jensen's inequality."""
-    found = gaps(arms)
+    deltas = gaps(arms)
     if epsilon is None:
         # UCB1 behind the sigmoid is Corollary 2 without the factor of privacy.
-        return bounds.ucb1_bound(found, t) / (bounds.JENSEN**2 if name == "ucb1-s" else 1)
+        return bounds.ucb1_bound(deltas, t) / (bounds.JENSEN**2 if name == "ucb1-s" else 1)
     theorems = {
         "ldp-ucb-b": bounds.theorem_3,
         "ldp-ucb-l": bounds.theorem_2,
         "ldp-ucb-bs": bounds.corollary_2,
         "ldp-ucb-ls": bounds.corollary_1,
     }
-    return theorems[name](found, epsilon, t)
+    return theorems[name](deltas, epsilon, t)
 
 
 def panel_summary(panel: Panel, curves: Curves) -> dict[str, Any]:
@@ -49,16 +49,16 @@ def panel_summary(panel: Panel, curves: Curves) -> dict[str, Any]:
     baseline = curves[panel.bandit, panel.curves[0]]
     listed = []
     for name, epsilon in panel.curves:
-        made = curves[panel.bandit, (name, epsilon)]
+        curve = curves[panel.bandit, (name, epsilon)]
         entry: dict[str, Any] = {
             "algorithm": name,
             "epsilon": epsilon,
-            "regret": float(made.mean_regret[-1]),
-            "regret_sem": float(made.sem_regret[-1]),
-            "upper_bound": upper_bound(name, epsilon, made.arms, made.checkpoints[-1]),
+            "regret": float(curve.mean_regret[-1]),
+            "regret_sem": float(curve.sem_regret[-1]),
+            "upper_bound": upper_bound(name, epsilon, curve.arms, curve.checkpoints[-1]),
         }
         if epsilon is not None:
-            entry["ratio"], entry["ratio_sem"] = ratio(made, baseline)
+            entry["ratio"], entry["ratio_sem"] = ratio(curve, baseline)
             entry["paper"] = panel.paper.get(name)
             entry["paper_is_limit"] = panel.paper_is_limit if name in panel.paper else None
             entry["theorys_factor"] = theorys_factor(name, epsilon)

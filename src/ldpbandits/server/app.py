@@ -13,11 +13,12 @@ from starlette.responses import Response
 from starlette.routing import Route, request_response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ldpbandits.server.committer import Unavailable
 from ldpbandits.server.endpoint import HEADERS, Endpoint, problem
 from ldpbandits.server.openapi import openapi
 from ldpbandits.server.operations import OPERATIONS
 from ldpbandits.server.service import Service
+from ldpbandits.server.store import Unavailable
+from ldpbandits.spec.protocol import Code
 
 FORGET_EVERY = 60.0
 _log = logging.getLogger(__name__)
@@ -45,13 +46,13 @@ def application(service: Service) -> Starlette:
     for operation in OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method] = Endpoint(service, operation)
     paths["/openapi.json"] = {"GET": request_response(show_openapi)}
-    made = Starlette(
+    app = Starlette(
         routes=[Route(path, _Methods(methods)) for path, methods in paths.items()],
         exception_handlers={HTTPException: _http_problem, Exception: _broken},
         lifespan=lifespan,
     )
-    made.router.redirect_slashes = False  # a path has one spelling
-    return made
+    app.router.redirect_slashes = False  # a path has one spelling
+    return app
 
 
 class _Methods:
@@ -89,13 +90,13 @@ async def _http_problem(_: Request, error: Exception) -> Response:
     """What the router itself refuses."""
     if not isinstance(error, HTTPException):
         raise error
-    code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "refused")
+    code = {404: Code.NOT_FOUND, 405: Code.METHOD_NOT_ALLOWED}.get(error.status_code, Code.REFUSED)
     body = problem(code, f"{error.detail.lower()}: see /openapi.json")
     return Response(body, error.status_code, {**HEADERS, **(error.headers or {})}, media_type="application/json")
 
 
 async def _broken(_: Request, __: Exception) -> Response:
-    body = problem("internal", "the server has failed at this; that is a bug")
+    body = problem(Code.INTERNAL, "the server has failed at this; that is a bug")
     return Response(body, 500, dict(HEADERS), media_type="application/json")
 
 

@@ -9,14 +9,13 @@ of the time that the last commit took is over. A fast disk waits for nobody.
 """
 
 import asyncio
-import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from time import perf_counter
 from typing import ParamSpec, TypeVar
 
-from ldpbandits.server.store import Claim, Outcome, Store, Tally
+from ldpbandits.server.store import Answer, ArmTotal, Outcome, Store
 
 LARGEST_BATCH = 1000
 WORTH = 0.5
@@ -29,29 +28,27 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Unavailable(Exception):  # noqa: N818 - a state, not a fault of the caller
-    """The database cannot be written at the moment; nothing was changed."""
-
-
 class Committer:
     """The one thread that writes. Responses queue for it; other changes are done in between, one at a time."""
 
-    def __init__(self, store: Store, counted: Callable[[list[Tally]], None], *, largest: int = LARGEST_BATCH) -> None:
-        """Count into this store; call `counted` with the new tallies before anybody is told."""
+    def __init__(
+        self, store: Store, take_over: Callable[[list[ArmTotal]], None], *, largest: int = LARGEST_BATCH
+    ) -> None:
+        """Count into this store; call `take_over` with the new totals of arms before anybody is told."""
         self._store = store
-        self._counted = counted
+        self._take_over = take_over
         self._largest = largest
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="writer")
-        self._queue: list[tuple[Claim, asyncio.Future[Outcome]]] = []
+        self._queue: list[tuple[Answer, asyncio.Future[Outcome]]] = []
         self._work: asyncio.Task[None] | None = None
         self._hoped = 0
         self._all_back = asyncio.Event()
         self.commits = 0
 
-    async def count(self, claim: Claim) -> Outcome:
+    async def count(self, answer: Answer) -> Outcome:
         """Return what became of a response, once that is on disk."""
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self._queue.append((claim, future))
+        self._queue.append((answer, future))
         if len(self._queue) >= self._hoped:
             self._all_back.set()
         if self._work is None:
@@ -59,16 +56,11 @@ class Committer:
         return await future
 
     async def run(self, change: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Make another change, between two commits."""
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: change(*args, **kwargs))
-        except sqlite3.IntegrityError:
-            raise
-        except sqlite3.Error as error:
-            raise Unavailable(str(error)) from error
+        """Call another verb of the store in the thread that writes, between two commits; pass on what it raises."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: change(*args, **kwargs))
 
     def close(self) -> None:
-        """Finish what is under way."""
+        """End the thread, once what is under way is done."""
         self._thread.shutdown()
 
     async def _drain(self) -> None:
@@ -93,21 +85,19 @@ class Committer:
             async with asyncio.timeout(seconds):
                 await self._all_back.wait()
 
-    async def _commit(self, batch: list[tuple[Claim, "asyncio.Future[Outcome]"]]) -> bool:
+    async def _commit(self, batch: list[tuple[Answer, "asyncio.Future[Outcome]"]]) -> bool:
         """Count a batch and tell everybody in it; return whether it is on disk."""
-        claims = [claim for claim, _ in batch]
+        answers = [answer for answer, _ in batch]
         try:
-            outcomes, tallies = await asyncio.get_running_loop().run_in_executor(
-                self._thread, self._store.count, claims
+            outcomes, totals = await asyncio.get_running_loop().run_in_executor(
+                self._thread, self._store.count, answers
             )
             self.commits += 1
-            self._counted(tallies)
+            self._take_over(totals)
         except Exception as error:  # noqa: BLE001 - whatever it is, nobody may wait for ever
-            # An overflow is a total that does not fit in 64 bits.
-            known = isinstance(error, sqlite3.Error | OverflowError)
             for _, future in batch:
                 if not future.done():
-                    future.set_exception(Unavailable(str(error)) if known else error)
+                    future.set_exception(error)
             return False
         for (_, future), outcome in zip(batch, outcomes, strict=True):
             if not future.done():  # whoever asked may have gone away

@@ -9,12 +9,13 @@ import msgspec
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from ldpbandits.server.committer import Unavailable
 from ldpbandits.server.keys import Role
 from ldpbandits.server.messages import Problem
 from ldpbandits.server.operations import Operation, Text
-from ldpbandits.server.problems import Refusal
+from ldpbandits.server.refusals import Refusal
 from ldpbandits.server.service import Service
+from ldpbandits.server.store import Unavailable
+from ldpbandits.spec.protocol import Code
 
 LARGEST_BODY = 64 * 1024
 HEADERS = {"Access-Control-Allow-Origin": "*"}
@@ -26,7 +27,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def problem(code: str, message: str) -> bytes:
-    """Write a problem."""
+    """Return the body of a refusal, as JSON."""
     return _encode(Problem(code, message))
 
 
@@ -34,13 +35,13 @@ class Endpoint:
     """An ASGI application for one operation."""
 
     def __init__(self, service: Service, operation: Operation) -> None:
-        """Serve this operation."""
+        """Prepare to read the messages of this operation."""
         self._service = service
         self._operation = operation
         self._decoder = None if operation.body is None else msgspec.json.Decoder(operation.body)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request: the reply of the operation, or the refusal."""
         status, headers = self._operation.status, _HEADERS
         try:
             result = await self._result(scope, receive)
@@ -49,7 +50,7 @@ class Endpoint:
             if status == 401:  # noqa: PLR2004 - the HTTP status
                 headers = [*headers, (b"www-authenticate", b"Bearer")]
         except Unavailable:
-            status, body = 503, problem("retry", _UNAVAILABLE)
+            status, body = 503, problem(Code.RETRY, _UNAVAILABLE)
             headers = [*headers, (b"retry-after", b"1")]
         else:
             if isinstance(result, Text):
@@ -74,14 +75,14 @@ class Endpoint:
 
 
 def _check_key(service: Service, needed: Role, headers: list[tuple[bytes, bytes]]) -> None:
-    given = next((value for name, value in headers if name == b"authorization"), b"")
-    role = service.role(given[7:]) if given[:7].lower() == b"bearer " else None
+    header = next((value for name, value in headers if name == b"authorization"), b"")
+    role = service.role(header[7:]) if header[:7].lower() == b"bearer " else None
     if role is None:
-        service.rejected["unauthorized"] += 1
-        raise Refusal(401, "unauthorized", "a valid key is needed: Authorization: Bearer KEY")
+        service.rejected[Code.UNAUTHORIZED] += 1
+        raise Refusal(401, Code.UNAUTHORIZED, "a valid key is needed: Authorization: Bearer KEY")
     if needed is Role.ADMIN and role is not Role.ADMIN:
-        service.rejected["forbidden"] += 1
-        raise Refusal(403, "forbidden", "this needs the admin key")
+        service.rejected[Code.FORBIDDEN] += 1
+        raise Refusal(403, Code.FORBIDDEN, "this needs the admin key")
 
 
 async def _body(receive: Receive) -> bytes:
@@ -89,10 +90,10 @@ async def _body(receive: Receive) -> bytes:
     while True:
         message: Message = await receive()
         if message["type"] == "http.disconnect":
-            raise Refusal(400, "malformed", "the request was broken off")
+            raise Refusal(400, Code.MALFORMED, "the request was broken off")
         body += message.get("body", b"")
         if len(body) > LARGEST_BODY:
-            raise Refusal(413, "too_large", f"a body has at most {LARGEST_BODY} bytes")
+            raise Refusal(413, Code.TOO_LARGE, f"a body has at most {LARGEST_BODY} bytes")
         if not message.get("more_body", False):
             return body
 
@@ -101,4 +102,4 @@ def _read(decoder: "msgspec.json.Decoder[Any]", body: bytes) -> object:
     try:
         return decoder.decode(body or b"{}")  # a message of which nothing is required may be left out
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Refusal(400, "malformed", f"the body is not what is asked for: {error}") from None
+        raise Refusal(400, Code.MALFORMED, f"the body is not what is asked for: {error}") from None

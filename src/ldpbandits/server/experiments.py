@@ -4,16 +4,17 @@ import json
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
-from ldpbandits.agent.live import LiveAgent, LiveArm
-from ldpbandits.agent.rules import UCB
-from ldpbandits.server.messages import CuratorMessage, NewExperiment, Status, curator_message, paper_rule
+from ldpbandits.agent.agent import Agent
+from ldpbandits.agent.rules import Rule, rule_from_json, rule_to_json
+from ldpbandits.agent.tally import ArmTally, Tally
+from ldpbandits.errors import DatabaseError, ParameterError
+from ldpbandits.server.messages import NewExperiment
 from ldpbandits.server.open_tickets import OpenTickets
-from ldpbandits.server.possible import unit
-from ldpbandits.server.store import Store
+from ldpbandits.server.store import Definition, Status, StoredExperiment
 from ldpbandits.server.tickets import Ticket, new_nonce
 from ldpbandits.spec.curator import CuratorSpec
-from ldpbandits.spec.transforms import Range
 from ldpbandits.types import Arm
 
 
@@ -29,25 +30,30 @@ class ArmRecord:
 
 @dataclass
 class Experiment:
-    """One experiment. Its tally is on disk and here; the rest of what changes is here only, and a crash forgets it."""
+    """One experiment. Its totals are in the store and here; what else changes is here only, and a crash forgets it."""
 
     number: int
     name: str
     spec: CuratorSpec
-    rule: UCB
+    rule: Rule
     ticket_lifetime: int
     default_reward: float
     status: Status
     created_at: int
-    agent: LiveAgent
+    agent: Agent
     records: list[ArmRecord]
     open: OpenTickets = field(default_factory=OpenTickets)
     rejected: Counter[str] = field(default_factory=Counter)
 
     @cached_property
-    def curator(self) -> CuratorMessage:
+    def curator(self) -> dict[str, Any]:
         """The curator as devices are told of it."""
-        return curator_message(self.spec)
+        return self.spec.to_json()
+
+    @property
+    def arms(self) -> list[ArmTally]:
+        """The arms' tallies."""
+        return self.agent.tally.arms
 
     def decide(self, now: int) -> Ticket:
         """Hand out an arm; nothing is written."""
@@ -71,73 +77,55 @@ class Experiment:
             self.agent.take_back(ticket.arm)
 
     def count(self, arm: int, pulls: int, total: int) -> None:
-        """Take over a tally as it is on disk."""
-        self.agent.count(Arm(arm), pulls, total * unit(self.spec))
+        """Take over an arm's pulls and total as the store has them."""
+        self.agent.tally.replace(Arm(arm), pulls, total * self.spec.mechanism.unit)
         self.records[arm].total = total
 
     def copy(self) -> "Experiment":
         """Return the experiment as it is now, to be read in another thread; tickets are left out."""
-        agent = LiveAgent(self.rule, [replace(arm) for arm in self.agent.arms])
+        agent = _agent(self.rule, [replace(arm) for arm in self.arms])
         records = [replace(record) for record in self.records]
         return replace(self, agent=agent, records=records, open=OpenTickets(), rejected=self.rejected.copy())
 
 
-def default_reward(new: NewExperiment, spec: CuratorSpec) -> float:
-    """Return the declared default, or 0, or the least reward where 0 is out of range."""
-    if new.default_reward is not None:
-        return float(new.default_reward)
-    transform = spec.transform
-    return transform.low if isinstance(transform, Range) and not transform.low <= 0 <= transform.high else 0.0
+def define(new: NewExperiment, spec: CuratorSpec, rule: Rule, now: int) -> Definition:
+    """Write down a new experiment as a store keeps it."""
+    default = spec.transform.default_reward if new.default_reward is None else float(new.default_reward)
+    return Definition(
+        name=new.name,
+        curator=json.dumps(spec.to_json()),
+        rule=json.dumps(rule_to_json(rule)),
+        ticket_lifetime=int(new.ticket_lifetime),
+        default_reward=default,
+        created_at=now,
+    )
 
 
-def create(store: Store, new: NewExperiment, spec: CuratorSpec, now: int) -> Experiment:
-    """Write a new experiment to disk, and load it."""
-    rule = paper_rule(spec) if new.rule is None else new.rule.to_rule()
-    with store.transaction() as connection:
-        number = connection.execute(
-            "INSERT INTO experiments (name, curator, rule, ticket_lifetime, default_reward, status, created_at)"
-            " VALUES (?, ?, ?, ?, ?, 'running', ?)",
-            (
-                new.name,
-                json.dumps(spec.to_json()),
-                json.dumps(rule.to_json()),
-                int(new.ticket_lifetime),
-                default_reward(new, spec),
-                now,
-            ),
-        ).lastrowid
-        arms = [(number, arm, name) for arm, name in enumerate(new.arms)]
-        connection.executemany("INSERT INTO arms (experiment, number, name) VALUES (?, ?, ?)", arms)
-    return next(experiment for experiment in load(store) if experiment.number == number)
+def _agent(rule: Rule, arms: list[ArmTally]) -> Agent:
+    agent = Agent(rule, len(arms))
+    agent.tally = Tally(arms)
+    return agent
 
 
-def load(store: Store) -> list[Experiment]:
-    """Read every experiment, with its tally."""
-    experiments = []
-    for number, name, curator, rule, lifetime, default, status, created_at in store.rows(
-        "SELECT id, name, curator, rule, ticket_lifetime, default_reward, status, created_at FROM experiments"
-    ):
-        spec, ucb = CuratorSpec.from_json(json.loads(curator)), UCB.from_json(json.loads(rule))
-        arms = store.rows(
-            "SELECT name, retired, pulls, total FROM arms WHERE experiment = ? ORDER BY number", (number,)
-        )
-        agent = LiveAgent(
-            ucb, [LiveArm(pulls, total * unit(spec), 0, bool(retired)) for _, retired, pulls, total in arms]
-        )
-        records = [ArmRecord(arm_name, total) for arm_name, _, _, total in arms]
-        experiments.append(Experiment(number, name, spec, ucb, lifetime, default, status, created_at, agent, records))
-    return experiments
-
-
-def add_arm(store: Store, experiment: Experiment, name: str) -> None:
-    """Write a new arm to disk."""
-    with store.transaction() as connection:
-        arm = (experiment.number, len(experiment.records), name)
-        connection.execute("INSERT INTO arms (experiment, number, name) VALUES (?, ?, ?)", arm)
-
-
-def retire_arm(store: Store, experiment: Experiment, arm: int) -> None:
-    """Write to disk that an arm is handed out no more."""
-    with store.transaction() as connection:
-        key = (experiment.number, arm)
-        connection.execute("UPDATE arms SET retired = 1 WHERE (experiment, number) = (?, ?)", key)
+def restore(stored: StoredExperiment) -> Experiment:
+    """Take an experiment up where the store has left it, with nothing out."""
+    definition = stored.definition
+    try:
+        spec = CuratorSpec.from_json(json.loads(definition.curator))
+        rule = rule_from_json(json.loads(definition.rule))
+    except ParameterError as error:
+        needs = "if it has a mechanism, a transform or a rule of your own, load the module that registers it"
+        raise DatabaseError(f"the experiment {definition.name} cannot be taken up: {error} ({needs})") from None
+    unit = spec.mechanism.unit
+    return Experiment(
+        number=stored.number,
+        name=definition.name,
+        spec=spec,
+        rule=rule,
+        ticket_lifetime=definition.ticket_lifetime,
+        default_reward=definition.default_reward,
+        status=stored.status,
+        created_at=definition.created_at,
+        agent=_agent(rule, [ArmTally(arm.pulls, arm.total * unit, 0, arm.retired) for arm in stored.arms]),
+        records=[ArmRecord(arm.name, arm.total) for arm in stored.arms],
+    )

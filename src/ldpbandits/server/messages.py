@@ -4,22 +4,13 @@ No message has a field for a reward that somebody got. The default reward of an 
 number, the same for everybody, and travels from the server to the devices.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct
 
-from ldpbandits.agent.rules import UCB
-from ldpbandits.checks import LARGEST_EPSILON
-from ldpbandits.server.possible import SMALLEST_EPSILON
-from ldpbandits.spec.curator import CuratorSpec
-from ldpbandits.spec.mechanisms import MECHANISMS
-from ldpbandits.spec.transforms import Range, Sigmoid
+from ldpbandits.server.limits import LARGEST, LONGEST_LIFETIME, MOST_ARMS
+from ldpbandits.server.store import Status
 
-LARGEST = 1e100
-"""Far beyond any reward, far below the largest float: differences and multiples stay finite."""
-
-LONGEST_LIFETIME = 30 * 24 * 3600
-MOST_ARMS = 256
 NAME_PATTERN = r"^[a-z0-9][a-z0-9-]{0,63}(?!\n)$"
 """In Python, and only there, $ alone would let a line break pass at the end."""
 
@@ -29,59 +20,10 @@ Name = Annotated[
 ArmName = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f]{1,100}(?!\n)$", examples=["green"])]
 Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 Count = Annotated[int, Meta(ge=0)]
-Status = Literal["running", "paused", "closed"]
-
-
-class RangeMessage(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="range"):
-    """Rewards are declared to lie in [low, high], low < high."""
-
-    low: Number = 0.0
-    high: Number = 1.0
-
-
-class SigmoidMessage(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="sigmoid"):
-    """Rewards may be any finite number r and are mapped to 1 / (1 + e^-r)."""
-
-
-class CuratorMessage(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is asked of each device: a mechanism, its epsilon, and the transform that stands before it."""
-
-    mechanism: Literal["bernoulli", "laplace"]
-    epsilon: Annotated[float, Meta(ge=SMALLEST_EPSILON, le=LARGEST_EPSILON)]
-    transform: RangeMessage | SigmoidMessage = field(default_factory=RangeMessage)
-
-    def to_spec(self) -> CuratorSpec:
-        """Return the curator as the rest of the library knows it."""
-        match self.transform:
-            case RangeMessage(low=low, high=high):
-                return CuratorSpec(MECHANISMS.find(self.mechanism)(self.epsilon), Range(low, high))
-            case SigmoidMessage():
-                return CuratorSpec(MECHANISMS.find(self.mechanism)(self.epsilon), Sigmoid())
-
-
-def curator_message(spec: CuratorSpec) -> CuratorMessage:
-    """Write a curator for the wire."""
-    transform = spec.transform
-    if isinstance(transform, Range):
-        return CuratorMessage(spec.mechanism.kind, spec.epsilon, RangeMessage(transform.low, transform.high))
-    return CuratorMessage(spec.mechanism.kind, spec.epsilon, SigmoidMessage())
-
-
-class RuleMessage(Struct, frozen=True, forbid_unknown_fields=True):
-    """Pull the arm of largest mean + width sqrt(log t / N), after every arm with N <= floor log(t + 1)."""
-
-    kind: Literal["ucb"]
-    width: Annotated[float, Meta(ge=0, le=1e6)]
-    floor: Annotated[float, Meta(ge=0, le=1e6)] = 0.0
-
-    def to_rule(self) -> UCB:
-        """Return the rule as the rest of the library knows it."""
-        return UCB(self.width, self.floor)
-
-
-def paper_rule(spec: CuratorSpec) -> UCB:
-    """Return the paper's rule for a curator, with its proof of near-minimal regret."""
-    return UCB(spec.mechanism.width, spec.mechanism.floor)
+CuratorJson = Annotated[dict[str, Any], Meta(extra_json_schema={"$ref": "#/components/schemas/Curator"})]
+"""A curator as `CuratorSpec.to_json` writes it. Which there are is known to the registries alone."""
+RuleJson = Annotated[dict[str, Any], Meta(extra_json_schema={"$ref": "#/components/schemas/Rule"})]
+"""A rule as `rule_to_json` writes it."""
 
 
 class NewExperiment(Struct, frozen=True, forbid_unknown_fields=True):
@@ -89,8 +31,8 @@ class NewExperiment(Struct, frozen=True, forbid_unknown_fields=True):
 
     name: Name
     arms: Annotated[list[ArmName], Meta(min_length=1, max_length=MOST_ARMS, extra_json_schema={"uniqueItems": True})]
-    curator: CuratorMessage
-    rule: RuleMessage | None = None
+    curator: CuratorJson
+    rule: RuleJson | None = None
     ticket_lifetime: Annotated[
         float, Meta(ge=1, le=LONGEST_LIFETIME, multiple_of=1, description="seconds that a device has to answer")
     ] = 3600
@@ -129,7 +71,7 @@ class Decision(Struct, frozen=True):
     arm: Count
     name: str
     ticket: str
-    curator: CuratorMessage
+    curator: CuratorJson
     default: float
     expires_at: int
     expires_in: int
@@ -200,9 +142,9 @@ class Report(Struct, frozen=True):
     name: str
     status: Status
     created_at: int
-    curator: CuratorMessage
+    curator: CuratorJson
     guarantee: str
-    rule: RuleMessage
+    rule: RuleJson
     ticket_lifetime: int
     default_reward: float
     estimates: str
@@ -228,8 +170,8 @@ class Tallies(Struct, frozen=True):
     """All that the agent learns from."""
 
     name: str
-    curator: CuratorMessage
-    rule: RuleMessage
+    curator: CuratorJson
+    rule: RuleJson
     unit: float
     arms: list[ArmTally]
 

@@ -12,7 +12,7 @@ def text(service: Service) -> str:
     decisions, pulls, pending, missing, rejected = [], [], [], [], []
     for experiment in service.experiments.values():
         experiment.expire(service.now)
-        for record, arm in zip(experiment.records, experiment.agent.arms, strict=True):
+        for record, arm in zip(experiment.records, experiment.arms, strict=True):
             labels = _labels(experiment=experiment.name, arm=record.name)
             decisions.append((labels, record.decisions))
             pulls.append((labels, arm.pulls))

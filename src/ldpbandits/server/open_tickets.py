@@ -19,7 +19,7 @@ class OpenTickets:
     """Tickets by the second in which they expire; they may come in any order, as when the clock goes back."""
 
     def __init__(self, most: int = MOST) -> None:
-        """Start with none."""
+        """Start with no ticket, and keep no more than `most`."""
         self._most = most
         self._count = 0
         # Dictionaries of bytes and small numbers are left alone by the garbage collector, which would otherwise look at
@@ -29,7 +29,7 @@ class OpenTickets:
         """A heap of all seconds above, and of some that are empty by now."""
 
     def __len__(self) -> int:
-        """Count them."""
+        """Return how many tickets are open."""
         return self._count
 
     def add(self, ticket: Ticket) -> list[Arm]:

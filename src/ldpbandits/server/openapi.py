@@ -1,14 +1,21 @@
 """The OpenAPI page, made from the operations and the types of their messages."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, fields
 from importlib.metadata import version
 from typing import Any
 
 import msgspec
 
+from ldpbandits.agent.rules import RULES
+from ldpbandits.checks import LARGEST_EPSILON
 from ldpbandits.server.keys import Role
+from ldpbandits.server.limits import LARGEST, LARGEST_PARAMETER, SMALLEST_EPSILON
 from ldpbandits.server.messages import NAME_PATTERN, Problem
 from ldpbandits.server.operations import Operation
+from ldpbandits.spec.mechanisms import MECHANISMS
+from ldpbandits.spec.registry import Registry
+from ldpbandits.spec.transforms import TRANSFORMS
 
 _REF = "#/components/schemas/{name}"
 
@@ -32,7 +39,7 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
 
 
 def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
-    """Write the page."""
+    """Return the page as JSON-able data: every path, its messages and its refusals."""
     types = [Problem, *(o.body for o in operations if o.body), *(o.reply for o in operations if not _is_text(o))]
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
     schema = dict(zip(map(str, types), schemas, strict=True))
@@ -48,10 +55,46 @@ def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
         },
         "paths": paths,
         "components": {
-            "schemas": components,
+            "schemas": {**components, **_kinds()},
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
     }
+
+
+def _kinds() -> dict[str, Any]:
+    """Return the schemas of curators and rules: one for each kind that is registered when the server starts."""
+    number = {"type": "number", "minimum": -LARGEST, "maximum": LARGEST}
+    transform = {"Transform": _any_of(TRANSFORMS, number, {}, only=lambda kind: kind.bounded)}
+    epsilon = {"type": "number", "minimum": SMALLEST_EPSILON, "maximum": LARGEST_EPSILON}
+    known = {"epsilon": epsilon, "transform": {"$ref": _REF.format(name="Transform")}}
+    size = {"type": "number", "minimum": 0, "maximum": LARGEST_PARAMETER}
+    return {**transform, "Curator": _any_of(MECHANISMS, number, known), "Rule": _any_of(RULES, size, {})}
+
+
+def _any_of(
+    registry: Registry[Any],
+    number: dict[str, Any],
+    known: dict[str, Any],
+    only: Callable[[Any], bool] = lambda _: True,
+) -> dict[str, Any]:
+    """Describe objects of any of these kinds: their fields are numbers, but for those that are known."""
+    kinds = []
+    for kind in filter(only, registry):
+        listed = fields(kind)
+        kinds.append(
+            {
+                "type": "object",
+                "description": (kind.__doc__ or "").partition("\n")[0],
+                "properties": {
+                    registry.key: {"const": kind.kind},
+                    **{field.name: number for field in listed},
+                    **known,
+                },
+                "required": [registry.key, *(field.name for field in listed if field.default is MISSING)],
+                "additionalProperties": False,
+            }
+        )
+    return {"anyOf": kinds}
 
 
 def _is_text(operation: Operation) -> bool:

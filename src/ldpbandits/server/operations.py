@@ -21,11 +21,12 @@ from ldpbandits.server.messages import (
     Nothing,
     Report,
     ResponseMessage,
-    Status,
     Summary,
     Tallies,
 )
 from ldpbandits.server.service import Service
+from ldpbandits.server.store import Status
+from ldpbandits.spec.protocol import DECISIONS, EXPERIMENT, RESPONSES
 
 Parameters: TypeAlias = Mapping[str, Any]
 Handler: TypeAlias = Callable[[Service, Parameters, Any], Any]
@@ -60,7 +61,7 @@ class Operation:
         return self.method == "POST" and self.role is Role.ADMIN
 
     async def run(self, service: Service, parameters: Parameters, body: object) -> Any:  # noqa: ANN401 - any message
-        """Do it."""
+        """Call the handler, and wait for its reply where it takes time."""
         result = self.handler(service, parameters, body)
         return await result if isinstance(result, CoroutineType) else result
 
@@ -76,17 +77,16 @@ def _number(text: str) -> int:
 
 
 def _status(status: Status) -> Handler:
-    return lambda service, given, _: service.set_status(given["name"], status)
+    return lambda service, path, _: service.set_status(path["name"], status)
 
 
 LONGEST_NUMBER = 5
-EXPERIMENT = "/v1/experiments/{name}"
 
 OPERATIONS = (
     # The two that devices use come first: they are looked up first.
     Operation(
         "POST",
-        "/v1/responses",
+        RESPONSES,
         "count a private response",
         lambda service, _, body: service.respond(body),
         Counted,
@@ -96,9 +96,9 @@ OPERATIONS = (
     ),
     Operation(
         "POST",
-        f"{EXPERIMENT}/decisions",
+        DECISIONS,
         "ask which arm to pull",
-        lambda service, given, _: service.decide(given["name"]),
+        lambda service, path, _: service.decide(path["name"]),
         Decision,
         Role.CLIENT,
         Nothing,
@@ -121,7 +121,7 @@ OPERATIONS = (
         "GET",
         EXPERIMENT,
         "show an experiment: what is known of each arm, and which is best",
-        lambda service, given, _: service.report(given["name"]),
+        lambda service, path, _: service.report(path["name"]),
         Report,
         refusals=(404,),
     ),
@@ -156,7 +156,7 @@ OPERATIONS = (
         "POST",
         f"{EXPERIMENT}/arms",
         "add an arm",
-        lambda service, given, body: service.add_arm(given["name"], body),
+        lambda service, path, body: service.add_arm(path["name"], body),
         Report,
         body=NewArm,
         status=201,
@@ -166,7 +166,7 @@ OPERATIONS = (
         "POST",
         f"{EXPERIMENT}/arms/{{arm}}/retire",
         "hand an arm out no more; its number is not used again",
-        lambda service, given, _: service.retire_arm(given["name"], _number(given["arm"])),
+        lambda service, path, _: service.retire_arm(path["name"], _number(path["arm"])),
         Report,
         body=Nothing,
         refusals=(404, 409),
@@ -175,7 +175,7 @@ OPERATIONS = (
         "GET",
         f"{EXPERIMENT}/responses.csv",
         "export the responses, in the order in which they were counted",
-        lambda service, given, _: Text("text/csv", service.export(given["name"])),
+        lambda service, path, _: Text("text/csv", service.export(path["name"])),
         "text/csv",
         refusals=(404,),
     ),
@@ -183,7 +183,7 @@ OPERATIONS = (
         "GET",
         f"{EXPERIMENT}/tallies",
         "export the tallies",
-        lambda service, given, _: service.tallies(given["name"]),
+        lambda service, path, _: service.tallies(path["name"]),
         Tallies,
         refusals=(404,),
     ),
@@ -191,7 +191,7 @@ OPERATIONS = (
         "POST",
         "/v1/keys/{role}/rotate",
         "make a new admin key, client key or signing secret",
-        lambda service, given, body: service.rotate(given["role"], body),
+        lambda service, path, body: service.rotate(path["role"], body),
         Key,
         body=NewKey,
         refusals=(404, 409),

@@ -1,7 +1,7 @@
 """What an experimenter gets to see of an experiment."""
 
-from ldpbandits.agent.estimates import Estimate, estimate
-from ldpbandits.agent.rules import UCB
+from ldpbandits.agent.estimates import Estimate, estimate, share
+from ldpbandits.agent.rules import rule_to_json
 from ldpbandits.server.experiments import Experiment
 from ldpbandits.server.messages import (
     ArmReport,
@@ -9,50 +9,36 @@ from ldpbandits.server.messages import (
     Best,
     Rejected,
     Report,
-    RuleMessage,
     Summary,
     Tallies,
 )
-from ldpbandits.server.possible import unit
 
 ALPHA = 0.05
 """The probability that any interval of an experiment ever misses its mean, however many arms are added."""
-
-
-def share(arm: int) -> float:
-    """Return an arm's part of ALPHA: 1/2, 1/6, 1/12, ... of it, which add up to all of it and never change.
-
-    A share that depended on how many arms there are would shrink when one is added, but what was shown before cannot be
-    taken back: the shares of all that was ever shown would add up to more than ALPHA.
-    """
-    return ALPHA / ((arm + 1) * (arm + 2))
-
-
-def rule_message(rule: UCB) -> RuleMessage:
-    """Write a rule for the wire."""
-    return RuleMessage("ucb", rule.width, rule.floor)
 
 
 def tallies(experiment: Experiment) -> Tallies:
     """Return all that the agent learns from."""
     arms = [
         ArmTally(number, record.name, arm.retired, arm.pulls, record.total)
-        for number, (arm, record) in enumerate(zip(experiment.agent.arms, experiment.records, strict=True))
+        for number, (arm, record) in enumerate(zip(experiment.arms, experiment.records, strict=True))
     ]
-    return Tallies(experiment.name, experiment.curator, rule_message(experiment.rule), unit(experiment.spec), arms)
+    return Tallies(
+        experiment.name, experiment.curator, rule_to_json(experiment.rule), experiment.spec.mechanism.unit, arms
+    )
 
 
 def summary(experiment: Experiment) -> Summary:
     """Return an experiment in a line."""
-    arms = experiment.agent.arms
+    arms = experiment.arms
     return Summary(experiment.name, experiment.status, experiment.created_at, len(arms), sum(arm.pulls for arm in arms))
 
 
 def report(experiment: Experiment, forged: int, started_at: int) -> Report:
     """Return everything that an experimenter wants to know; intervals take a millisecond an arm."""
-    arms = experiment.agent.arms
+    arms = experiment.arms
     estimates = [
-        estimate(arm.pulls, arm.total, experiment.spec, alpha=share(number)) for number, arm in enumerate(arms)
+        estimate(arm.pulls, arm.total, experiment.spec, alpha=share(ALPHA, number)) for number, arm in enumerate(arms)
     ]
     decisions = sum(record.decisions for record in experiment.records)
     rejected = experiment.rejected
@@ -62,7 +48,7 @@ def report(experiment: Experiment, forged: int, started_at: int) -> Report:
         created_at=experiment.created_at,
         curator=experiment.curator,
         guarantee=str(experiment.spec.guarantee),
-        rule=rule_message(experiment.rule),
+        rule=rule_to_json(experiment.rule),
         ticket_lifetime=experiment.ticket_lifetime,
         default_reward=experiment.default_reward,
         estimates=estimates[0].of,
@@ -103,11 +89,11 @@ def _best(experiment: Experiment, estimates: list[Estimate]) -> Best | None:
     means = {
         number: made.mean
         for number, made in enumerate(estimates)
-        if made.mean is not None and not experiment.agent.arms[number].retired
+        if made.mean is not None and not experiment.arms[number].retired
     }
     if not means:
         return None
     best = max(means, key=lambda number: means[number])
-    others = [made.high for n, made in enumerate(estimates) if n != best and not experiment.agent.arms[n].retired]
+    others = [made.high for n, made in enumerate(estimates) if n != best and not experiment.arms[n].retired]
     separated = all(estimates[best].low > high for high in others)
     return Best(best, experiment.records[best].name, separated)

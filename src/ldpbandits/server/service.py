@@ -1,18 +1,17 @@
 """What the server does, apart from HTTP: decisions, responses, and the experimenter's changes."""
 
 import asyncio
-import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from time import time
 
 from ldpbandits.errors import ParameterError
-from ldpbandits.server import experiments, reports
+from ldpbandits.server import experiments, limits, refusals, reports
 from ldpbandits.server.committer import LARGEST_BATCH, Committer
 from ldpbandits.server.experiments import ArmRecord, Experiment
 from ldpbandits.server.keys import Keys, Role
+from ldpbandits.server.limits import MOST_ARMS
 from ldpbandits.server.messages import (
-    MOST_ARMS,
     Counted,
     Decision,
     Key,
@@ -21,28 +20,19 @@ from ldpbandits.server.messages import (
     NewKey,
     Report,
     ResponseMessage,
-    Status,
     Summary,
     Tallies,
 )
-from ldpbandits.server.possible import in_units, unit
-from ldpbandits.server.problems import Refusal
-from ldpbandits.server.store import Claim, Outcome, Store, Tally
-from ldpbandits.spec.curator import CuratorSpec
-from ldpbandits.spec.transforms import Range
-from ldpbandits.types import Arm, Response
+from ldpbandits.server.refusals import Refusal
+from ldpbandits.server.store import Answer, ArmTotal, Exists, Outcome, Status, Store, StoredResponse
+from ldpbandits.spec.protocol import Code
+from ldpbandits.types import Arm
 
 CHUNK = 500
 """Used nonces are removed so many at a time: responses wait for no more than that."""
 
 EXPORT_ROWS = 5000
-
-_REFUSALS = {
-    Outcome.CHANGED: (409, "another response to this ticket has been counted"),
-    Outcome.EXPIRED: (410, "the ticket has expired"),
-    Outcome.CLOSED: (410, "the experiment is closed"),
-    Outcome.IMPOSSIBLE: (422, "not a possible response of this curator"),
-}
+"""An export is read and sent so many responses at a time."""
 
 
 class Service:
@@ -56,12 +46,12 @@ class Service:
         now: Callable[[], float] = time,
         largest_batch: int = LARGEST_BATCH,
     ) -> None:
-        """Take up where the database left off."""
+        """Take up where the store was left."""
         self._store = store
         self._wall = now
         self.keys = Keys(store, environment or {})
-        self.experiments = {experiment.name: experiment for experiment in experiments.load(store)}
-        self._numbered = {experiment.number: experiment for experiment in self.experiments.values()}
+        self._numbered = {stored.number: experiments.restore(stored) for stored in store.experiments()}
+        self.experiments = {experiment.name: experiment for experiment in self._numbered.values()}
         self.committer = Committer(store, self._take_over, largest=largest_batch)
         self.started_at = int(now())
         self.rejected: Counter[str] = Counter()
@@ -69,7 +59,7 @@ class Service:
         """Held by an experimenter's change from its checks to its end: such changes happen one after the other."""
 
     def close(self) -> None:
-        """Finish what is under way and let go of the database."""
+        """Finish what is under way and close the store."""
         self.committer.close()
         self._store.close()
 
@@ -79,16 +69,16 @@ class Service:
         return max(int(self._wall()), self._store.forgotten)
 
     def role(self, key: bytes) -> Role | None:
-        """Return whose key this is."""
+        """Return what the holder of this key may do, or None when it does not hold now."""
         return self.keys.role(key, self.now)
 
     def decide(self, name: str) -> Decision:
         """Hand out an arm; nothing is written."""
         experiment = self._find(name)
         if experiment.status == "paused":
-            raise Refusal(409, "paused", f"the experiment {name} is paused")
+            raise Refusal(409, Code.PAUSED, f"the experiment {name} is paused")
         if experiment.status == "closed":
-            raise Refusal(410, "closed", f"the experiment {name} is closed")
+            raise Refusal(410, Code.CLOSED, f"the experiment {name} is closed")
         ticket = experiment.decide(self.now)
         return Decision(
             arm=ticket.arm,
@@ -107,40 +97,40 @@ class Service:
         experiment = None if ticket is None else self._numbered.get(ticket.experiment)
         # A ticket of ours may name an arm that we do not have when the database was restored from a copy.
         if ticket is None or experiment is None or ticket.arm >= len(experiment.records):
-            self.rejected["forged"] += 1
-            raise Refusal(403, "forged", "this is not a ticket of this server")
-        value = in_units(experiment.spec, Response(message.response))
+            self.rejected[Code.FORGED] += 1
+            raise Refusal(403, Code.FORGED, "this is not a ticket of this server")
+        value = experiment.spec.in_units(message.response)
         if ticket.expires_at <= now:
             outcome = Outcome.EXPIRED
         elif value is None:
             outcome = Outcome.IMPOSSIBLE
         else:
-            outcome = await self.committer.count(Claim(ticket, value))
+            outcome = await self.committer.count(Answer(ticket, value))
         if outcome is Outcome.COUNTED or outcome is Outcome.DUPLICATE:
             experiment.answered(ticket)
         if outcome is not Outcome.COUNTED:
             experiment.rejected[outcome.value] += 1
-        if outcome in _REFUSALS:
-            status, sentence = _REFUSALS[outcome]
-            raise Refusal(status, outcome.value, sentence)
+        refusals.check(outcome)
         return Counted("counted" if outcome is Outcome.COUNTED else "duplicate")
 
     async def create(self, new: NewExperiment) -> Report:
-        """Start an experiment."""
+        """Check what the types of a new experiment cannot, keep it and start it."""
         try:
-            spec = new.curator.to_json()
+            spec = limits.curator_from_json(new.curator)
+            rule = limits.rule_of(new.rule, spec)
         except ParameterError as error:
-            raise Refusal(422, "invalid", str(error)) from None
-        default = experiments.default_reward(new, spec)
-        if isinstance(spec.transform, Range) and not spec.transform.low <= default <= spec.transform.high:
-            declared = f"[{spec.transform.low:g}, {spec.transform.high:g}]"
-            raise Refusal(422, "invalid", f"the default reward must lie in the declared range {declared}")
+            raise Refusal(422, Code.INVALID, str(error)) from None
+        definition = experiments.define(new, spec, rule, self.now)
+        refusal = spec.transform.refusal(definition.default_reward)
+        if refusal is not None:
+            raise Refusal(422, Code.INVALID, refusal.replace("a reward", "the default reward", 1))
         if len(set(new.arms)) < len(new.arms):
-            raise Refusal(422, "invalid", "the arms of an experiment have different names")
+            raise Refusal(422, Code.INVALID, "the arms of an experiment have different names")
         try:
-            experiment = await self.committer.run(experiments.create, self._store, new, spec, self.now)
-        except sqlite3.IntegrityError:
-            raise Refusal(409, "exists", f"there is already an experiment {new.name}") from None
+            stored = await self.committer.run(self._store.create, definition, new.arms)
+        except Exists:
+            raise Refusal(409, Code.EXISTS, f"there is already an experiment {new.name}") from None
+        experiment = experiments.restore(stored)
         self.experiments[new.name] = self._numbered[experiment.number] = experiment
         return await self.report(new.name)
 
@@ -152,7 +142,7 @@ class Service:
         """Return everything about an experiment; the intervals are worked out beside the event loop."""
         experiment = self._find(name)
         experiment.expire(self.now)
-        forged = self.rejected["forged"]
+        forged = self.rejected[Code.FORGED]
         return await asyncio.to_thread(reports.report, experiment.copy(), forged, self.started_at)
 
     def tallies(self, name: str) -> Tallies:
@@ -162,13 +152,13 @@ class Service:
     def export(self, name: str) -> Iterator[str]:
         """Return the responses in the order in which they were counted, as CSV in pieces."""
         experiment = self._find(name)
-        return _export(self._store, experiment.number, experiment.spec)
+        return _csv(self._store.export(experiment.number, EXPORT_ROWS), experiment.spec.mechanism.unit)
 
     async def set_status(self, name: str, status: Status) -> Report:
         """Pause: no more decisions, but responses that are out still count. Close: neither, and for good."""
         experiment = self._find(name)
         if experiment.status == "closed" and status != "closed":
-            raise Refusal(409, "closed", f"the experiment {name} is closed for good")
+            raise Refusal(409, Code.CLOSED, f"the experiment {name} is closed for good")
         await self.committer.run(self._store.set_status, experiment.number, status)
         experiment.status = status
         return await self.report(name)
@@ -178,11 +168,11 @@ class Service:
         experiment = self._find(name)
         self._check_not_closed(experiment)
         if len(experiment.records) >= MOST_ARMS:
-            raise Refusal(409, "full", f"an experiment has at most {MOST_ARMS} arms, retired ones included")
+            raise Refusal(409, Code.FULL, f"an experiment has at most {MOST_ARMS} arms, retired ones included")
         try:
-            await self.committer.run(experiments.add_arm, self._store, experiment, new.name)
-        except sqlite3.IntegrityError:
-            raise Refusal(409, "exists", f"the experiment {name} has or had an arm of this name") from None
+            await self.committer.run(self._store.add_arm, experiment.number, new.name)
+        except Exists:
+            raise Refusal(409, Code.EXISTS, f"the experiment {name} has or had an arm of this name") from None
         experiment.agent.add_arm()
         experiment.records.append(ArmRecord(new.name))
         return await self.report(name)
@@ -191,13 +181,13 @@ class Service:
         """Hand this arm out no more; responses of pulls that are out still count."""
         experiment = self._find(name)
         self._check_not_closed(experiment)
-        arms = experiment.agent.arms
+        arms = experiment.arms
         if not 0 <= arm < len(arms):
-            raise Refusal(404, "not_found", f"the experiment {name} has no arm of this number")
+            raise Refusal(404, Code.NOT_FOUND, f"the experiment {name} has no arm of this number")
         if not arms[arm].retired:
             if sum(not other.retired for other in arms) == 1:
-                raise Refusal(409, "last", "the last arm cannot be retired: close the experiment instead")
-            await self.committer.run(experiments.retire_arm, self._store, experiment, arm)
+                raise Refusal(409, Code.LAST, "the last arm cannot be retired: close the experiment instead")
+            await self.committer.run(self._store.retire_arm, experiment.number, arm)
             experiment.agent.retire(Arm(arm))
         return await self.report(name)
 
@@ -206,22 +196,22 @@ class Service:
         match what:
             case "admin" | "client":
                 role = Role(what)
-                if self.keys.is_given(role):
-                    raise Refusal(409, "environment", f"the {what} key is set in the server's environment")
+                if self.keys.is_fixed(role):
+                    raise Refusal(409, Code.ENVIRONMENT, f"the {what} key is set in the server's environment")
                 return Key(what, await self.committer.run(self.keys.rotate, role, self.now, int(new.grace or 0)))
             case "signing":
-                if self.keys.is_secret_given:
-                    raise Refusal(409, "environment", "the signing secret is set in the server's environment")
+                if self.keys.is_secret_fixed:
+                    raise Refusal(409, Code.ENVIRONMENT, "the signing secret is set in the server's environment")
                 longest = max((experiment.ticket_lifetime for experiment in self.experiments.values()), default=0)
                 grace = longest if new.grace is None else int(new.grace)
                 await self.committer.run(self.keys.rotate_secret, self.now, grace)
                 return Key("signing", None)
             case _:
-                raise Refusal(404, "not_found", "a key is admin, client or signing")
+                raise Refusal(404, Code.NOT_FOUND, "a key is admin, client or signing")
 
     async def check(self) -> None:
-        """See that the database answers."""
-        await self.committer.run(self._store.rows, "SELECT before FROM forgotten")
+        """Raise `Unavailable` when the store does not answer."""
+        await self.committer.run(self._store.check)
 
     async def forget(self) -> None:
         """Remove what is no longer needed: nonces of expired tickets, in small chunks, and keys that no longer hold.
@@ -237,30 +227,21 @@ class Service:
     def _find(self, name: str) -> Experiment:
         experiment = self.experiments.get(name)
         if experiment is None:
-            raise Refusal(404, "not_found", "there is no experiment of this name")
+            raise Refusal(404, Code.NOT_FOUND, "there is no experiment of this name")
         return experiment
 
     @staticmethod
     def _check_not_closed(experiment: Experiment) -> None:
         if experiment.status == "closed":
-            raise Refusal(409, "closed", f"the experiment {experiment.name} is closed for good")
+            raise Refusal(409, Code.CLOSED, f"the experiment {experiment.name} is closed for good")
 
-    def _take_over(self, tallies: list[Tally]) -> None:
-        for tally in tallies:
-            self._numbered[tally.experiment].count(tally.arm, tally.pulls, tally.total)
+    def _take_over(self, totals: list[ArmTotal]) -> None:
+        for experiment, arm, pulls, total in totals:
+            self._numbered[experiment].count(arm, pulls, total)
 
 
-def _export(store: Store, experiment: int, spec: CuratorSpec) -> Iterator[str]:
-    """Read in pieces on a connection of its own; a piece sees what was on disk when it was asked for."""
-    connection = sqlite3.connect(f"{store.path.absolute().as_uri()}?mode=ro", uri=True, check_same_thread=False)
-    try:
-        yield "response_number,arm,response\n"
-        last, step = 0, unit(spec)
-        while rows := connection.execute(
-            "SELECT id, arm, value FROM responses WHERE experiment = ? AND id > ? ORDER BY id LIMIT ?",
-            (experiment, last, EXPORT_ROWS),
-        ).fetchall():
-            last = rows[-1][0]
-            yield "".join(f"{number},{arm},{value * step!r}\n" for number, arm, value in rows)
-    finally:
-        connection.close()
+def _csv(pieces: Iterable[Sequence[StoredResponse]], step: float) -> Iterator[str]:
+    """Write responses as CSV, a piece at a time; a value is so many steps."""
+    yield "response_number,arm,response\n"
+    for piece in pieces:
+        yield "".join(f"{number},{arm},{value * step!r}\n" for number, arm, value in piece)

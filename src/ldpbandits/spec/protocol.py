@@ -18,7 +18,7 @@ def decisions_path(experiment: str) -> str:
     return DECISIONS.format(name=quote(experiment, safe=""))
 
 
-class Status(StrEnum):
+class Acknowledged(StrEnum):
     """What a server says of a response that is on its disk."""
 
     COUNTED = "counted"

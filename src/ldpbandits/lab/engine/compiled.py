@@ -4,6 +4,7 @@ numba keys a cached function by its own file alone, so that an edited kernel wou
 The cache folder therefore carries a hash of every source file of this package.
 """
 
+import inspect
 import os
 from collections.abc import Callable
 from hashlib import sha256
@@ -54,6 +55,17 @@ def _cache_folder() -> Path | None:
     except OSError:
         return None
     return folder if os.access(folder, os.W_OK) else None
+
+
+def code_hash(function: Callable[..., Any]) -> str:
+    """Name the code of a user's own function: its file, or where there is none, as in a notebook, its bytes."""
+    plain = getattr(function, "py_func", function)
+    try:
+        content = Path(inspect.getsourcefile(plain) or "").read_bytes()
+    except (OSError, TypeError):
+        code = getattr(plain, "__code__", None)
+        content = repr(plain).encode() if code is None else code.co_code + repr(code.co_consts).encode()
+    return sha256(content).hexdigest()[:16]
 
 
 def source_hash() -> str:

@@ -164,7 +164,7 @@ def test_too_little_memory_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: 
     def too_much(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("ldpbandits.lab.run.simulate", too_much)
+    monkeypatch.setattr("ldpbandits.lab.experiments.simulate", too_much)
     code, out, err = run(SIMULATE, capsys)
     assert (code, out) == (1, "")
     assert err == "ldpbandits simulate: not enough memory for so many trials and arms\n"
@@ -176,7 +176,7 @@ def test_an_interrupt_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ldpbandits.lab.run.simulate", interrupted)
+    monkeypatch.setattr("ldpbandits.lab.experiments.simulate", interrupted)
     assert run(SIMULATE, capsys) == (130, "", "ldpbandits simulate: interrupted\n")
 
 

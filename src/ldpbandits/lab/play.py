@@ -5,7 +5,6 @@ of threads, processes or machines, nor on the order in which trials end.
 """
 
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
@@ -14,7 +13,7 @@ from functools import lru_cache
 from itertools import pairwise
 from math import ceil, log10
 from threading import Event
-from typing import Any, Literal, Protocol, TypeAlias, get_args
+from typing import Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
 from numba.core.errors import NumbaError
@@ -22,13 +21,13 @@ from numpy.typing import NDArray
 
 from ldpbandits.checks import check_count, shown
 from ldpbandits.errors import ParameterError
-from ldpbandits.lab import step
-from ldpbandits.lab.algorithms import Algorithm, Custom
-from ldpbandits.lab.leap import leaping
-from ldpbandits.lab.rewards import Law, gaps
+from ldpbandits.lab.algorithms import Algorithm
+from ldpbandits.lab.engine.leap import leaping, why_not
+from ldpbandits.lab.engine.step import stepping
+from ldpbandits.lab.rewards import Law
 
 Engine: TypeAlias = Literal["leap", "step"]
-"""How to play: in leaps, or every round. Both draw from the same law; only step takes an index of your own."""
+"""How to play: in leaps, or every round. Both draw from the same law; step plays every rule."""
 
 CHECKPOINTS_A_DECADE = 10
 MOST_TRIALS = 10**7
@@ -41,13 +40,13 @@ class Trials:
 
     def __init__(self, algorithm: Algorithm, arms: Sequence[Law], engine: Engine = "leap") -> None:
         """Compile what has to be compiled, by playing no round."""
-        self._advance = leaping(algorithm, arms) if engine == "leap" else step.stepping(algorithm.rule)
-        self._play, self._arms = step.encode(algorithm, arms), len(arms)
+        self._advance = leaping(algorithm, arms) if engine == "leap" else stepping(algorithm, arms)
+        self._arms = len(arms)
         try:
             list(self.play([0], np.random.default_rng(0)))
         except NumbaError as error:
             reason = str(error).strip().splitlines()[-1]
-            raise ParameterError(f"the index of {algorithm.name} cannot be compiled: {reason}") from error
+            raise ParameterError(f"the index or channel of {algorithm.name} cannot be compiled: {reason}") from error
 
     def play(
         self, checkpoints: Iterable[int], rng: np.random.Generator, is_stopped: Callable[[], bool] = lambda: False
@@ -61,64 +60,13 @@ class Trials:
                 until = min(
                     checkpoint, t + max(10**6, t // 20)
                 )  # compiled code does not look up; come back now and then
-                self._advance(self._play, rng, pulls, totals, t, until)
+                self._advance(rng, pulls, totals, t, until)
                 t = until
                 if is_stopped():
                     return
                 if t == checkpoint:
                     break
             yield pulls.copy()
-
-
-@dataclass(frozen=True)
-class Simulation:
-    """What came out: the pulls of each arm at each checkpoint of each trial, and from them the regret."""
-
-    algorithm: Algorithm
-    arms: tuple[Law, ...]
-    seed: int
-    engine: Engine
-    checkpoints: tuple[int, ...]
-    pulls: NDArray[np.float64]
-    """Indexed by trial, checkpoint, arm."""
-    seconds: float
-
-    @property
-    def regret(self) -> NDArray[np.float64]:
-        """Pseudo-regret, sum over arms of N_a Delta_a in the units of the rewards; indexed by trial, checkpoint."""
-        regret: NDArray[np.float64] = self.pulls @ np.array(gaps(self.arms))
-        return regret
-
-    @property
-    def mean_regret(self) -> NDArray[np.float64]:
-        """The mean over trials, at each checkpoint."""
-        return np.asarray(self.regret.mean(axis=0))
-
-    @property
-    def sem_regret(self) -> NDArray[np.float64]:
-        """The standard error of that mean; NaN for a single trial."""
-        trials = len(self.pulls)
-        if trials == 1:
-            return np.full(len(self.checkpoints), np.nan)
-        return np.asarray(self.regret.std(axis=0, ddof=1) / np.sqrt(trials))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the summary that `ldpbandits simulate --json` prints; a standard error that is not known is null."""
-        return {
-            "algorithm": self.algorithm.name,
-            "epsilon": self.algorithm.epsilon,
-            "horizon": self.checkpoints[-1],
-            "trials": len(self.pulls),
-            "seed": self.seed,
-            "engine": self.engine,
-            "seconds": self.seconds,
-            "checkpoints": list(self.checkpoints),
-            "regret": {
-                "mean": self.mean_regret.tolist(),
-                "sem": [None if np.isnan(sem) else sem for sem in self.sem_regret.tolist()],
-            },
-            "pulls": {"mean": self.pulls[:, -1].mean(axis=0).tolist()},
-        }
 
 
 def log_spaced(horizon: int) -> tuple[int, ...]:
@@ -140,8 +88,7 @@ class Curve:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be played."""
-        if self.engine not in get_args(Engine):
-            raise ParameterError(f"engine must be leap or step, got {shown(self.engine)}")
+        check_engine(self.engine)
         if not self.arms:
             raise ParameterError("a bandit needs at least one arm")
         if self.horizon < len(self.arms):
@@ -149,6 +96,9 @@ class Curve:
         if self.horizon > LARGEST_HORIZON:
             raise ParameterError(f"horizon must be at most 2^53, got {self.horizon:g}")
         self.algorithm.check_arms(self.arms)
+        obstacle = why_not(self.algorithm, self.arms) if self.engine == "leap" else None
+        if obstacle is not None:
+            raise ParameterError(f"{self.algorithm.name} cannot leap, only step: {obstacle}")
 
     @property
     def horizon(self) -> int:
@@ -169,7 +119,7 @@ def play(curve: Curve, trial: int, is_stopped: Callable[[], bool] = lambda: Fals
     return np.array(rows) if rows else np.empty((0, len(curve.arms)))
 
 
-class Store(Protocol):
+class Archive(Protocol):
     """Where finished trials are kept."""
 
     def load(self, curve: Curve, trial: int) -> NDArray[np.float64] | None:
@@ -177,6 +127,17 @@ class Store(Protocol):
 
     def save(self, curve: Curve, trial: int, pulls: NDArray[np.float64]) -> None:
         """Keep a finished trial."""
+
+
+def check_engine(engine: object) -> None:
+    """Check that there is such an engine."""
+    if engine not in get_args(Engine):
+        raise ParameterError(f"engine must be leap or step, got {shown(engine)}")
+
+
+def engine_for(algorithm: Algorithm, arms: Sequence[Law]) -> Engine:
+    """Return the fastest engine that can play this: leap where it can, else step."""
+    return "leap" if why_not(algorithm, arms) is None else "step"
 
 
 def check_trials(trials: object) -> int:
@@ -193,10 +154,10 @@ def play_all(
     *,
     executor: Executor | None = None,
     jobs: int | None = None,
-    store: Store | None = None,
+    archive: Archive | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> list[NDArray[np.float64]]:
-    """Play trials 0 to `trials` - 1 of each curve but for those in the store; return pulls by trial, checkpoint, arm.
+    """Play trials 0 to `trials` - 1 of each curve but for those in the archive; return pulls by trial, checkpoint, arm.
 
     They are played on threads here, or on any executor: other processes or other machines. `progress` is called with
     the number of trials done.
@@ -205,7 +166,7 @@ def play_all(
     missing = []
     for number, curve in enumerate(curves):
         for trial in range(trials):
-            kept = store.load(curve, trial) if store else None
+            kept = archive.load(curve, trial) if archive else None
             if kept is None:
                 missing.append((number, trial))
             else:
@@ -228,8 +189,8 @@ def play_all(
             for future in as_completed(futures):
                 number, trial = futures[future]
                 pulls[number][trial] = future.result()
-                if store:
-                    store.save(curves[number], trial, pulls[number][trial])
+                if archive:
+                    archive.save(curves[number], trial, pulls[number][trial])
                 done += 1
                 progress(done)
         except BaseException:  # Ctrl-C above all: threads finish their stretch, and no trial is begun any more
@@ -238,36 +199,6 @@ def play_all(
                 future.cancel()
             raise
     return pulls
-
-
-def simulate(
-    algorithm: Algorithm,
-    arms: Sequence[Law],
-    horizon: int,
-    *,
-    trials: int = 50,
-    seed: int,
-    engine: Engine | None = None,
-    jobs: int | None = None,
-    checkpoints: Sequence[int] | None = None,
-    progress: Callable[[int], None] = lambda _: None,
-) -> Simulation:
-    """Play `trials` independent trials; the same seed gives the same numbers for any number of jobs.
-
-    The engine is leap, or step where the algorithm has an index of its own. `progress` is called with the number of
-    trials done, after each.
-    """
-    if engine is None:
-        engine = "step" if isinstance(algorithm.rule, Custom) else "leap"
-    horizon = check_count("horizon", horizon)
-    trials = check_trials(trials)
-    seed = check_count("seed", seed, least=0)
-    jobs = None if jobs is None else check_count("jobs", jobs)
-    points = check_points(log_spaced(horizon) if checkpoints is None else checkpoints, horizon)
-    curve = Curve(algorithm, tuple(arms), points, (seed,), engine)
-    started = time.perf_counter()
-    (pulls,) = play_all([curve], trials, jobs=jobs, progress=progress)
-    return Simulation(algorithm, curve.arms, seed, engine, points, pulls, time.perf_counter() - started)
 
 
 def check_points(checkpoints: Sequence[int], horizon: int) -> tuple[int, ...]:

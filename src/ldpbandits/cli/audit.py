@@ -1,21 +1,20 @@
-"""`ldpbandits audit`: its options, what it prints, and its exit code: 0 consistent, 1 violated, 2 anything else.
+"""`ldpbandits audit`: is a curator really epsilon-LDP? Exit code 0: consistent, 1: violated, 2: anything else.
 
 1 accuses a curator. So whatever else goes wrong, a full disk, too little memory, a fault of our own, ends with 2.
 """
 
 import argparse
-import json
-import os
-import sys
 import traceback
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from ldpbandits.audit.claim import LEAST_SAMPLES
 from ldpbandits.checks import LARGEST_EPSILON, SMALLEST_EPSILON, check_count
+from ldpbandits.cli.common import BAD_INPUT, Command, named_number, show, show_json
 from ldpbandits.device.curators import BernoulliCurator, Curator, LaplaceCurator
-from ldpbandits.errors import LDPBanditsError, MissingExtra, OutputError, ParameterError
+from ldpbandits.errors import LDPBanditsError, ParameterError
+from ldpbandits.extras import needs
+from ldpbandits.output.files import check_file, write
 from ldpbandits.spec.transforms import Range, Sigmoid, Transform
 
 if TYPE_CHECKING:
@@ -39,8 +38,8 @@ a line. Exit code 0: consistent, 1: violated, 2: a bad call, or an audit that co
 From Python, any function: ldpbandits.audit.audit(respond, rewards=(0, 1), epsilon=1.0)."""
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Say which options there are."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add its options."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = ABOUT
     parser.add_argument(
@@ -65,19 +64,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Audit, print what was found, and return the exit code: 1 for a violation, and for nothing else."""
+    """Audit, print the verdict, and return the exit code: 1 for a violation, and for nothing else."""
     try:
-        found = _audited(options)
-        if options.out is not None:
-            _write_page(options.out, found)
-    except OutputError as error:
-        raise OutputError(str(error)) from None  # a full disk would be exit code 1
+        result = _audit(options)
+        if options.json:
+            show_json(result.to_json())
+        else:
+            show(str(result), *(["", f"The page: {options.out}"] if options.out else []))
     except LDPBanditsError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is, it is no violation
         _fail(error)
-    _print(found, options)
-    return CONSISTENT if found.verdict == "consistent" else VIOLATED
+    return CONSISTENT if result.verdict == "consistent" else VIOLATED
 
 
 def _fail(error: Exception) -> NoReturn:
@@ -89,58 +87,44 @@ def _fail(error: Exception) -> NoReturn:
     raise LDPBanditsError(f"the audit failed and found nothing: {type(error).__name__} in {where}") from None
 
 
-def _audited(options: argparse.Namespace) -> "Audit":
+def _audit(options: argparse.Namespace) -> "Audit":
+    """Run the audit, and write its page if one is asked for."""
     if options.curator is None and options.program is None:
         raise ParameterError("give --curator or --command: what is to be audited?")
     if options.timeout is not None and options.program is None:
         raise ParameterError("--timeout goes with --command")
-    curator = None if options.curator is None else _curator(options.curator, _number("epsilon", options.epsilon))
-    try:
-        from ldpbandits.audit.program import TIMEOUT, program  # noqa: PLC0415 - numpy, only for those who audit
-        from ldpbandits.audit.run import OTHERS_SAMPLES, OUR_SAMPLES, audit  # noqa: PLC0415
-        from ldpbandits.lab.progress import bar  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise MissingExtra(f"needs {error.name}: pip install 'ldpbandits[lab]'") from None
+    curator = None if options.curator is None else _curator(options.curator, named_number("epsilon", options.epsilon))
+    with needs("lab"):
+        from ldpbandits.audit.program import TIMEOUT, program
+        from ldpbandits.audit.run import OTHERS_SAMPLES, OUR_SAMPLES, audit
+        from ldpbandits.output.progress import bar
     if curator is not None and options.program is None:
         subject: Curator | Subject = curator
     else:
         timeout = TIMEOUT if options.timeout is None else _positive("timeout", options.timeout)
         subject = program(options.program, spec=None if curator is None else curator.spec, timeout=timeout)
     usual = OUR_SAMPLES if subject is curator else OTHERS_SAMPLES
-    given = usual if options.samples is None else _number("samples", options.samples)
-    samples = check_count("samples", given, least=LEAST_SAMPLES)
-    rewards = None if options.rewards is None else [_number("rewards", each) for each in options.rewards.split(",")]
-    _check_writable(options.out)
+    wanted = usual if options.samples is None else named_number("samples", options.samples)
+    samples = check_count("samples", wanted, least=LEAST_SAMPLES)
+    rewards = (
+        None if options.rewards is None else [named_number("rewards", each) for each in options.rewards.split(",")]
+    )
+    if options.out is not None:
+        check_file(options.out)
+        with needs("lab"):
+            from ldpbandits.audit.page import page
     with bar("responses", samples * (2 if rewards is None else len(rewards))) as progress:
-        return audit(
+        result = audit(
             subject,
             rewards,
-            _number("epsilon", options.epsilon),
+            named_number("epsilon", options.epsilon),
             samples=samples,
-            confidence=_number("confidence", options.confidence),
+            confidence=named_number("confidence", options.confidence),
             progress=progress,
         )
-
-
-def _print(found: "Audit", options: argparse.Namespace) -> None:
-    try:
-        if options.json:
-            sys.stdout.write(json.dumps(found.to_json(), indent=2, allow_nan=False) + "\n")
-        else:
-            sys.stdout.write(f"{found}\n" + (f"\nThe page: {options.out}\n" if options.out else ""))
-        sys.stdout.flush()
-    except BrokenPipeError:  # whoever read the output has seen enough; the exit code still tells the verdict
-        _drop_output()
-    except (OSError, ValueError) as error:  # a ValueError: closed, or a name that cannot be encoded
-        _drop_output()
-        told = getattr(error, "strerror", None) or type(error).__name__
-        raise OutputError(f"cannot write the output: {told}") from None
-
-
-def _drop_output() -> None:
-    """Let what is left in the buffer go nowhere, or Python would fail on it once more at its end."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if options.out is not None:
+        write(options.out, page(result).encode())
+    return result
 
 
 def _curator(name: str, epsilon: float) -> Curator:
@@ -148,37 +132,17 @@ def _curator(name: str, epsilon: float) -> Curator:
     return kind(epsilon, transform)
 
 
-def _number(name: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ParameterError(f"{name} must be a number, got {text!r}") from None
-
-
 def _positive(name: str, text: str) -> float:
-    number = _number(name, text)
+    number = named_number(name, text)
     if not 0 < number < float("inf"):
         raise ParameterError(f"{name} must be finite and > 0, got {text}")
     return number
 
 
-def _check_writable(path: Path | None) -> None:
-    """Say at once, not after the audit, that the page has no place to go."""
-    if path is None:
-        return
-    if path.is_dir():
-        told = "it is a folder"
-    elif not path.absolute().parent.is_dir():
-        told = "no such folder"
-    elif path.is_symlink() or (path.exists() and not path.is_file()):
-        told = "it is a link or a device, and a page would take its place"
-    else:
-        return
-    raise OutputError(f"{path} cannot be written: {told}")
-
-
-def _write_page(path: Path, found: "Audit") -> None:
-    from ldpbandits.audit.page import page  # noqa: PLC0415 - matplotlib, only for those who want a picture
-    from ldpbandits.lab.results import write  # noqa: PLC0415
-
-    write(path, page(found).encode())
+COMMAND = Command(
+    "audit",
+    "check that a curator, ours or anyone's, keeps its epsilon",
+    add_arguments,
+    run,
+    failed=BAD_INPUT,  # 1 is the verdict
+)

@@ -8,9 +8,9 @@ from typing import Any, Literal, TypeAlias
 
 from ldpbandits.checks import check_epsilon, is_number, shown
 from ldpbandits.errors import ParameterError
-from ldpbandits.lab import bounds
 from ldpbandits.lab.rewards import Bernoulli, Gaussian, Law, gaps, written
 from ldpbandits.spec.mechanisms import response_mean
+from ldpbandits.theory import bounds
 
 Kind: TypeAlias = Literal["lower", "upper"]
 

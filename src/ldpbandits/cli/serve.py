@@ -3,11 +3,12 @@
 import argparse
 import os
 import socket
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ldpbandits.errors import MissingExtra, ParameterError
+from ldpbandits.cli.common import Command, say
+from ldpbandits.errors import ParameterError
+from ldpbandits.extras import needs
 
 if TYPE_CHECKING:
     from ldpbandits.server.keys import Role
@@ -16,11 +17,10 @@ EXAMPLE = (
     '{"name": "headline", "arms": ["Blue skies ahead", "Rain at last"], '
     '"curator": {"mechanism": "bernoulli", "epsilon": 1}}'
 )
-HELP = "run the agent server: hand out arms, count private responses"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what may be set."""
+    """Add its options."""
     parser.description = (
         "Run the agent server: hand out arms, count each private response exactly once. The first start makes keys and "
         "prints them once; LDPBANDITS_ADMIN_KEY, LDPBANDITS_CLIENT_KEY and LDPBANDITS_SIGNING_SECRET, where set, are "
@@ -33,23 +33,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=8000, help="port to listen on, 0 for any (default 8000)")
 
 
-def serve(options: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> None:
     """Serve until interrupted."""
-    try:
+    with needs("server"):
         from ldpbandits.server.run import Server
         from ldpbandits.server.service import Service
-        from ldpbandits.server.store import Store
-    except ModuleNotFoundError as error:
-        raise MissingExtra(f"needs {error.name}: pip install 'ldpbandits[server]'") from None
+        from ldpbandits.server.store.sqlite import SqliteStore
     with listening(options.host, options.port) as listener:
-        service = Service(Store(options.database), os.environ)
+        service = Service(SqliteStore(options.database), os.environ)
         host, port = listener.getsockname()[:2]
         url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         server = Server(service)
         with server.capture_signals():  # from before anybody can know of us, so that stopping is always orderly
-            _say(_welcome(options.database, url, service.keys.made))
+            say(_welcome(options.database, url, service.keys.new))
             server.serve_on(listener)
-    _say("Stopped; every acknowledged response is on disk.")
+    say("Stopped; every acknowledged response is on disk.")
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -63,9 +61,9 @@ def listening(host: str, port: int) -> socket.socket:
         raise ParameterError(f"cannot listen on {host}:{port}: {error.strerror}") from None
 
 
-def _welcome(database: Path, url: str, made: "dict[Role, str]") -> str:
+def _welcome(database: Path, url: str, new_keys: "dict[Role, str]") -> str:
     lines = [f"ldpbandits agent server at {url}, database {database}. Ctrl-C stops it."]
-    keys = {role.value: key for role, key in made.items()}
+    keys = {role.value: key for role, key in new_keys.items()}
     if keys:
         lines += ["", "New keys, shown this once:"]
         notes = {"admin": "keep it secret", "client": "for your devices; may be public"}
@@ -83,5 +81,6 @@ def _welcome(database: Path, url: str, made: "dict[Role, str]") -> str:
     return "\n".join(lines)
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+COMMAND = Command(
+    "serve", "run the agent server: hand out arms, count private responses", add_arguments, run, has_json=False
+)

@@ -15,8 +15,10 @@ from ldpbandits import Agent, Response, ldp_ucb_b
 from ldpbandits.errors import ParameterError
 from ldpbandits.lab import paper
 from ldpbandits.lab.algorithms import algorithm
+from ldpbandits.lab.experiments import simulate
+from ldpbandits.lab.play import Engine, Trials, log_spaced
 from ldpbandits.lab.rewards import Bernoulli, Law
-from ldpbandits.lab.run import Engine, Simulation, Trials, log_spaced, simulate
+from ldpbandits.lab.simulation import Simulation
 from ldpbandits.lab.summary import upper_bound
 
 FOLDER = Path(__file__).parent.parent.parent / "benchmarks"

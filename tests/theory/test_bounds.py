@@ -9,10 +9,11 @@ from decimal import Decimal, localcontext
 import pytest
 
 from ldpbandits.errors import ParameterError
-from ldpbandits.lab import bounds, paper
-from ldpbandits.lab.bound_table import BoundTable
+from ldpbandits.lab import paper
 from ldpbandits.lab.rewards import Bernoulli, Law, gaps, parse_arms
 from ldpbandits.spec.mechanisms import response_mean
+from ldpbandits.theory import bounds
+from ldpbandits.theory.table import BoundTable
 
 MEANS = [arm.mean for arm in paper.BERNOULLI]
 GAPS = gaps(paper.BERNOULLI)

@@ -4,21 +4,23 @@ While one arm is sure to stay the leader, only the sum of its responses matters,
 docs/leaping.md has the proofs, in the words and symbols used here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import exp, floor, inf, lgamma, log, log1p, sqrt
 from typing import NamedTuple
 
 import numpy as np
 
 from ldpbandits.agent import kernels
-from ldpbandits.agent.rules import UCB
+from ldpbandits.agent.rules import UCB, Rule
 from ldpbandits.errors import ParameterError
-from ldpbandits.lab import step
 from ldpbandits.lab.algorithms import Algorithm
-from ldpbandits.lab.compiled import compiled, uncached
+from ldpbandits.lab.engine.channels import Known, known_response
+from ldpbandits.lab.engine.compiled import compiled, uncached
+from ldpbandits.lab.engine.laws import Floats, reward
+from ldpbandits.lab.engine.step import Advance, Play, encode
+from ldpbandits.lab.engine.sums import BITS, NOISY, Sums, encode_sums
 from ldpbandits.lab.rewards import Law
-from ldpbandits.lab.step import Advance, Floats, Play
-from ldpbandits.lab.sums import BITS, NOISY, Sums, encode_sums
 
 SHORT = 16
 """Below this many pulls it is cheaper to draw responses one by one than as a block."""
@@ -211,7 +213,7 @@ def _one_by_one(rng: np.random.Generator, play: Play, arm: int, leader: Leader) 
     """Pull the leader while it is sure to lead, drawing each response. Return pulls and sum."""
     k, total = 0, 0.0
     while k < leader.most and (k == 0 or total >= -_room(leader, 0.0, k)):
-        total += step.response(rng, play.channel, step.reward(rng, play.laws, arm))
+        total += known_response(rng, play.channel, reward(rng, play.laws, arm))
         k += 1
     return k, total
 
@@ -298,7 +300,7 @@ def _quiet_until(floor: float, fewest: float) -> float:
 @compiled
 def _leap(play: Play, sums: Sums, rng: np.random.Generator, pulls: Floats, totals: Floats, t: int, until: int) -> None:
     n, width = len(pulls), play.parameters[0]
-    means, widths, indexes = np.zeros(n), np.zeros(n), np.empty(n)
+    means, widths, indexes, out = np.zeros(n), np.zeros(n), np.empty(n), np.zeros(n)
     for arm in range(n):
         if pulls[arm] > 0:
             means[arm], widths[arm] = totals[arm] / pulls[arm], width / sqrt(pulls[arm])
@@ -307,11 +309,11 @@ def _leap(play: Play, sums: Sums, rng: np.random.Generator, pulls: Floats, total
     while t < until:
         arm, most = -1, until - t
         if t >= quiet_until:
-            arm, most = kernels.starving(play.floor, pulls, float(t)), 1  # type: ignore[arg-type]
+            arm, most = kernels.starving(play.floor, pulls, out, float(t)), 1  # type: ignore[arg-type]
         elif quiet_until < until:
             most = max(1, int(quiet_until - t))
         if arm >= 0:
-            k, total = 1, step.response(rng, play.channel, step.reward(rng, play.laws, arm))
+            k, total = 1, known_response(rng, play.channel, reward(rng, play.laws, arm))
         else:
             root = sqrt(log(float(t)))
             arm, gap = _top_two(means, widths, root, indexes)
@@ -334,13 +336,31 @@ def _leap(play: Play, sums: Sums, rng: np.random.Generator, pulls: Floats, total
             quiet_until = _quiet_until(play.floor, pulls[fewest])
 
 
+def leap_ucb(play: Play, algorithm: Algorithm, arms: Sequence[Law]) -> Advance:
+    """Return the leaps of UCB."""
+    return partial(_leap, play, encode_sums(algorithm, arms))
+
+
+LEAPS: dict[type[Rule], Callable[[Play, Algorithm, Sequence[Law]], Advance]] = {UCB: leap_ucb}
+"""How to leap, by the type of the rule."""
+
+
+def why_not(algorithm: Algorithm, arms: Sequence[Law]) -> str | None:
+    """Say why an algorithm cannot leap on these arms; None if it can."""
+    if type(algorithm.rule) not in LEAPS:
+        return f"the rule of {algorithm.name} is not one of those that leap"
+    try:
+        play, _ = encode(algorithm, arms)
+        encode_sums(algorithm, arms)
+    except ParameterError as error:
+        return str(error)
+    return None if isinstance(play.channel, Known) else f"the curator of {algorithm.name} is not one of the paper's"
+
+
 def leaping(algorithm: Algorithm, arms: Sequence[Law]) -> Advance:
-    """Return the compiled loop: with (play, rng, pulls, totals, t, until), it plays rounds t to until - 1 in leaps."""
-    if not isinstance(algorithm.rule, UCB):
-        raise ParameterError(f"{algorithm.name} has an index of its own, which only the engine step can play")
-    sums = encode_sums(algorithm, arms)
-
-    def advance(play: Play, rng: np.random.Generator, pulls: Floats, totals: Floats, t: int, until: int) -> None:
-        _leap(play, sums, rng, pulls, totals, t, until)
-
-    return advance
+    """Return the compiled loop that plays in leaps."""
+    obstacle = why_not(algorithm, arms)
+    if obstacle is not None:
+        raise ParameterError(f"{algorithm.name} cannot leap, only step: {obstacle}")
+    play, _ = encode(algorithm, arms)
+    return LEAPS[type(algorithm.rule)](play, algorithm, arms)

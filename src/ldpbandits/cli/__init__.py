@@ -1,0 +1,72 @@
+"""The command line, thin: parse, call, print. Bad input is one line on stderr and exit code 2.
+
+A command is one module of this folder with a `Command`, and one entry in COMMANDS.
+"""
+
+import argparse
+from collections.abc import Sequence
+from contextlib import suppress
+
+import ldpbandits
+from ldpbandits.cli import audit, bounds, demo, reproduce, serve, simulate
+from ldpbandits.cli.common import BAD_INPUT, INTERRUPTED, OK, Command, Parser, say
+from ldpbandits.errors import LDPBanditsError, OutputError, ParameterError
+
+COMMANDS = (
+    simulate.COMMAND,
+    reproduce.COMMAND,
+    bounds.COMMAND,
+    serve.COMMAND,
+    demo.COMMAND,
+    audit.COMMAND,
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit code."""
+    options, unknown = parser().parse_known_args(arguments)
+    command: Command = options.chosen
+    try:
+        if unknown:
+            see = f"try ldpbandits {command.name} --help"
+            raise ParameterError(f"unrecognized arguments: {' '.join(unknown)} ({see})")
+        return command.run(options) or OK
+    except BrokenPipeError:  # whoever looked on has seen enough
+        return OK
+    except (LDPBanditsError, MemoryError, OSError, KeyboardInterrupt) as error:
+        code, reason = _explain(error, command)
+    with suppress(OSError):  # stderr itself may be what fails: the exit code still tells
+        say(f"ldpbandits {command.name}: {reason}")
+    return code
+
+
+def _explain(error: BaseException, command: Command) -> tuple[int, str]:
+    """Return the exit code for an error, and what to say."""
+    match error:
+        case KeyboardInterrupt():
+            return INTERRUPTED, "interrupted"
+        case MemoryError():
+            return command.failed, "not enough memory for so many trials and arms"
+        case OutputError(is_full=True):
+            return command.failed, str(error)
+        case LDPBanditsError():
+            return BAD_INPUT, str(error)
+        case OSError(strerror=str(reason)):
+            return command.failed, reason
+        case _:
+            return command.failed, str(error)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    whole = Parser(prog="ldpbandits", description=ldpbandits.__doc__, allow_abbrev=False)
+    whole.add_argument("--version", action="version", version=f"ldpbandits {ldpbandits.__version__}")
+    parsers = whole.add_subparsers(required=True, metavar="COMMAND")
+    for command in COMMANDS:
+        description = f"{command.help[0].upper()}{command.help[1:]}."
+        one = parsers.add_parser(command.name, help=command.help, description=description, allow_abbrev=False)
+        one.set_defaults(chosen=command)
+        if command.has_json:
+            one.add_argument("--json", action="store_true", help="print JSON instead of tables")
+        command.add_arguments(one)
+    return whole

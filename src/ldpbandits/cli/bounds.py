@@ -1,0 +1,65 @@
+"""`ldpbandits bounds`: every bound of the theory for a bandit. It needs no extra."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+
+from ldpbandits.cli.common import ARM_HELP, EPSILON_HELP, Command, number, plural, read_arms, show, show_json, table
+from ldpbandits.theory.table import Bound, BoundTable
+
+TITLES = {
+    "lower": "Lower bounds, for T to infinity; at T: the constant times log T",
+    "upper": "Upper bounds",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add its options."""
+    parser.add_argument("--epsilon", required=True, type=number, metavar="E", help=EPSILON_HELP)
+    parser.add_argument("--arm", required=True, action="append", metavar="LAW", help=ARM_HELP)
+    parser.add_argument("--horizon", required=True, type=number, metavar="T", help="rounds, such as 1e7")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print the bounds as JSON or as tables."""
+    theory = BoundTable(read_arms(options.arm), options.epsilon, options.horizon)
+    if options.json:
+        show_json(theory.to_json())
+    else:
+        show(*_report(theory))
+
+
+def _report(theory: BoundTable) -> list[str]:
+    bounds = theory.bounds()
+    unmet = list(dict.fromkeys(bound.assumes for bound in bounds if not bound.applies))
+    marks = dict(zip(unmet, "abc", strict=False))
+    factors = " and ".join(f"{factor:.4g} for {name}" for name, factor in theory.factors().items())
+    return [
+        f"{plural(len(theory.arms), 'arm')}, epsilon = {theory.epsilon:g}, T = {theory.horizon:g}",
+        *(line for kind in TITLES for line in ("", TITLES[kind], _table(bounds, kind, marks))),
+        "",
+        *(
+            f"{mark}  assumes {assumes}:\n   not so for these arms, as far as we can tell"
+            for assumes, mark in marks.items()
+        ),
+        f"Theory's factor over ucb1, a ratio of upper bounds and no bound itself:\n{factors}.",
+        "c_s is the share of a gap that the sigmoid keeps (Lemma 4): general and Gaussian",
+        "as in the paper, or by Jensen's inequality; 'printed' has 1/c_s^2 on all terms.",
+    ]
+
+
+def _table(bounds: Sequence[Bound], kind: str, marks: Mapping[str, str]) -> str:
+    rows = [
+        (
+            "" if bound.applies else marks[bound.assumes],
+            bound.name,
+            bound.of,
+            "" if bound.per_log_t is None else f"{bound.per_log_t:.4g}",
+            "" if bound.at_horizon is None else f"{bound.at_horizon:.5g}",
+        )
+        for bound in bounds
+        if bound.kind == kind
+    ]
+    return table(("", "bound", "on the regret of", "/ log T", "at T"), rows)
+
+
+COMMAND = Command("bounds", "print every bound of the theory for a bandit", add_arguments, run)

@@ -1,0 +1,152 @@
+"""What the commands share: their shape, how they read numbers and arms, how they print, and where trials are played.
+
+Commands print with `show` and `say`, never with `print`: here alone is it known what to do when nobody reads.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
+
+from ldpbandits.checks import LARGEST_EPSILON, SMALLEST_EPSILON, check_count
+from ldpbandits.errors import OutputError, ParameterError
+from ldpbandits.extras import needs
+from ldpbandits.lab.rewards import Law, parse_arms
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+EPSILON_HELP = f"epsilon of each response, from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}"
+ARM_HELP = (
+    "an arm by its law: bernoulli(p), beta(a,b), uniform(low,high), choice(v1,v2,...) or gaussian(mean,sd); "
+    "5*beta(4,1) is five alike; give the option once for each"
+)
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command: a module of this folder has one, and the table in `ldpbandits.cli` lists it."""
+
+    name: str
+    help: str
+    """What it does, as `ldpbandits --help` says it."""
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int | None]
+    """Does the work; returns the exit code, or None for 0."""
+    has_json: bool = True
+    """It takes --json."""
+    failed: int = FAILED
+    """The exit code when something fails that is no fault of the input."""
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, with its error on one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong with the input, and end."""
+        self.exit(BAD_INPUT, f"{self.prog}: {message} (try {self.prog} --help)\n")
+
+
+def number(text: str) -> float:
+    """Read a number, whole ones without loss."""
+    try:
+        return int(text)
+    except ValueError:
+        try:
+            return float(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"must be a number, got {text!r}") from None
+
+
+def named_number(name: str, text: str) -> float:
+    """Read a number after the options are parsed; an error begins with its name."""
+    try:
+        return number(text)
+    except argparse.ArgumentTypeError as error:
+        raise ParameterError(f"{name} {error}") from None
+
+
+def read_arms(texts: Sequence[str]) -> list[Law]:
+    """Read the arms of a bandit from the values of --arm."""
+    return [arm for text in texts for arm in parse_arms(text)]
+
+
+def add_workers(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say where trials are played."""
+    parser.add_argument("--jobs", type=number, metavar="N", help="threads (default: one a core); changes no number")
+    parser.add_argument("--cluster", metavar="ADDRESS", help="play on a Dask cluster, such as tcp://10.0.0.1:8786")
+
+
+def read_jobs(options: argparse.Namespace) -> int | None:
+    """Return the number of threads, or None for one a core."""
+    return None if options.jobs is None else check_count("jobs", options.jobs)
+
+
+@contextmanager
+def workers(options: argparse.Namespace) -> "Iterator[Executor | None]":
+    """Yield the executor of a Dask cluster, or None for threads here."""
+    if options.cluster is None:
+        yield None
+        return
+    with needs("cluster", who="--cluster"):
+        from distributed import Client
+    try:
+        client = Client(options.cluster, timeout=10)
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise ParameterError(f"no Dask scheduler answers at {options.cluster}: {reason}") from None
+    with client:
+        yield client.get_executor(pure=False)
+
+
+def show(*lines: str) -> None:
+    """Print the results, all of them at once. A reader who has seen enough is no error: the exit code still tells."""
+    if sys.stdout is None:  # closed before we began: nobody reads
+        return
+    try:
+        sys.stdout.write("\n".join(lines) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _drop_output()
+    except (OSError, ValueError) as error:  # a ValueError: closed, or a character that cannot be encoded
+        _drop_output()
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        raise OutputError(f"cannot write the output: {reason}", is_full=True) from None  # no fault of the input
+
+
+def show_json(data: object) -> None:
+    """Print the results for machines."""
+    show(json.dumps(data, indent=2, allow_nan=False))
+
+
+def say(text: str) -> None:
+    """Tell whoever looks on, on stderr, at once."""
+    if sys.stderr is not None:  # closed before we began: nobody looks on
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return rows in columns, numbers to the right."""
+    columns = []
+    for title, *cells in zip(header, *rows, strict=True):
+        width = max(len(title), *map(len, cells))
+        is_numeric = all(cell[0].isdigit() for cell in cells if cell)
+        columns.append([cell.rjust(width) if is_numeric else cell.ljust(width) for cell in (title, *cells)])
+    return "\n".join("  ".join(row).rstrip() for row in zip(*columns, strict=True))
+
+
+def plural(count: int, noun: str) -> str:
+    """Return `1 arm`, `2 arms`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _drop_output() -> None:
+    """Let what is left in the buffer go nowhere, or Python would fail on it once more at its end."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

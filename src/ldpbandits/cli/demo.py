@@ -1,0 +1,102 @@
+"""`ldpbandits demo`: look on as an agent finds the best of five headlines, which it shows to a simulated crowd."""
+
+import argparse
+import signal
+import sys
+from time import perf_counter, sleep
+
+from ldpbandits.checks import LARGEST_EPSILON, check_count
+from ldpbandits.cli.common import Command, number, say, show_json
+from ldpbandits.demo import LIKED, Report, play, running
+from ldpbandits.errors import ParameterError
+from ldpbandits.extras import needs
+from ldpbandits.server.limits import SMALLEST_EPSILON
+
+BAR = 24
+_CLEAR_LINE, _UP = "\x1b[K", "\x1b[{}A"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add its options."""
+    parser.add_argument("--devices", type=number, default=2000, metavar="N", help="simulated devices (default 2000)")
+    parser.add_argument("--pulls", type=number, default=8, metavar="N", help="pulls of each device (default 8)")
+    parser.add_argument(
+        "--epsilon", type=number, default=1.0, metavar="E", help="epsilon of each response, 0.01 to 50 (default 1)"
+    )
+
+
+def run(options: argparse.Namespace) -> None:
+    """Start a server, let the crowd take part, and name the best arm."""
+    devices, pulls = check_count("devices", options.devices), check_count("pulls", options.pulls)
+    if not SMALLEST_EPSILON <= options.epsilon <= LARGEST_EPSILON:
+        limits = f"from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}"
+        raise ParameterError(f"a server asks for an epsilon {limits}, got {options.epsilon:g}")
+    epsilon = float(options.epsilon)
+    with needs("server"):
+        import ldpbandits.server.run  # noqa: F401 - another process runs it; here we learn whether it can
+    is_watched, chart = sys.stderr.isatty(), Chart()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # to be told to end is as good as Ctrl-C
+    with running() as agent:
+        agent.create(epsilon)
+        say(
+            f"{devices:,} devices take part {pulls} times each, at epsilon = {epsilon:g} a response.\n"
+            "The server sees random bits; how often a headline is really liked is known here only.\n"
+        )
+        start = perf_counter()
+        report = play(agent, devices, pulls, epsilon, chart.draw if is_watched else None)
+        chart.draw(report)
+        seconds = perf_counter() - start
+        if options.json:
+            show_json(report)
+        say(summary(report, seconds))
+        look = f"curl -H 'Authorization: Bearer {agent.admin}' {agent.report_url}"
+        if is_watched and sys.stdin.isatty():
+            say(f"All about it, until Ctrl-C stops the server:\n  {look}")
+            _wait_for_interrupt()
+        else:
+            say(f"All about it was at {agent.report_url} (in a terminal, the server goes on until Ctrl-C).")
+
+
+class Chart:
+    """The arms on stderr: each drawing takes the place of the one before."""
+
+    def __init__(self) -> None:
+        """Begin with nothing drawn."""
+        self._lines = 0
+
+    def draw(self, report: Report) -> None:
+        """Draw the share of decisions and the estimate of each arm."""
+        text = [
+            f"{'headline':<10}{'really':>7}  {'share of decisions':<{BAR + 6}}{'responses':>10}   estimate, interval"
+        ]
+        for arm in report["arms"]:
+            share = arm["share"] or 0.0
+            bar = "█" * round(BAR * share)
+            mean = "" if arm["mean"] is None else f"{arm['mean']:6.2f}  in [{arm['low']:.2f}, {arm['high']:.2f}]"
+            really = LIKED[arm["name"]]
+            text.append(f"{arm['name']:<10}{really:>7.0%}  {bar:<{BAR}}{share:>5.0%} {arm['pulls']:>10,}   {mean}")
+        up, clear = (_UP.format(self._lines), _CLEAR_LINE) if self._lines else ("", "")
+        say(up + "\n".join(f"{line}{clear}" for line in text))
+        self._lines = len(text)
+
+
+def summary(report: Report, seconds: float) -> str:
+    """Name the best arm."""
+    best, confidence = report["best"], f"at {report['confidence']:.0%} confidence"
+    verdict = "above all others" if best["separated"] else "not yet separated from the others"
+    return (
+        f"\nThe best arm is {best['name']}, {verdict} {confidence}: after {report['responses']:,} responses in "
+        f"{seconds:.0f} s, each\n"
+        "counted once and on disk before it was acknowledged. No reward has left its device."
+    )
+
+
+def _wait_for_interrupt() -> None:
+    try:
+        while True:
+            sleep(3600)
+    except KeyboardInterrupt:
+        say("")
+
+
+COMMAND = Command("demo", "a server and a crowd of simulated devices, on this machine", add_arguments, run)

@@ -1,0 +1,160 @@
+"""`ldpbandits simulate`: one algorithm from flags, or an experiment from a file of TOML."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ldpbandits.checks import check_count
+from ldpbandits.cli.common import (
+    ARM_HELP,
+    EPSILON_HELP,
+    Command,
+    add_workers,
+    number,
+    plural,
+    read_arms,
+    read_jobs,
+    say,
+    show,
+    show_json,
+    table,
+    workers,
+)
+from ldpbandits.errors import ParameterError
+from ldpbandits.extras import needs
+from ldpbandits.lab.algorithms import NAMES, algorithm, is_private
+from ldpbandits.lab.rewards import written
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ldpbandits.lab.experiments import Experiment
+    from ldpbandits.lab.simulation import Simulation
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add its options."""
+    parser.add_argument(
+        "file", nargs="?", type=Path, metavar="FILE.toml", help="an experiment; instead of the options below"
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="folder for the results of FILE.toml (default: its name)"
+    )
+    parser.add_argument("--algorithm", metavar="A", help=f"one of {', '.join(NAMES)}")
+    parser.add_argument("--epsilon", type=number, metavar="E", help=f"{EPSILON_HELP}; every ldp- algorithm needs it")
+    parser.add_argument("--arm", action="append", metavar="LAW", help=ARM_HELP)
+    parser.add_argument("--horizon", type=number, metavar="T", help="rounds a trial, such as 1e5")
+    parser.add_argument("--trials", type=number, metavar="R", help="independent trials (default 50)")
+    parser.add_argument("--seed", type=number, metavar="S", help="same seed, same numbers (default 0)")
+    engines = "leap (default) or step: the same law in leaps, far faster, or round by round"
+    parser.add_argument("--engine", choices=["leap", "step"], help=engines)
+    add_workers(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Play what the flags or the file say, and print the regret."""
+    if options.file is None:
+        _run_flags(options)
+    else:
+        _run_file(options)
+
+
+def _run_flags(options: argparse.Namespace) -> None:
+    if options.cluster is not None or options.out is not None:
+        raise ParameterError("--cluster and --out go with an experiment in a file: simulate FILE.toml")
+    for name in ("algorithm", "arm", "horizon"):
+        if getattr(options, name) is None:
+            raise ParameterError(f"--{name} is needed, unless there is a FILE.toml")
+    epsilon = options.epsilon
+    if options.algorithm in NAMES and not is_private(options.algorithm) and epsilon is not None:
+        say(f"ldpbandits simulate: {options.algorithm} is not private, --epsilon has no effect")
+        epsilon = None
+    played, arms = algorithm(options.algorithm, epsilon), read_arms(options.arm)
+    trials = check_count("trials", 50 if options.trials is None else options.trials)
+    with needs("lab"):
+        from ldpbandits.lab.experiments import simulate
+        from ldpbandits.output.progress import bar
+    with bar(f"{played.name}, T = {options.horizon:g}", trials) as progress:
+        simulation = simulate(
+            played,
+            arms,
+            options.horizon,
+            trials=trials,
+            seed=options.seed or 0,
+            engine=options.engine,
+            jobs=options.jobs,
+            progress=progress,
+        )
+    if options.json:
+        show_json(simulation.to_json())
+    else:
+        show(*_report(simulation))
+
+
+def _report(simulation: "Simulation") -> list[str]:
+    algorithm = simulation.algorithm
+    epsilon = "" if algorithm.epsilon is None else f", epsilon = {algorithm.epsilon:g}"
+    last, trials = len(simulation.checkpoints) - 1, len(simulation.pulls)
+    regret = [
+        (f"{t:,}", f"{simulation.mean_regret[i]:,.1f}", "" if trials == 1 else f"{simulation.sem_regret[i]:,.1f}")
+        for i, t in enumerate(simulation.checkpoints)
+        if i == last or str(t).strip("0") == "1"
+    ]
+    counts = zip(simulation.arms, simulation.pulls[:, -1].mean(axis=0), strict=True)
+    pulls = [(f"{arm}", written(law), f"{count:,.1f}") for arm, (law, count) in enumerate(counts)]
+    return [
+        f"{algorithm.name}{epsilon}, {plural(trials, 'trial')}, seed {simulation.seed}, {simulation.seconds:.1f} s",
+        "",
+        table(("t", "mean regret", "standard error"), regret),
+        "",
+        "Mean pulls of each arm at the end:",
+        table(("arm", "law", "pulls"), pulls),
+    ]
+
+
+def _run_file(options: argparse.Namespace) -> None:
+    for name in ("algorithm", "epsilon", "arm", "horizon", "trials", "seed", "engine"):
+        if getattr(options, name) is not None:
+            raise ParameterError(f"--{name} and a file: what is played is in the file")
+    with needs("lab"):
+        from ldpbandits.lab.experiments import Experiment
+        from ldpbandits.lab.results import Folder, write_results
+        from ldpbandits.lab.play import play_all
+        from ldpbandits.output.progress import bar
+    experiment = Experiment.from_file(options.file)
+    out = options.file.with_suffix("") if options.out is None else options.out
+    if out == options.file:
+        raise ParameterError(f"the results of {options.file} need a folder of another name: give --out")
+    folder, curves = Folder(out), experiment.curves()
+    with workers(options) as executor, bar(options.file.name, len(curves) * experiment.trials) as progress:
+        pulls = play_all(
+            curves, experiment.trials, executor=executor, jobs=read_jobs(options), store=folder, progress=progress
+        )
+    simulations = experiment.simulations(pulls)
+    write_results(out, experiment, simulations)
+    if options.json:
+        show_json([simulation.to_json() for simulation in simulations])
+    else:
+        show(*_file_report(experiment, simulations, out))
+
+
+def _file_report(experiment: "Experiment", simulations: "Sequence[Simulation]", out: Path) -> list[str]:
+    rows = [
+        (
+            simulation.algorithm.name,
+            "" if simulation.algorithm.epsilon is None else f"{simulation.algorithm.epsilon:.12g}",
+            f"{simulation.mean_regret[-1]:,.1f}",
+            "" if experiment.trials == 1 else f"{simulation.sem_regret[-1]:,.1f}",
+        )
+        for simulation in simulations
+    ]
+    return [
+        f"T = {experiment.horizon:,}, {plural(experiment.trials, 'trial')}, seed {experiment.seed}",
+        "",
+        table(("algorithm", "epsilon", "mean regret", "standard error"), rows),
+        "",
+        f"In {out}: results.csv, by checkpoint; experiment.json, to run it again; trials, to go on from.",
+    ]
+
+
+COMMAND = Command("simulate", "play an algorithm on a bandit and print its regret", add_arguments, run)

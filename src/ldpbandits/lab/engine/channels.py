@@ -1,0 +1,139 @@
+"""From a reward to a response, compiled: the lab's twin of a device, fast instead of exact to the last bit.
+
+A transform brings its own map, which is compiled as it is. For a mechanism the lab has to know how to draw:
+
+- responses that are bits need nothing: their chance follows from the mechanism's public law, which is linear;
+- any other mechanism has a `Channel` in CHANNELS, a function of numbers that numba can compile.
+
+What the paper has is compiled into one function once and kept on disk. Anything else is compiled anew in each process.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numba.extending import register_jitable
+
+from ldpbandits.agent.kernels import Parameters
+from ldpbandits.errors import ParameterError
+from ldpbandits.lab.algorithms import Algorithm, NotPrivate
+from ldpbandits.lab.engine.compiled import inlined
+from ldpbandits.spec.mechanisms import Laplace, Mechanism
+from ldpbandits.spec.transforms import Range, RealLine, Sigmoid, sigmoid
+
+register_jitable(sigmoid)
+_range, _sigmoid = inlined(Range.apply), inlined(Sigmoid.apply)
+
+Respond: TypeAlias = Callable[[np.random.Generator, float, Parameters], float]
+"""respond(rng, value, parameters): draw the response to a transformed reward."""
+
+
+@dataclass(frozen=True)
+class Channel:
+    """How the lab draws the responses of a mechanism."""
+
+    respond: Respond
+    parameters: Callable[[Any], Parameters]
+    """From the mechanism to the numbers that `respond` takes."""
+
+
+def laplace(rng: np.random.Generator, value: float, parameters: Parameters) -> float:
+    """Value + L, with L the difference of two exponential variables of mean parameters[0]."""
+    return value + parameters[0] * (rng.standard_exponential() - rng.standard_exponential())
+
+
+def bit(rng: np.random.Generator, value: float, parameters: Parameters) -> float:
+    """1 with chance parameters[0] + parameters[1] value, else 0."""
+    return 1.0 if rng.random() < parameters[0] + parameters[1] * value else 0.0
+
+
+def reveal(rng: np.random.Generator, value: float, parameters: Parameters) -> float:  # noqa: ARG001 - as every channel
+    """Return the value itself: no privacy."""
+    return value
+
+
+CHANNELS: dict[type[Mechanism], Channel] = {Laplace: Channel(laplace, lambda mechanism: (1 / mechanism.epsilon,))}
+"""How responses are drawn that are not bits, by the type of the mechanism."""
+
+
+def is_bits(mechanism: Mechanism) -> bool:
+    """Tell whether all responses are 0 or 1."""
+    return mechanism.unit == 1 and mechanism.limits == (0, 1)
+
+
+def channel_of(curator: Any) -> tuple[Respond, Parameters]:  # noqa: ANN401 - a CuratorSpec or NotPrivate
+    """Return how responses are drawn for a curator, and the numbers that this takes."""
+    if isinstance(curator, NotPrivate):
+        return reveal, ()
+    mechanism: Mechanism = curator.mechanism
+    if is_bits(mechanism):
+        least = mechanism.response_mean(0.0)
+        return bit, (least, mechanism.response_mean(1.0) - least)
+    if type(mechanism) not in CHANNELS:
+        raise ParameterError(
+            f"the lab cannot draw responses of the mechanism {mechanism.kind}: add a Channel to CHANNELS"
+        )
+    channel = CHANNELS[type(mechanism)]
+    return channel.respond, channel.parameters(mechanism)
+
+
+_MAPS = {Range: 0, RealLine: 1, Sigmoid: 2}
+_DRAWS: dict[Respond, int] = {reveal: 0, bit: 1, laplace: 2}
+_reveal, _bit, _laplace = map(inlined, _DRAWS)
+
+
+class Known(NamedTuple):
+    """A transform and a mechanism of the paper, as numbers of one shape."""
+
+    map: int
+    low: float
+    width: float
+    draw: int
+    first: float
+    second: float
+
+
+class Own(NamedTuple):
+    """The numbers of a transform or mechanism of somebody's own; their functions are compiled into the loop."""
+
+    map: Parameters
+    draw: Parameters
+
+
+@inlined
+def known_response(rng: np.random.Generator, channel: Known, reward: float) -> float:
+    """Make a reward a response, by a transform and a mechanism of the paper."""
+    value = reward
+    if channel.map == 0:
+        value = _range(reward, (channel.low, channel.width))
+    elif channel.map == 2:  # noqa: PLR2004 - the place in _MAPS
+        value = _sigmoid(reward, ())
+    if channel.draw == 1:
+        return _bit(rng, value, (channel.first, channel.second))
+    if channel.draw == 2:  # noqa: PLR2004 - the place in _DRAWS
+        return _laplace(rng, value, (channel.first,))
+    return _reveal(rng, value, ())
+
+
+def encode_channel(algorithm: Algorithm) -> tuple[Known | Own, Callable[..., float]]:
+    """Return an algorithm's curator as numbers, and the function from reward to response that takes them."""
+    transform = algorithm.curator.transform
+    respond, numbers = channel_of(algorithm.curator)
+    if type(transform) in _MAPS and respond in _DRAWS:
+        low, width = transform.parameters or (0.0, 1.0)
+        first, second = (*numbers, 0.0, 0.0)[:2]
+        return Known(_MAPS[type(transform)], low, width, _DRAWS[respond], first, second), known_response
+    return Own(transform.parameters, numbers), _own_response(transform.apply, respond)
+
+
+@lru_cache(maxsize=64)  # once for each pair of functions, not once for each simulation
+def _own_response(apply: Callable[[float, Parameters], float], respond: Respond) -> Callable[..., float]:
+    apply, respond = inlined(apply), inlined(respond)
+
+    @inlined
+    def own_response(rng: np.random.Generator, channel: Own, reward: float) -> float:
+        return respond(rng, apply(reward, channel.map), channel.draw)
+
+    return own_response

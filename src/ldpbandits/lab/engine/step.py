@@ -1,0 +1,98 @@
+"""The per-round simulator: draw a reward, make it a response, update the tally, select, round after round.
+
+It compiles the agent's own kernels, so that what is simulated is what is deployed. It is the plainest of the simulators
+and the oracle of the others.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numba.extending import register_jitable
+
+from ldpbandits.agent import kernels
+from ldpbandits.agent.kernels import Index, Parameters
+from ldpbandits.lab.algorithms import Algorithm
+from ldpbandits.lab.engine.channels import Known, Own, encode_channel, known_response
+from ldpbandits.lab.engine.compiled import compiled, inlined, uncached
+from ldpbandits.lab.engine.laws import Floats, Laws, encode_laws, reward
+from ldpbandits.lab.rewards import Law
+
+for _kernel in (kernels.starving, kernels.largest, kernels.greatest):
+    register_jitable(_kernel)
+_select: Callable[..., int] = inlined(kernels.select)
+_ucb_index = inlined(kernels.ucb_index)
+
+
+class Play(NamedTuple):
+    """An algorithm on a bandit, as numbers."""
+
+    parameters: Parameters
+    floor: float
+    laws: Laws
+    channel: Known | Own
+
+
+Advance: TypeAlias = Callable[[np.random.Generator, Floats, Floats, int, int], None]
+"""Called with (rng, pulls, totals, t, until), it plays rounds t to until - 1 and updates the tally in place."""
+
+
+def encode(algorithm: Algorithm, arms: Sequence[Law]) -> tuple[Play, Callable[..., float]]:
+    """Write an algorithm and the arms it plays as numbers; return them, and its way from reward to response."""
+    channel, response = encode_channel(algorithm)
+    parameters = tuple(map(float, algorithm.rule.parameters))
+    return Play(parameters, float(algorithm.rule.floor), encode_laws(arms), channel), response
+
+
+@inlined
+def _advance(
+    index: Index,
+    response: Callable[..., float],
+    play: Play,
+    rng: np.random.Generator,
+    pulls: Floats,
+    totals: Floats,
+    t: int,
+    until: int,
+) -> None:
+    n = len(pulls)
+    means, out, indexes = np.zeros(n), np.zeros(n), np.empty(n)
+    for arm in range(n):
+        if pulls[arm] > 0:
+            means[arm] = totals[arm] / pulls[arm]
+    while t < until:
+        arm = _select(index, play.parameters, play.floor, means, pulls, out, float(t), rng, indexes)
+        totals[arm] += response(rng, play.channel, reward(rng, play.laws, arm))
+        pulls[arm] += 1.0
+        means[arm] = totals[arm] / pulls[arm]
+        t += 1
+
+
+@compiled
+def _advance_ucb(play: Play, rng: np.random.Generator, pulls: Floats, totals: Floats, t: int, until: int) -> None:
+    _advance(_ucb_index, known_response, play, rng, pulls, totals, t, until)
+
+
+def _own_loop(index: Index, response: Callable[..., float]) -> Callable[..., None]:
+    """Compile the loop for a rule or a channel of somebody's own; its code belongs to this process alone."""
+    compiled_index = inlined(index)
+
+    @uncached
+    def advance(play: Play, rng: np.random.Generator, pulls: Floats, totals: Floats, t: int, until: int) -> None:
+        _advance(compiled_index, response, play, rng, pulls, totals, t, until)
+
+    return advance
+
+
+_LOOPS: dict[Any, Callable[..., None]] = {(kernels.ucb_index, known_response): _advance_ucb}
+"""One loop for each index and way to a response that has been played, not one for each simulation."""
+
+
+def stepping(algorithm: Algorithm, arms: Sequence[Law]) -> Advance:
+    """Return the compiled loop that plays every round."""
+    play, response = encode(algorithm, arms)
+    key = (algorithm.rule.index, response)
+    if key not in _LOOPS:
+        _LOOPS[key] = _own_loop(*key)
+    return partial(_LOOPS[key], play)

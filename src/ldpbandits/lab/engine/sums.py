@@ -1,0 +1,119 @@
+"""How the sum of many responses of an arm can be drawn at once, where it can.
+
+BITS: each response is 1 with some chance, else 0. CTB makes bits of every law of rewards, by Lemma 3.
+NOISY: each response is one of two rewards plus Laplace noise: CTL on Bernoulli arms, and on choices between two values.
+OTHER: responses have to be drawn one by one.
+"""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple, assert_never
+
+import numpy as np
+from scipy import integrate, stats
+
+from ldpbandits.errors import ParameterError
+from ldpbandits.lab.algorithms import Algorithm, NotPrivate
+from ldpbandits.lab.engine.channels import is_bits
+from ldpbandits.lab.engine.laws import Floats, Ints
+from ldpbandits.lab.rewards import Bernoulli, Beta, Choice, Empirical, Gaussian, Law, Uniform
+from ldpbandits.spec import mechanisms
+from ldpbandits.spec.transforms import Range, RealLine, Sigmoid, Transform, sigmoid
+
+BITS, NOISY, OTHER = range(3)
+FAR = 40.0
+
+
+class Sums(NamedTuple):
+    """For each arm, how its responses sum; what a kind does not use is zero."""
+
+    kinds: Ints
+    chance: Floats
+    """BITS: the chance of a response of 1."""
+    high: Floats
+    """NOISY: the larger reward."""
+    drop: Floats
+    """NOISY: by how much the other reward is smaller."""
+    rare: Floats
+    """NOISY: how likely the smaller one is."""
+    scale: float
+    """NOISY: the scale of the noise."""
+
+
+def encode_sums(algorithm: Algorithm, arms: Sequence[Law]) -> Sums:
+    """Write down how the responses of each arm sum under this algorithm."""
+    rows = [_row(algorithm, arm) for arm in arms]
+    kinds, chance, high, drop, rare = (np.array(column) for column in zip(*rows, strict=True))
+    scale = 0.0 if algorithm.epsilon is None else 1 / algorithm.epsilon
+    return Sums(kinds, chance, high, drop, rare, scale)
+
+
+def _row(algorithm: Algorithm, arm: Law) -> tuple[int, float, float, float, float]:
+    """(kind, chance, high, drop, rare) of one arm."""
+    curator, other = algorithm.curator, (OTHER, 0.0, 0.0, 0.0, 0.0)
+    if not isinstance(curator, NotPrivate) and is_bits(curator.mechanism):
+        return BITS, curator.mechanism.response_mean(mean_value(arm, curator.transform)), 0.0, 0.0, 0.0
+    two = _two_values(arm)
+    if two is None:
+        return other
+    low, high = (curator.transform.apply(reward, curator.transform.parameters) for reward in two[:2])
+    if isinstance(curator, NotPrivate):
+        return (BITS, 1 - two[2], 0.0, 0.0, 0.0) if (low, high) == (0, 1) else other
+    if isinstance(curator.mechanism, mechanisms.Laplace):
+        # A constant reward never drops: by how much it would does not matter, but must not be 0.
+        return (NOISY, 0.0, high, high - low, two[2]) if low < high else (NOISY, 0.0, high, 1.0, 0.0)
+    return other
+
+
+def _two_values(arm: Law) -> tuple[float, float, float] | None:
+    """The smaller reward, the larger, and how likely the smaller is; None if there are more."""
+    match arm:
+        case Bernoulli(p=p):
+            return 0.0, 1.0, 1 - p
+        case Choice(values=values) if len(values) <= 2:  # noqa: PLR2004 - one, or two
+            return min(values), max(values), 0.5
+        case Empirical(values=values, counts=counts) if len(values) <= 2:  # noqa: PLR2004 - one, or two
+            return values[0], values[-1], counts[0] / sum(counts)
+        case _:
+            return None
+
+
+def mean_value(arm: Law, transform: Transform) -> float:
+    """The mean of the transformed reward: from the mean of R where the map is linear, else by summation or quadrature."""
+    if isinstance(transform, Range | RealLine):
+        return transform.apply(arm.mean, transform.parameters)
+
+    def value(reward: float) -> float:
+        return transform.apply(reward, transform.parameters)
+
+    match arm:
+        case Bernoulli(p=p):
+            return (1 - p) * value(0.0) + p * value(1.0)
+        case Choice(values=values):
+            return math.fsum(map(value, values)) / len(values)
+        case Empirical(values=values, counts=counts):
+            weighted = (value(reward) * count for reward, count in zip(values, counts, strict=True))
+            return math.fsum(weighted) / sum(counts)
+        case Beta(a=a, b=b):
+            return _mean_sigmoid(transform, stats.beta(a, b), [0.0, 1.0])
+        case Uniform(low=low, high=high):
+            return _mean_sigmoid(transform, stats.uniform(low, high - low), [low, high])
+        case Gaussian(mean=mean, sd=sd):
+            return _mean_sigmoid(transform, stats.norm(mean, sd), [mean - 8 * sd, mean, mean + 8 * sd])
+        case _:
+            assert_never(arm)
+
+
+def _mean_sigmoid(transform: Transform, law: Any, breaks: list[float]) -> float:  # noqa: ANN401 - of scipy
+    """E sigmoid(R), as the integral of P(R > x) sigmoid'(x); sigmoid' is below 1e-17 beyond 40.
+
+    Pieces end where the law or the slope changes its character, however wide or narrow the law is.
+    """
+    if not isinstance(transform, Sigmoid):
+        raise ParameterError(f"the mean of a {transform.kind} of a continuous law is not known in closed form")
+    edges = sorted({-FAR, -5.0, 0.0, 5.0, FAR, *(x for x in breaks if -FAR < x < FAR)})
+    return math.fsum(
+        integrate.quad(lambda x: float(law.sf(x)) * sigmoid(x) * sigmoid(-x), one, other, epsabs=1e-14, limit=200)[0]
+        for one, other in pairwise(edges)
+    )

@@ -1,0 +1,45 @@
+"""What a server takes on: limits of an experiment, beyond what the types themselves allow."""
+
+from ldpbandits.agent.rules import Rule, paper_rule, rule_from_json
+from ldpbandits.errors import SpecError
+from ldpbandits.spec.curator import CuratorSpec
+
+SMALLEST_EPSILON = 0.01
+"""The least that a server asks for. Below it an experiment would never end, and totals, of 64 bits, might be full:
+at 0.01 a response of CTL is at most 2^31.5 steps, so that it takes 3 billion of the largest."""
+
+LARGEST_RESPONSE = 1 << 32
+"""In units: totals have 64 bits."""
+
+LARGEST = 1e100
+"""Far beyond any reward, far below the largest float: differences and multiples stay finite."""
+
+LARGEST_PARAMETER = 1e6
+"""Of a rule: a width or a floor beyond it is a mistake."""
+
+LONGEST_LIFETIME = 30 * 24 * 3600
+MOST_ARMS = 256
+
+
+def curator_from_json(data: object) -> CuratorSpec:
+    """Read the curator that an experiment asks for, or say why no server asks for it."""
+    spec = CuratorSpec.from_json(data)
+    if spec.epsilon < SMALLEST_EPSILON:
+        raise SpecError(f"a server asks for an epsilon of at least {SMALLEST_EPSILON:g}, got {spec.epsilon:g}")
+    if not spec.transform.bounded:
+        raise SpecError(f"a server asks for rewards in a range, or behind a sigmoid, not for a {spec.transform.kind}")
+    if not all(abs(number) <= LARGEST for number in (*spec.transform.ends, *spec.transform.parameters)):
+        raise SpecError(f"the numbers of a transform must be of size <= {LARGEST:g}")
+    if max(map(abs, spec.mechanism.limits)) >= LARGEST_RESPONSE:
+        raise SpecError("responses of this curator are too large to be summed in 64 bits")
+    return spec
+
+
+def rule_of(data: object, spec: CuratorSpec) -> Rule:
+    """Read the rule that an experiment asks for; without one it gets the paper's for its curator."""
+    if data is None:
+        return paper_rule(spec.mechanism)
+    rule = rule_from_json(data)
+    if not all(abs(number) <= LARGEST_PARAMETER for number in (*rule.parameters, rule.floor)):
+        raise SpecError(f"the numbers of a rule must be of size <= {LARGEST_PARAMETER:g}")
+    return rule

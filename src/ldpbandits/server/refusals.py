@@ -1,0 +1,29 @@
+"""What the server refuses: a status for HTTP, a code for programs, a sentence for people."""
+
+from ldpbandits.server.store import Outcome
+
+
+class Refusal(Exception):  # noqa: N818 - an answer, not a fault of the server
+    """Raised wherever a request is refused, and sent to whoever asked."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        """Take the three things that are said of a refusal."""
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+
+
+_RESPONSES = {
+    Outcome.CHANGED: (409, "another response to this ticket has been counted"),
+    Outcome.EXPIRED: (410, "the ticket has expired"),
+    Outcome.CLOSED: (410, "the experiment is closed"),
+    Outcome.IMPOSSIBLE: (422, "not a possible response of this curator"),
+}
+
+
+def check(outcome: Outcome) -> None:
+    """Raise what a device is told of a response that does not count; its code is the outcome's own name."""
+    if outcome in _RESPONSES:
+        status, sentence = _RESPONSES[outcome]
+        raise Refusal(status, outcome.value, sentence)

@@ -1,0 +1,191 @@
+"""What the server keeps, and the verbs by which it is kept: the contract of every store.
+
+The server keeps experiments and their arms, private responses and the nonces of their tickets, keys and secrets. Only
+this folder knows in what: `sqlite.py` keeps them in a file. Another store is one class with the verbs of `Store`, which
+passes tests/server/store_contract.py; it is handed to `Service`, and nothing else changes.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Literal, NamedTuple, Protocol, TypeAlias
+
+from ldpbandits.server.tickets import Ticket
+from ldpbandits.spec.protocol import Acknowledged, Code
+
+Status: TypeAlias = Literal["running", "paused", "closed"]
+
+
+class Exists(Exception):  # noqa: N818 - a fact about the store, not a fault of it
+    """The name is taken; nothing was changed."""
+
+
+class Unavailable(Exception):  # noqa: N818 - a state, not a fault of the caller
+    """The store cannot do this at the moment, as when its disk is full. Nothing was changed: try again later."""
+
+
+class Outcome(Enum):
+    """What became of a response. All but IMPOSSIBLE, which needs the curator to tell, come from the store."""
+
+    COUNTED = Acknowledged.COUNTED
+    DUPLICATE = Acknowledged.DUPLICATE
+    CHANGED = Code.CHANGED
+    EXPIRED = Code.EXPIRED
+    CLOSED = Code.CLOSED
+    IMPOSSIBLE = Code.IMPOSSIBLE
+
+
+class Answer(NamedTuple):
+    """A response as it is counted: the ticket that it came with, and its value in whole units."""
+
+    ticket: Ticket
+    value: int
+
+
+class ArmTotal(NamedTuple):
+    """How many responses of an arm have been counted, and their exact sum in units."""
+
+    experiment: int
+    arm: int
+    pulls: int
+    total: int
+
+
+class StoredResponse(NamedTuple):
+    """A response for good. Numbers grow, perhaps with gaps; there is no time in it and nothing of who sent it."""
+
+    number: int
+    arm: int
+    value: int
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What an experimenter fixes for good. Curator and rule are JSON, which no store looks into."""
+
+    name: str
+    curator: str
+    rule: str
+    ticket_lifetime: int
+    default_reward: float
+    created_at: int
+
+
+@dataclass(frozen=True)
+class StoredArm:
+    """An arm, with all that was ever counted for it. Its number is its place in the experiment, from 0."""
+
+    name: str
+    retired: bool = False
+    pulls: int = 0
+    total: int = 0
+
+
+@dataclass(frozen=True)
+class StoredExperiment:
+    """An experiment. Its number, from 1, is part of every ticket and never used for another."""
+
+    number: int
+    definition: Definition
+    status: Status
+    arms: tuple[StoredArm, ...]
+
+
+@dataclass(frozen=True)
+class StoredKey:
+    """The hash of a key, what its owner may do, and the second from which it no longer holds."""
+
+    hash: bytes
+    role: str
+    valid_until: int | None
+
+
+@dataclass(frozen=True)
+class StoredSecret:
+    """A secret that signs tickets. The largest number is the newest; a number is never used again."""
+
+    number: int
+    secret: bytes = field(repr=False)
+    valid_until: int | None
+
+
+class Store(Protocol):
+    """The server's memory.
+
+    - A verb that changes something has changed all of it, durably, when it returns. When it raises, it has changed
+      nothing. Trouble with the medium is `Unavailable`, a name that is taken is `Exists`.
+    - Verbs are called one at a time: by whoever starts the server, then all by the one thread of its `Committer`, which
+      may be another. Two are free of this: the event loop reads `forgotten` at any moment, and other threads step
+      through an `export` while the rest goes on. `close` is the last call.
+    - Experiments and arms are named by numbers that the store gave out, times are whole seconds of the caller's clock.
+    """
+
+    @property
+    def forgotten(self) -> int:
+        """Nonces of tickets that expired up to this second may be gone: no such ticket is ever counted again.
+
+        It is read at every request, so it is quick; and it never falls, not even by a restart.
+        """
+
+    def experiments(self) -> list[StoredExperiment]:
+        """Return every experiment, in the order in which they were created."""
+
+    def create(self, definition: Definition, arms: Sequence[str]) -> StoredExperiment:
+        """Keep a new experiment, which is running; raise `Exists` when its name, or one of its arms', is taken."""
+
+    def add_arm(self, experiment: int, name: str) -> None:
+        """Add an arm under the next number; raise `Exists` when the experiment has one of this name, retired or not."""
+
+    def retire_arm(self, experiment: int, arm: int) -> None:
+        """Keep in mind that an arm is handed out no more; responses for it still count."""
+
+    def set_status(self, experiment: int, status: Status) -> None:
+        """Pause, resume or close an experiment. From a close on nothing new is counted for it."""
+
+    def count(self, answers: Sequence[Answer]) -> tuple[list[Outcome], list[ArmTotal]]:
+        """Count each response whose ticket is new, all in one transaction: this is the verb that must be fast.
+
+        Return what became of each, in their order, and the new totals of the arms that changed. Whether a ticket is new
+        is settled in the transaction that counts it, so that of two copies, even in one batch, the first counts:
+
+        - EXPIRED: the ticket's nonce may have been forgotten.
+        - DUPLICATE or CHANGED: the ticket was counted before, with this value or with another; it stays counted.
+        - CLOSED: the ticket was not counted before the experiment was closed.
+        """
+
+    def forget(self, now: int, most: int) -> int:
+        """Remove the nonces of at most `most` tickets that expire at or before `now`, the first to expire first.
+
+        Return how many were removed; 0 means that none is left. `forgotten` moves to the last expiry among them, and no
+        further: a clock that is set right after it was years ahead must not stand still for years. Responses stay.
+        """
+
+    def export(self, experiment: int, rows: int) -> Iterator[Sequence[StoredResponse]]:
+        """Yield the responses of an experiment in pieces of at most `rows`, in the order in which they were counted.
+
+        All that were counted before the first piece was asked for are in it, once each; later ones may be.
+        """
+
+    def keys(self) -> list[StoredKey]:
+        """Return every key, in any order; some may hold no longer."""
+
+    def rotate_key(self, role: str, hashed: bytes, now: int, grace: int) -> None:
+        """Keep a new key of a role. Those before it hold for `grace` seconds more at most, never longer than they did.
+
+        Keys that have ended by now are removed at once: else they would hold again when the clock goes back.
+        """
+
+    def secrets(self) -> list[StoredSecret]:
+        """Return every secret, in any order; some may hold no longer."""
+
+    def rotate_secret(self, secret: bytes, now: int, grace: int) -> None:
+        """Keep a new secret under the next number; with those before it do as `rotate_key` does."""
+
+    def prune(self, now: int) -> None:
+        """Remove the keys and secrets that have ended by now."""
+
+    def check(self) -> None:
+        """Raise `Unavailable` when the store does not answer."""
+
+    def close(self) -> None:
+        """Let go of everything; the store may be opened again, by this process or another."""

@@ -1,0 +1,268 @@
+"""The store that `ldpbandits serve` uses: one SQLite file, in which each response is counted exactly once.
+
+Every change is a transaction of the one connection that writes, and durable when the transaction ends.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from sqlite3 import Connection
+from typing import Any
+
+from ldpbandits.errors import DatabaseError
+from ldpbandits.server.store import (
+    Answer,
+    ArmTotal,
+    Definition,
+    Outcome,
+    Status,
+    StoredArm,
+    StoredExperiment,
+    StoredKey,
+    StoredResponse,
+    StoredSecret,
+    Unavailable,
+)
+from ldpbandits.server.store.sqlite_file import SqliteFile
+
+_NEW_NONCE = "INSERT INTO nonces VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+_EXPERIMENTS = (
+    "SELECT id, status, name, curator, rule, ticket_lifetime, default_reward, created_at FROM experiments ORDER BY id"
+)
+
+
+def _pass(_: str) -> None:
+    """Do nothing at a failpoint."""
+
+
+class SqliteStore:
+    """A `Store` in one file. Tests give a `failpoint` that is told where in a transaction the store is."""
+
+    def __init__(self, path: Path, *, failpoint: Callable[[str], None] = _pass) -> None:
+        """Open the file, or make a new one; raise DatabaseError when it is in use, is not ours or cannot be opened."""
+        self._failpoint = failpoint
+        self._forgotten: int
+        self._last_response: int
+        self.file = SqliteFile(path, failpoint)
+        try:
+            closed = self.file.rows("SELECT id FROM experiments WHERE status = 'closed'")
+            ((self._forgotten,),) = self.file.rows("SELECT before FROM forgotten")
+            ((self._last_response,),) = self.file.rows("SELECT coalesce(max(id), 0) FROM responses")
+        except Unavailable as error:
+            self.file.close()
+            raise DatabaseError(f"the database {self.file.path} cannot be opened: {error}") from None
+        self._closed = {number for (number,) in closed}
+
+    @property
+    def forgotten(self) -> int:
+        """The last second of which nonces may be gone, kept in memory too."""
+        return self._forgotten
+
+    def check(self) -> None:
+        """Read a row."""
+        self.file.rows("SELECT before FROM forgotten")
+
+    def close(self) -> None:
+        """Close the file."""
+        self.file.close()
+
+    def experiments(self) -> list[StoredExperiment]:
+        """Read every experiment with its arms."""
+        return [self._experiment(*row) for row in self.file.rows(_EXPERIMENTS)]
+
+    def _experiment(self, number: int, status: Status, *definition: Any) -> StoredExperiment:  # noqa: ANN401 - columns
+        arms = self.file.rows(
+            "SELECT name, retired, pulls, total FROM arms WHERE experiment = ? ORDER BY number", (number,)
+        )
+        stored = tuple(StoredArm(name, bool(retired), pulls, total) for name, retired, pulls, total in arms)
+        return StoredExperiment(number, Definition(*definition), status, stored)
+
+    def create(self, definition: Definition, arms: Sequence[str]) -> StoredExperiment:
+        """Write the experiment and its arms, and return them as they are read."""
+        with self.file.transaction() as connection:
+            number = connection.execute(
+                "INSERT INTO experiments (name, curator, rule, ticket_lifetime, default_reward, created_at, status)"
+                " VALUES (?, ?, ?, ?, ?, ?, 'running')",
+                (
+                    definition.name,
+                    definition.curator,
+                    definition.rule,
+                    definition.ticket_lifetime,
+                    definition.default_reward,
+                    definition.created_at,
+                ),
+            ).lastrowid
+            rows = [(number, arm, name) for arm, name in enumerate(arms)]
+            connection.executemany("INSERT INTO arms (experiment, number, name) VALUES (?, ?, ?)", rows)
+            return self.experiments()[-1]
+
+    def add_arm(self, experiment: int, name: str) -> None:
+        """Write an arm whose number is how many there are."""
+        with self.file.transaction() as connection:
+            connection.execute(
+                "INSERT INTO arms (experiment, number, name) SELECT ?1, count(*), ?2 FROM arms WHERE experiment = ?1",
+                (experiment, name),
+            )
+
+    def retire_arm(self, experiment: int, arm: int) -> None:
+        """Write that the arm is retired."""
+        with self.file.transaction() as connection:
+            key = (experiment, arm)
+            connection.execute("UPDATE arms SET retired = 1 WHERE (experiment, number) = (?, ?)", key)
+
+    def set_status(self, experiment: int, status: Status) -> None:
+        """Write the status; which experiments are closed is kept in memory too, for `count`."""
+        with self.file.transaction() as connection:
+            connection.execute("UPDATE experiments SET status = ? WHERE id = ?", (status, experiment))
+        if status == "closed":
+            self._closed.add(experiment)
+
+    def count(self, answers: Sequence[Answer]) -> tuple[list[Outcome], list[ArmTotal]]:
+        """Use the nonces that are new, keep their responses and add them to the totals, in one transaction."""
+        self._failpoint("before transaction")
+        with self.file.transaction() as connection:
+            outcomes, counted = self._use_nonces(connection, answers)
+            self._keep(connection, counted)
+            self._failpoint("between nonce and tally")
+            totals = self._add_to_totals(connection, counted)
+        self._last_response += len(counted)
+        self._failpoint("after commit")
+        return outcomes, totals
+
+    def _use_nonces(self, connection: Connection, answers: Sequence[Answer]) -> tuple[list[Outcome], list[Answer]]:
+        """Say what becomes of each response, and return those that are to be counted, in the order of their numbers."""
+        late = [self._too_late(connection, answer) for answer in answers]
+        in_time = [answer for answer, outcome in zip(answers, late, strict=True) if outcome is None]
+        if self._all_new(connection, in_time):
+            return [outcome or Outcome.COUNTED for outcome in late], in_time
+        outcomes = []
+        counted: list[Answer] = []
+        for answer, outcome in zip(answers, late, strict=True):
+            if outcome is not None:
+                outcomes.append(outcome)
+            elif connection.execute(_NEW_NONCE, self._nonce(answer, len(counted))).rowcount == 1:
+                counted.append(answer)
+                outcomes.append(Outcome.COUNTED)
+            else:
+                outcomes.append(self._again(connection, answer, counted))
+        return outcomes, counted
+
+    def _too_late(self, connection: Connection, answer: Answer) -> Outcome | None:
+        """Say why a response cannot count any more; one that did count stays counted when its experiment is closed."""
+        if answer.ticket.expires_at <= self._forgotten:
+            return Outcome.EXPIRED
+        if answer.ticket.experiment in self._closed:
+            return Outcome.CLOSED if self._number(connection, answer) is None else self._again(connection, answer, ())
+        return None
+
+    def _nonce(self, answer: Answer, counted: int) -> tuple[int, bytes, int]:
+        """Return the row that says: this ticket's response is the next after so many of this transaction."""
+        return answer.ticket.expires_at, answer.ticket.nonce, self._last_response + counted + 1
+
+    def _all_new(self, connection: Connection, answers: Sequence[Answer]) -> bool:
+        """Use all nonces in one call, as is possible nearly always; if any is known, none is used."""
+        connection.execute("SAVEPOINT nonces")
+        rows = [self._nonce(answer, place) for place, answer in enumerate(answers)]
+        if connection.executemany(_NEW_NONCE, rows).rowcount == len(rows):
+            return True
+        connection.execute("ROLLBACK TO nonces")
+        return False
+
+    @staticmethod
+    def _number(connection: Connection, answer: Answer) -> int | None:
+        """Return the number of the response that was counted for this ticket, if any."""
+        key = (answer.ticket.expires_at, answer.ticket.nonce)
+        row = connection.execute("SELECT response FROM nonces WHERE (expires_at, nonce) = (?, ?)", key).fetchone()
+        return None if row is None else int(row[0])
+
+    def _again(self, connection: Connection, answer: Answer, counted: Sequence[Answer]) -> Outcome:
+        """Compare a response with the one that was counted for its ticket, perhaps in this very transaction."""
+        number = self._number(connection, answer) or 0
+        if number > self._last_response:
+            value = counted[number - self._last_response - 1].value
+        else:
+            (value,) = connection.execute("SELECT value FROM responses WHERE id = ?", (number,)).fetchone()
+        return Outcome.DUPLICATE if value == answer.value else Outcome.CHANGED
+
+    def _keep(self, connection: Connection, counted: Sequence[Answer]) -> None:
+        rows = [
+            (number, ticket.experiment, ticket.arm, value)
+            for number, (ticket, value) in enumerate(counted, self._last_response + 1)
+        ]
+        connection.executemany("INSERT INTO responses VALUES (?, ?, ?, ?)", rows)
+
+    @staticmethod
+    def _add_to_totals(connection: Connection, counted: Sequence[Answer]) -> list[ArmTotal]:
+        values: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for ticket, value in counted:
+            values[ticket.experiment, ticket.arm].append(value)
+        done = connection.executemany(
+            "UPDATE arms SET pulls = pulls + ?, total = total + ? WHERE (experiment, number) = (?, ?)",
+            [(len(new), sum(new), *arm) for arm, new in values.items()],
+        )
+        if done.rowcount != len(values):
+            raise Unavailable("a response to an arm that there is not")
+        return [
+            ArmTotal(*row)
+            for experiment in {experiment for experiment, _ in values}
+            for row in connection.execute(
+                "SELECT experiment, number, pulls, total FROM arms WHERE experiment = ?", (experiment,)
+            )
+            if (row[0], row[1]) in values
+        ]
+
+    def forget(self, now: int, most: int) -> int:
+        """Remove nonces from the front of their table; how far this went is written in the same transaction."""
+        with self.file.transaction() as connection:
+            chosen = connection.execute(
+                "SELECT expires_at, nonce FROM nonces WHERE expires_at <= ? ORDER BY expires_at, nonce LIMIT ?",
+                (now, most),
+            ).fetchall()
+            if not chosen:
+                return 0
+            before = max(self._forgotten, chosen[-1][0])
+            connection.execute("DELETE FROM nonces WHERE (expires_at, nonce) <= (?, ?)", chosen[-1])
+            connection.execute("UPDATE forgotten SET before = ?", (before,))
+        self._forgotten = before
+        return len(chosen)
+
+    def export(self, experiment: int, rows: int) -> Iterator[Sequence[StoredResponse]]:
+        """Read on a connection of its own; a piece sees what was on disk when it was asked for."""
+        with self.file.reading() as connection:
+            last = 0
+            while piece := connection.execute(
+                "SELECT id, arm, value FROM responses WHERE experiment = ? AND id > ? ORDER BY id LIMIT ?",
+                (experiment, last, rows),
+            ).fetchall():
+                last = piece[-1][0]
+                yield [StoredResponse(*row) for row in piece]
+
+    def keys(self) -> list[StoredKey]:
+        """Read the hashes of all keys."""
+        return [StoredKey(*row) for row in self.file.rows("SELECT hash, role, valid_until FROM keys")]
+
+    def rotate_key(self, role: str, hashed: bytes, now: int, grace: int) -> None:
+        """Cut short the keys of this role, remove all that have ended, and write the new one."""
+        with self.file.transaction() as connection:
+            connection.execute(
+                "UPDATE keys SET valid_until = min(coalesce(valid_until, ?1), ?1) WHERE role = ?2", (now + grace, role)
+            )
+            connection.execute("DELETE FROM keys WHERE valid_until <= ?", (now,))
+            connection.execute("INSERT INTO keys VALUES (?, ?, NULL)", (hashed, role))
+
+    def secrets(self) -> list[StoredSecret]:
+        """Read all secrets."""
+        return [StoredSecret(*row) for row in self.file.rows("SELECT id, secret, valid_until FROM secrets")]
+
+    def rotate_secret(self, secret: bytes, now: int, grace: int) -> None:
+        """Cut short the secrets, remove all that have ended, and write the new one."""
+        with self.file.transaction() as connection:
+            connection.execute("UPDATE secrets SET valid_until = min(coalesce(valid_until, ?1), ?1)", (now + grace,))
+            connection.execute("DELETE FROM secrets WHERE valid_until <= ?", (now,))
+            connection.execute("INSERT INTO secrets (secret) VALUES (?)", (secret,))
+
+    def prune(self, now: int) -> None:
+        """Remove the keys and secrets that have ended."""
+        with self.file.transaction() as connection:
+            connection.execute("DELETE FROM keys WHERE valid_until <= ?", (now,))
+            connection.execute("DELETE FROM secrets WHERE valid_until <= ?", (now,))

@@ -1,0 +1,27 @@
+"""Pages stand by themselves, and show no markup of others."""
+
+from ldpbandits.output.page import Cell, document, picture, table
+
+
+def test_what_is_not_markup_is_escaped() -> None:
+    """Title, cells, heads, looks and the words for a picture are text, whatever is in them."""
+    evil = '<script>alert("1")</script>'
+    text = document(evil, table([[evil, Cell(evil, evil)]], [evil], look=evil) + picture(b"<svg/>", evil, look=evil))
+    assert "<script>" not in text
+    assert text.count("&lt;script&gt;") == 8
+
+
+def test_a_table_has_the_looks_it_was_given() -> None:
+    """A cell is a text, or a text with a class; without a head there is no row for it."""
+    assert table([["a", Cell("1", "left")]]) == '<table><tr><td>a</td><td class="left">1</td></tr></table>'
+    assert table([], [Cell("T", "left")], look="text") == (
+        '<table class="text"><tr><th class="left">T</th></tr></table>'
+    )
+
+
+def test_a_page_loads_nothing() -> None:
+    """Its style and its pictures are in it."""
+    text = document("title", picture(b"<svg/>", "a picture"))
+    assert text.startswith("<!doctype html>")
+    assert 'src="data:image/svg+xml;base64,' in text
+    assert "http" not in text

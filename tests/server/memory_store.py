@@ -1,0 +1,201 @@
+"""A store of the tests' own: everything in memory, nothing of it in `src`. Ends with the process that holds it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from ldpbandits.server.store import (
+    Answer,
+    ArmTotal,
+    Definition,
+    Exists,
+    Outcome,
+    Status,
+    StoredArm,
+    StoredExperiment,
+    StoredKey,
+    StoredResponse,
+    StoredSecret,
+    Unavailable,
+)
+
+K = TypeVar("K", StoredKey, StoredSecret)
+
+
+@dataclass
+class Memory:
+    """What a store keeps. It outlives the store, as a file does."""
+
+    experiments: dict[int, StoredExperiment] = field(default_factory=dict)
+    nonces: dict[tuple[int, bytes], int] = field(default_factory=dict)
+    """The number of the response, by expiry and nonce of its ticket."""
+    responses: list[Answer] = field(default_factory=list)
+    keys: list[StoredKey] = field(default_factory=list)
+    secrets: list[StoredSecret] = field(default_factory=list)
+    last_secret: int = 0
+    forgotten: int = 0
+
+
+class MemoryStore:
+    """A `Store` without a disk. Where memory ends, Python raises MemoryError, and the store is `Unavailable`."""
+
+    def __init__(self, memory: Memory | None = None, *, failpoint: Callable[[str], None] = lambda _: None) -> None:
+        """Take up what is in this memory, or start with an empty one."""
+        self.memory = Memory() if memory is None else memory
+        self._failpoint = failpoint
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Memory]:
+        """Change everything in the block or nothing."""
+        before = {name: copy(value) for name, value in vars(self.memory).items()}
+        try:
+            yield self.memory
+            self._failpoint("before commit")
+        except BaseException as error:
+            vars(self.memory).update(before)
+            if isinstance(error, MemoryError):
+                raise Unavailable("no memory is left") from error
+            raise
+
+    @property
+    def forgotten(self) -> int:
+        """The last second of which nonces may be gone."""
+        return self.memory.forgotten
+
+    def experiments(self) -> list[StoredExperiment]:
+        """Return every experiment."""
+        return list(self.memory.experiments.values())
+
+    def create(self, definition: Definition, arms: Sequence[str]) -> StoredExperiment:
+        """Keep a new experiment."""
+        names = {experiment.definition.name for experiment in self.experiments()}
+        if definition.name in names or len(set(arms)) < len(arms):
+            raise Exists(definition.name)
+        with self._transaction() as memory:
+            number = len(memory.experiments) + 1
+            stored = tuple(StoredArm(name) for name in arms)
+            memory.experiments[number] = StoredExperiment(number, definition, "running", stored)
+            return memory.experiments[number]
+
+    def add_arm(self, experiment: int, name: str) -> None:
+        """Add an arm."""
+        arms = self.memory.experiments[experiment].arms
+        if name in {arm.name for arm in arms}:
+            raise Exists(name)
+        with self._transaction() as memory:
+            memory.experiments[experiment] = replace(memory.experiments[experiment], arms=(*arms, StoredArm(name)))
+
+    def retire_arm(self, experiment: int, arm: int) -> None:
+        """Retire an arm."""
+        with self._transaction() as memory:
+            _set_arm(memory, experiment, arm, replace(memory.experiments[experiment].arms[arm], retired=True))
+
+    def set_status(self, experiment: int, status: Status) -> None:
+        """Pause, resume or close an experiment."""
+        with self._transaction() as memory:
+            memory.experiments[experiment] = replace(memory.experiments[experiment], status=status)
+
+    def count(self, answers: Sequence[Answer]) -> tuple[list[Outcome], list[ArmTotal]]:
+        """Count the responses whose tickets are new."""
+        with self._transaction() as memory:
+            outcomes = [self._use_nonce(memory, answer) for answer in answers]
+            self._failpoint("between nonce and tally")
+            pairs = zip(answers, outcomes, strict=True)
+            return outcomes, self._add(memory, [answer for answer, outcome in pairs if outcome is Outcome.COUNTED])
+
+    def _use_nonce(self, memory: Memory, answer: Answer) -> Outcome:
+        """Keep a response when its ticket is new; say what became of it."""
+        ticket = answer.ticket
+        if ticket.expires_at <= memory.forgotten:
+            return Outcome.EXPIRED
+        number = memory.nonces.get((ticket.expires_at, ticket.nonce))
+        if number is not None:
+            return Outcome.DUPLICATE if memory.responses[number - 1].value == answer.value else Outcome.CHANGED
+        if ticket.experiment in memory.experiments and memory.experiments[ticket.experiment].status == "closed":
+            return Outcome.CLOSED
+        memory.responses.append(answer)
+        memory.nonces[ticket.expires_at, ticket.nonce] = len(memory.responses)
+        return Outcome.COUNTED
+
+    def _add(self, memory: Memory, answers: Sequence[Answer]) -> list[ArmTotal]:
+        """Add responses to the totals of their arms."""
+        totals = {}
+        for (experiment, arm, _, _), value in answers:
+            if experiment not in memory.experiments or arm >= len(memory.experiments[experiment].arms):
+                raise Unavailable("a response to an arm that there is not")
+            stored = memory.experiments[experiment].arms[arm]
+            pulls, total = stored.pulls + 1, stored.total + value
+            _set_arm(memory, experiment, arm, replace(stored, pulls=pulls, total=total))
+            totals[experiment, arm] = ArmTotal(experiment, arm, pulls, total)
+        return list(totals.values())
+
+    def forget(self, now: int, most: int) -> int:
+        """Remove the nonces of tickets that have expired, the first to expire first."""
+        with self._transaction() as memory:
+            gone = sorted(key for key in memory.nonces if key[0] <= now)[:most]
+            for key in gone:
+                del memory.nonces[key]
+            memory.forgotten = max([memory.forgotten, *(expires_at for expires_at, _ in gone)])
+            return len(gone)
+
+    def export(self, experiment: int, rows: int) -> Iterator[Sequence[StoredResponse]]:
+        """Yield the responses in pieces."""
+        last = 0
+        while piece := [
+            StoredResponse(number, ticket.arm, value)
+            for number, (ticket, value) in enumerate(self.memory.responses, 1)
+            if ticket.experiment == experiment and number > last
+        ][:rows]:
+            last = piece[-1].number
+            yield piece
+
+    def keys(self) -> list[StoredKey]:
+        """Return every key."""
+        return list(self.memory.keys)
+
+    def rotate_key(self, role: str, hashed: bytes, now: int, grace: int) -> None:
+        """Keep a new key, and cut those before it short."""
+        with self._transaction() as memory:
+            cut = [_cut(key, now + grace) if key.role == role else key for key in memory.keys]
+            memory.keys = [key for key in cut if not _has_ended(key, now)]
+            memory.keys.append(StoredKey(hashed, role, None))
+
+    def secrets(self) -> list[StoredSecret]:
+        """Return every secret."""
+        return list(self.memory.secrets)
+
+    def rotate_secret(self, secret: bytes, now: int, grace: int) -> None:
+        """Keep a new secret, and cut those before it short."""
+        with self._transaction() as memory:
+            memory.last_secret += 1
+            cut = [_cut(old, now + grace) for old in memory.secrets]
+            memory.secrets = [old for old in cut if not _has_ended(old, now)]
+            memory.secrets.append(StoredSecret(memory.last_secret, secret, None))
+
+    def prune(self, now: int) -> None:
+        """Remove what has ended."""
+        with self._transaction() as memory:
+            memory.keys = [key for key in memory.keys if not _has_ended(key, now)]
+            memory.secrets = [secret for secret in memory.secrets if not _has_ended(secret, now)]
+
+    def check(self) -> None:
+        """Answer: memory is always there."""
+
+    def close(self) -> None:
+        """Leave the memory as it is: another service may take it up."""
+
+
+def _set_arm(memory: Memory, experiment: int, arm: int, new: StoredArm) -> None:
+    stored = memory.experiments[experiment]
+    arms = (*stored.arms[:arm], new, *stored.arms[arm + 1 :])
+    memory.experiments[experiment] = replace(stored, arms=arms)
+
+
+def _cut(key: K, until: int) -> K:
+    return replace(key, valid_until=until if key.valid_until is None else min(key.valid_until, until))
+
+
+def _has_ended(key: StoredKey | StoredSecret, now: int) -> bool:
+    return key.valid_until is not None and key.valid_until <= now

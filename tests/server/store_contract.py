@@ -1,0 +1,506 @@
+"""What every store promises, as rules that any store is put through: test_store_contract.py runs them.
+
+A rule is given a `Place`, which opens a store, and opens it again where it was left. To put a new store through the
+rules, write its place and add it to PLACES there.
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeAlias
+
+import pytest
+
+from ldpbandits.server.store import (
+    Answer,
+    ArmTotal,
+    Definition,
+    Exists,
+    Outcome,
+    Store,
+    StoredArm,
+    StoredKey,
+    StoredSecret,
+    Unavailable,
+)
+from ldpbandits.server.tickets import Ticket
+from ldpbandits.types import Arm
+
+COUNTED, DUPLICATE, CHANGED = Outcome.COUNTED, Outcome.DUPLICATE, Outcome.CHANGED
+EXPIRED, CLOSED = Outcome.EXPIRED, Outcome.CLOSED
+POINTS = ("between nonce and tally", "before commit")
+"""Where the suite breaks a store: within `count`, and at the end of every change."""
+
+Failpoint: TypeAlias = Callable[[str], None]
+
+
+class Place(Protocol):
+    """Where a store keeps things, which are still there when it is opened again."""
+
+    fault: Exception
+    """What the medium of this store raises when it is full or broken."""
+
+    def open(self, failpoint: Failpoint) -> Store:
+        """Open the store; it calls `failpoint` with the names of the points that it passes."""
+
+
+Rule: TypeAlias = Callable[[Place], None]
+CONTRACT: list[Rule] = []
+
+
+def rule(check: Rule) -> Rule:
+    """Add a rule to the contract."""
+    CONTRACT.append(check)
+    return check
+
+
+@contextmanager
+def opened(place: Place, failpoint: Failpoint = lambda _: None) -> Iterator[Store]:
+    """Open a store, and close it at the end of the block."""
+    store = place.open(failpoint)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def defined(name: str = "one") -> Definition:
+    """Define an experiment."""
+    return Definition(name, '{"curator": 1}', '{"rule": 2}', 3600, 0.25, 1_000)
+
+
+def start(store: Store, name: str = "one", *arms: str) -> int:
+    """Create an experiment, by default of two arms; return its number."""
+    return store.create(defined(name), arms or ("a", "b")).number
+
+
+def answer(nonce: int, value: int, *, experiment: int, arm: int = 0, expires_at: int = 100) -> Answer:
+    """Answer the ticket of this nonce."""
+    return Answer(Ticket(experiment, Arm(arm), expires_at, nonce.to_bytes(15, "big")), value)
+
+
+def arm_totals(store: Store, experiment: int) -> list[tuple[int, int]]:
+    """Return pulls and total of each arm."""
+    stored = next(each for each in store.experiments() if each.number == experiment)
+    return [(arm.pulls, arm.total) for arm in stored.arms]
+
+
+def exported(store: Store, experiment: int) -> list[tuple[int, int]]:
+    """Return arm and value of each response, in the order of the export."""
+    return [(arm, value) for piece in store.export(experiment, 3) for _, arm, value in piece]
+
+
+def everything(store: Store) -> object:
+    """Return all that can be read of a store."""
+    experiments = store.experiments()
+    keys, secrets = store.keys(), store.secrets()
+    return (
+        experiments,
+        [list(store.export(each.number, 10)) for each in experiments],
+        store.forgotten,
+        sorted(keys, key=lambda key: key.hash),
+        sorted(secrets, key=lambda secret: secret.number),
+    )
+
+
+@rule
+def a_new_store_is_empty_and_answers(place: Place) -> None:
+    """It holds nothing, has forgotten nothing, and says that it is well."""
+    with opened(place) as store:
+        assert everything(store) == ([], [], 0, [], [])
+        store.check()
+
+
+@rule
+def an_experiment_is_kept_as_it_was_defined(place: Place) -> None:
+    """Every field comes back, at once and after a restart, in the order of creation; the new one is running."""
+    with opened(place) as store:
+        first = store.create(defined("first"), ["b", "a"])
+        second = store.create(defined("second"), ["größer 🎈"])
+        assert (first.definition, first.status) == (defined("first"), "running")
+        assert first.arms == (StoredArm("b"), StoredArm("a"))
+        assert 0 < first.number != second.number > 0
+    with opened(place) as store:
+        assert store.experiments() == [first, second]
+
+
+@rule
+def a_taken_name_of_an_experiment_exists(place: Place) -> None:
+    """The second experiment of a name is refused, also when the first is closed, and the first is as it was."""
+    with opened(place) as store:
+        number = start(store)
+        store.set_status(number, "closed")
+        before = everything(store)
+        with pytest.raises(Exists):
+            store.create(defined(), ["c"])
+        assert everything(store) == before
+        start(store, "another")
+
+
+@rule
+def a_taken_name_of_an_arm_exists(place: Place) -> None:
+    """An experiment has each name once, also that of a retired arm; another experiment may have it too."""
+    with opened(place) as store:
+        with pytest.raises(Exists):
+            start(store, "one", "a", "b", "a")
+        assert store.experiments() == []
+        one, two = start(store, "one", "a", "b"), start(store, "two", "c")
+        store.retire_arm(one, 0)
+        before = everything(store)
+        with pytest.raises(Exists):
+            store.add_arm(one, "a")
+        assert everything(store) == before
+        store.add_arm(two, "a")
+        assert [arm.name for arm in store.experiments()[1].arms] == ["c", "a"]
+
+
+@rule
+def an_arm_gets_the_next_number_and_counts_when_retired(place: Place) -> None:
+    """Arms stay in the order in which they came; a retired arm stays retired, and its last responses count."""
+    with opened(place) as store:
+        number = start(store)
+        store.add_arm(number, "c")
+        store.retire_arm(number, 1)
+        store.add_arm(number, "d")
+        batch = [answer(arm, 10 + arm, experiment=number, arm=arm) for arm in range(4)]
+        assert store.count(batch)[0] == [COUNTED] * 4
+    with opened(place) as store:
+        assert store.experiments()[0].arms == (
+            StoredArm("a", False, 1, 10),  # noqa: FBT003 - as it is kept
+            StoredArm("b", True, 1, 11),  # noqa: FBT003 - as it is kept
+            StoredArm("c", False, 1, 12),  # noqa: FBT003 - as it is kept
+            StoredArm("d", False, 1, 13),  # noqa: FBT003 - as it is kept
+        )
+
+
+@rule
+def each_response_counts_exactly_once(place: Place) -> None:
+    """However often it comes, also after a restart; the totals that changed are returned, and no others."""
+    with opened(place) as store:
+        one, two = start(store, "one"), start(store, "two")
+        batch = [
+            answer(1, 5, experiment=one, arm=1),
+            answer(2, 7, experiment=one, arm=1),
+            answer(3, -1, experiment=two),
+        ]
+        outcomes, totals = store.count(batch)
+        assert outcomes == [COUNTED] * 3
+        assert sorted(totals) == [ArmTotal(one, 1, 2, 12), ArmTotal(two, 0, 1, -1)]
+        assert store.count(batch) == ([DUPLICATE] * 3, [])
+    with opened(place) as store:
+        assert store.count(batch) == ([DUPLICATE] * 3, [])
+        assert store.count([*batch, answer(4, 1, experiment=two)]) == (
+            [DUPLICATE] * 3 + [COUNTED],
+            [ArmTotal(two, 0, 2, 0)],
+        )
+        assert arm_totals(store, one) == [(0, 0), (2, 12)]
+        assert arm_totals(store, two) == [(2, 0), (0, 0)]
+        assert exported(store, one) == [(1, 5), (1, 7)]
+
+
+@rule
+def a_changed_value_is_refused(place: Place) -> None:
+    """The first value of a ticket stands; another one is not counted, however often it comes."""
+    with opened(place) as store:
+        number = start(store)
+        first, other = answer(1, 1, experiment=number), answer(1, 0, experiment=number)
+        assert store.count([first])[0] == [COUNTED]
+        assert store.count([other]) == store.count([other]) == ([CHANGED], [])
+        assert store.count([first]) == ([DUPLICATE], [])
+        assert arm_totals(store, number) == [(1, 1), (0, 0)]
+        assert exported(store, number) == [(0, 1)]
+
+
+@rule
+def of_copies_in_one_batch_the_first_counts(place: Place) -> None:
+    """Whether a ticket is new is settled in the transaction: copies that came together are duplicates or changed."""
+    with opened(place) as store:
+        number = start(store)
+        one, two, three = (answer(nonce, nonce, experiment=number) for nonce in (1, 2, 3))
+        changed = answer(1, 9, experiment=number)
+        outcomes, totals = store.count([one, two, one, changed, three, two])
+        assert outcomes == [COUNTED, COUNTED, DUPLICATE, CHANGED, COUNTED, DUPLICATE]
+        assert totals == [ArmTotal(number, 0, 3, 6)]
+        assert exported(store, number) == [(0, 1), (0, 2), (0, 3)]
+
+
+@rule
+def totals_are_exact_in_any_order(place: Place) -> None:
+    """Sums beyond 2^53, where floats lose units, are right to the unit, however the responses are shuffled and cut."""
+    rng = random.Random(1)
+    values = [rng.randrange(-(2**55), 2**55) | 1 for _ in range(100)]
+    with opened(place) as store:
+        for name, size in (("one", 1), ("seven", 7), ("all", 100)):
+            number = start(store, name)
+            batch = [
+                answer(nonce, value, experiment=number, arm=1) for nonce, value in enumerate(values, number * 1000)
+            ]
+            rng.shuffle(batch)
+            for cut in range(0, len(batch), size):
+                outcomes, (told,) = store.count(batch[cut : cut + size])
+                assert set(outcomes) == {COUNTED}
+            assert told == ArmTotal(number, 1, 100, sum(values))
+            assert arm_totals(store, number) == [(0, 0), (100, sum(values))]
+
+
+@rule
+def a_total_is_right_or_the_store_unavailable(place: Place) -> None:
+    """A number too large for the store is never cut off: the batch is refused whole, and others still count."""
+    for huge in (2**62, 2**100):
+        with opened(place) as store:
+            number = start(store, f"to {huge}")
+            assert store.count([answer(number * 1000, 2**62, experiment=number)])[0] == [COUNTED]
+            before = everything(store)
+            batch = [answer(number * 1000 + nonce, huge, experiment=number) for nonce in (1, 2, 3)]
+            try:
+                store.count(batch)
+            except Unavailable:
+                assert everything(store) == before
+                batch = []
+            assert arm_totals(store, number)[0] == (1 + len(batch), 2**62 + len(batch) * huge)
+            assert store.count([answer(number * 1000 + 9, -1, experiment=number)])[0] == [COUNTED]
+
+
+@rule
+def a_response_to_no_arm_changes_nothing(place: Place) -> None:
+    """A ticket for an arm or an experiment that there is not makes its batch Unavailable."""
+    with opened(place) as store:
+        number = start(store)
+        before = everything(store)
+        fine = answer(1, 1, experiment=number)
+        for wrong in (answer(2, 1, experiment=number, arm=2), answer(2, 1, experiment=number + 1)):
+            with pytest.raises(Unavailable):
+                store.count([fine, wrong])
+            assert everything(store) == before
+        assert store.count([fine])[0] == [COUNTED]
+
+
+@rule
+def a_closed_experiment_counts_nothing_new(place: Place) -> None:
+    """What was counted before is a duplicate or changed, and stays; the rest of the batch is counted, also later."""
+    with opened(place) as store:
+        closed, running = start(store, "closed"), start(store, "running")
+        known = answer(1, 1, experiment=closed)
+        store.count([known])
+        store.set_status(closed, "closed")
+        late = [known, answer(1, 0, experiment=closed), answer(2, 1, experiment=closed)]
+        batch = [*late, answer(3, 4, experiment=running)]
+        assert store.count(batch) == ([DUPLICATE, CHANGED, CLOSED, COUNTED], [ArmTotal(running, 0, 1, 4)])
+    with opened(place) as store:
+        assert store.experiments()[0].status == "closed"
+        assert store.count(late) == ([DUPLICATE, CHANGED, CLOSED], [])
+        assert arm_totals(store, closed) == [(1, 1), (0, 0)]
+
+
+@rule
+def a_paused_experiment_still_counts(place: Place) -> None:
+    """A pause stops decisions, not responses; it is kept, and can be undone."""
+    with opened(place) as store:
+        number = start(store)
+        store.set_status(number, "paused")
+        assert store.count([answer(1, 1, experiment=number)])[0] == [COUNTED]
+    with opened(place) as store:
+        assert store.experiments()[0].status == "paused"
+        store.set_status(number, "running")
+        assert store.experiments()[0].status == "running"
+
+
+@rule
+def what_is_forgotten_is_expired_for_good(place: Place) -> None:
+    """A nonce that is gone cannot be counted again, whatever the clock says, also after a restart; responses stay."""
+    with opened(place) as store:
+        number = start(store)
+        times = {1: 50, 2: 60, 3: 70, 4: 80}
+        batch = [answer(nonce, 1, experiment=number, expires_at=second) for nonce, second in times.items()]
+        store.count(batch)
+        assert store.forget(49, 10) == 0
+        assert store.forgotten == 0
+        assert store.forget(75, 10) == 3
+        assert store.forgotten == 70  # no further than the last that is gone
+        assert store.forget(75, 10) == store.forget(10, 10) == 0
+        assert store.forgotten == 70
+    with opened(place) as store:
+        assert store.forgotten == 70
+        assert store.count(batch) == ([EXPIRED] * 3 + [DUPLICATE], [])
+        unseen = [answer(9, 1, experiment=number, expires_at=second) for second in (70, 71)]
+        assert store.count(unseen)[0] == [EXPIRED, COUNTED]
+        assert arm_totals(store, number) == [(5, 5), (0, 0)]
+        assert exported(store, number) == [(0, 1)] * 5
+
+
+@rule
+def forgetting_takes_the_first_to_expire_and_no_more_than_asked(place: Place) -> None:
+    """In steps of two, also within one second; the rest of that second is expired too, though its nonces are there."""
+    with opened(place) as store:
+        number = start(store)
+        batch = [answer(nonce, 1, experiment=number, expires_at=50 + nonce // 3) for nonce in range(6)]
+        store.count(batch)
+        assert (store.forget(100, 2), store.forgotten) == (2, 50)
+        assert store.count(batch)[0] == [EXPIRED] * 3 + [DUPLICATE] * 3
+        assert (store.forget(100, 2), store.forgotten) == (2, 51)
+        assert (store.forget(100, 2), store.forgotten) == (2, 51)
+        assert (store.forget(100, 2), store.forgotten) == (0, 51)
+
+
+CHANGES: dict[str, Callable[[Store, int], Any]] = {
+    "create": lambda store, _: start(store, "another"),
+    "add arm": lambda store, number: store.add_arm(number, "c"),
+    "retire arm": lambda store, number: store.retire_arm(number, 0),
+    "pause": lambda store, number: store.set_status(number, "paused"),
+    "count": lambda store, number: store.count(
+        [answer(nonce, nonce, experiment=number, arm=nonce % 2) for nonce in (101, 102, 103)]
+    ),
+    "count some again": lambda store, number: store.count(
+        [answer(nonce, nonce, experiment=number) for nonce in (1, 104, 104)]
+    ),
+    "prune": lambda store, _: store.prune(60),
+    "rotate key": lambda store, _: store.rotate_key("admin", b"second", 60, 10),
+    "rotate secret": lambda store, _: store.rotate_secret(b"second", 60, 10),
+    "forget": lambda store, _: store.forget(200, 10),
+    "close": lambda store, number: store.set_status(number, "closed"),
+}
+"""Each changes what can be read, when they are made in this order."""
+
+
+def _breaks(place: Place, fault: Exception, heard: type[Exception]) -> None:
+    """Let every change fail at every point that it passes, and look whether anything is left of it."""
+    faults: dict[str, Exception] = {}
+    passed: list[str] = []
+
+    def failpoint(point: str) -> None:
+        passed.append(point)
+        if point in faults:
+            raise faults[point]
+
+    with opened(place) as store:
+        number = start(store)
+        store.count([answer(nonce, nonce, experiment=number) for nonce in (1, 2)])
+        for secret in (b"zeroth", b"first"):
+            store.rotate_key("admin", secret, 40, 10)
+            store.rotate_secret(secret, 40, 10)
+    for name, change in CHANGES.items():
+        with opened(place, failpoint) as store:
+            before = everything(store)
+            for point in POINTS:
+                passed.clear()
+                faults[point] = fault
+                if name.startswith("count") or point == "before commit":
+                    with pytest.raises(heard):
+                        change(store, number)
+                    assert point in passed
+                    assert everything(store) == before, f"{name}, broken {point}"
+                faults.clear()
+        with opened(place, failpoint) as store:
+            assert everything(store) == before, f"{name}, broken, after a restart"
+            change(store, number)
+            assert everything(store) != before, f"{name}, when all is well again"
+
+
+@rule
+def nothing_is_changed_when_the_store_is_unavailable(place: Place) -> None:
+    """Whatever the change and wherever the medium breaks: Unavailable, all is as before, and a new try succeeds."""
+    _breaks(place, place.fault, Unavailable)
+
+
+@rule
+def nothing_is_changed_whatever_is_raised(place: Place) -> None:
+    """An error that nobody thought of is passed on as it is, and leaves nothing half done."""
+    _breaks(place, ZeroDivisionError("nobody thought of this"), ZeroDivisionError)
+
+
+@rule
+def a_new_key_ends_those_before_it_after_the_grace(place: Place) -> None:
+    """Keys of the role hold no longer than the grace, nor than they did; what has ended is gone; others stay."""
+    with opened(place) as store:
+        store.rotate_key("client", b"other", 0, 0)
+        store.rotate_key("admin", b"1", 0, 0)
+        store.rotate_key("admin", b"2", 10, 100)
+        store.rotate_key("admin", b"3", 20, 1_000)
+        expected = {StoredKey(b"other", "client", None), StoredKey(b"1", "admin", 110), StoredKey(b"2", "admin", 1_020)}
+        assert set(store.keys()) == expected | {StoredKey(b"3", "admin", None)}
+    with opened(place) as store:
+        store.rotate_key("admin", b"4", 30, 0)
+        assert set(store.keys()) == {StoredKey(b"other", "client", None), StoredKey(b"4", "admin", None)}
+
+
+@rule
+def a_new_secret_ends_those_before_it_and_numbers_are_used_once(place: Place) -> None:
+    """Secrets end as keys do. The newest has the largest number, and no number comes again, else tickets would too."""
+    with opened(place) as store:
+        for secret, now, grace in ((b"1", 0, 0), (b"2", 10, 100), (b"3", 20, 1_000)):
+            store.rotate_secret(secret, now, grace)
+        first, second, third = sorted(store.secrets(), key=lambda secret: secret.number)
+        assert (first.secret, first.valid_until, second.secret, second.valid_until) == (b"1", 110, b"2", 1_020)
+        assert (third.secret, third.valid_until) == (b"3", None)
+        store.rotate_secret(b"4", 30, 0)
+        (fourth,) = store.secrets()
+        assert fourth.number > third.number
+    with opened(place) as store:
+        store.rotate_secret(b"5", 40, 0)
+        (fifth,) = store.secrets()
+        assert fifth == StoredSecret(fifth.number, b"5", None)
+        assert fifth.number > fourth.number
+        assert "5" not in repr(fifth).replace(str(fifth.number), "")
+
+
+@rule
+def keys_and_secrets_that_have_ended_are_pruned(place: Place) -> None:
+    """In the second in which they end, and not before."""
+    with opened(place) as store:
+        for value in (b"1", b"2"):
+            store.rotate_key("admin", value, 0, 50)
+            store.rotate_secret(value, 0, 50)
+        store.prune(49)
+        assert (len(store.keys()), len(store.secrets())) == (2, 2)
+        store.prune(50)
+        (key,), (secret,) = store.keys(), store.secrets()
+        assert (key.hash, secret.secret) == (b"2", b"2")
+
+
+@rule
+def an_export_is_in_the_order_of_counting_in_pieces(place: Place) -> None:
+    """Numbers grow, no piece is too long or empty, all are there once, and nothing of another experiment."""
+    with opened(place) as store:
+        one, two = start(store, "one"), start(store, "two")
+        assert list(store.export(one, 5)) == []
+        for nonce in range(0, 40, 4):
+            pair = [answer(nonce + more, nonce + more, experiment=one, arm=more) for more in (0, 1)]
+            store.count([*pair, answer(nonce + 2, -1, experiment=two), pair[0]])
+        expected = [(nonce + arm, arm) for nonce in range(0, 40, 4) for arm in (0, 1)]
+        for rows in (1, 3, 20, 1000):
+            pieces = list(store.export(one, rows))
+            responses = [response for piece in pieces for response in piece]
+            assert all(0 < len(piece) <= rows for piece in pieces)
+            assert [(response.value, response.arm) for response in responses] == expected
+            numbers = [response.number for response in responses]
+            assert numbers == sorted(set(numbers))
+        assert exported(store, two) == [(0, -1)] * 10
+
+
+@rule
+def counting_goes_on_during_an_export(place: Place) -> None:
+    """An export that other threads step through has all that was there at its start, and holds nobody up."""
+    with opened(place) as store, ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
+        number = start(store)
+        store.count([answer(nonce, nonce, experiment=number) for nonce in range(6)])
+        export = store.export(number, 2)
+        values: list[int] = []
+        for step in range(3):
+            piece = (one, other)[step % 2].submit(next, export).result(20)
+            values += [response.value for response in piece]
+            assert store.count([answer(100 + step, 100 + step, experiment=number)])[0] == [COUNTED]
+        values += [response.value for piece in export for response in piece]
+        assert values[:6] == list(range(6))
+        assert values == sorted(set(values))
+        assert set(values) <= {*range(6), 100, 101, 102}
+
+
+@rule
+def another_thread_than_the_one_that_opened_it_may_use_it(place: Place) -> None:
+    """The server opens a store in one thread, writes in a second, and reads `forgotten` and closes in the first."""
+    with opened(place) as store, ThreadPoolExecutor(1) as writer:
+        number = writer.submit(start, store).result(20)
+        assert writer.submit(store.count, [answer(1, 1, experiment=number)]).result(20)[0] == [COUNTED]
+        assert writer.submit(store.forget, 100, 1).result(20) == 1
+        assert store.forgotten == 100
