@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ldpbandits import BernoulliCurator, Ledger, LedgerError, LimitError, Limits, TicketError
+from ldpbandits.device import outbox as outbox_module
 from ldpbandits.device.ledger import DAY
 from ldpbandits.device.outbox import Entry, Outbox
 from ldpbandits.types import Arm, Response
 
 if TYPE_CHECKING:
-    from tests.device.conftest import Device, FakeAgent
+    from tests.device.conftest import Device
 
 NOW = 1_000_000.0
 HERE = ("https://agent.example", "headline")
@@ -109,9 +110,7 @@ def test_damage_inside_the_file_is_a_ledger_error(ledger: Ledger) -> None:
                 call()
 
 
-def test_the_curator_of_a_pull_is_made_once(
-    agent: "FakeAgent", device: "Device", monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_curator_of_a_pull_is_made_once(device: "Device", monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that was checked against the owner's limits draws the response: no JSON is read again for a reward."""
     curators: list[BernoulliCurator] = []
     make = BernoulliCurator.__init__
@@ -121,7 +120,7 @@ def test_the_curator_of_a_pull_is_made_once(
         make(self, *args, **options)
 
     monkeypatch.setattr(BernoulliCurator, "__init__", watch)
-    agent.decision["curator"] = {"mechanism": "bernoulli", "epsilon": 0.4375}  # of no other test
+    outbox_module._curator.cache_clear()
     client = device()
     pull = client.decide()
     assert len(curators) == 1
