@@ -22,7 +22,7 @@ def seeded() -> Callable[[int], Draw]:
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def root() -> Path:
     """The checkout."""
     return Path(__file__).parent.parent

@@ -1,6 +1,7 @@
 """The trust boundary holds in types, in imports and in what the halves depend on, and each check can fail."""
 
 import ast
+import re
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import ldpbandits
+from ldpbandits.spec import protocol
 
 PUBLIC = """
 UCB Agent Arm ArmError BernoulliCurator Client Curator CuratorSpec DatabaseError Estimate Flushed Guarantee
@@ -17,39 +19,83 @@ Pull Range RealLine Response ResponseError Reward RewardError Rule ServerError S
 TicketError Transform __version__ curator_from_json estimate ldp_ucb_b ldp_ucb_l paper_rule ucb1
 """
 
-TYPED = """
-from ldpbandits import Agent, BernoulliCurator, Response, Reward, ucb1
+PROGRAM = """
+from ldpbandits import Agent, BernoulliCurator, Client, Ledger, Pull, Response, Reward, ucb1
+from ldpbandits.device.http import Http
+from ldpbandits.device.outbox import Entry, Outbox
+from ldpbandits.types import Arm
 
-agent, curator = Agent(ucb1(), arms=2), BernoulliCurator(epsilon=1.0)
-arm = agent.select()
-reward = Reward(1.0)
-agent.update(arm, {given})
+agent, arm, curator, reward = Agent(ucb1(), arms=2), Arm(0), BernoulliCurator(epsilon=1.0), Reward(1.0)
+
+def use(pull: Pull, client: Client, outbox: Outbox, http: Http) -> None:
+    {call}
 """
+"""What has both sides at hand, and makes one call across the boundary or on one side of it."""
+
+ACCEPTED = [
+    "curator.respond(reward)",
+    "curator.respond(0.5)",
+    "curator.respond_many([reward, 0.5])",
+    "pull.observe(reward)",
+    "pull.observe(0.5)",
+    "client.observe('ticket', reward)",
+    "agent.update(arm, curator.respond(reward))",
+    "agent.update(arm, Response(0.0))",
+    "outbox.answer('ticket', curator.respond(reward), 0.0)",
+    "client._send('ticket', curator.respond(reward), 0)",
+    "http.post('/', {'ticket': 'ticket', 'response': curator.respond(reward)})",
+    "Entry('ticket', arm, 'green', curator, 0.0, 0.0, response=curator.respond(reward))",
+]
+
+REWARD_EXPECTED = 'has incompatible type "str"; expected "Reward | float"'
+RESPONSE_EXPECTED = 'incompatible type "Reward"; expected "Response'
+REFUSED = [
+    ("curator.respond('0.5')", f'"respond" of "Curator" {REWARD_EXPECTED}'),
+    ("pull.observe('0.5')", f'"observe" of "Pull" {REWARD_EXPECTED}'),
+    ("client.observe('ticket', '0.5')", f'"observe" of "Client" {REWARD_EXPECTED}'),
+    ("agent.update(arm, reward)", f'"update" of "Agent" has {RESPONSE_EXPECTED}'),
+    ("agent.update(arm, 1.0)", '"update" of "Agent" has incompatible type "float"; expected "Response'),
+    ("outbox.answer('ticket', reward, 0.0)", f'"answer" of "Outbox" has {RESPONSE_EXPECTED}'),
+    ("outbox.answer('ticket', 1.0, 0.0)", '"answer" of "Outbox" has incompatible type "float"; expected "Response'),
+    ("client._send('ticket', reward, 0)", f'"_send" of "Client" has {RESPONSE_EXPECTED}'),
+    ("http.post('/', {'response': reward})", '"str": "Reward"; expected "str": "str | Response"'),
+    ("http.post('/', {'response': 1.0})", '"str": "float"; expected "str": "str | Response"'),
+    (
+        "Entry('ticket', arm, 'green', curator, 0.0, 0.0, response=reward)",
+        f'Argument "response" to "Entry" has {RESPONSE_EXPECTED}',
+    ),
+]
 
 
-def mypy(root: Path, folder: Path, given: str) -> subprocess.CompletedProcess[str]:
-    """Check a program that gives `given` to the agent."""
-    program = folder / "program.py"
-    program.write_text(TYPED.format(given=given), encoding="utf-8")
-    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", f"--cache-dir={folder}", str(program)]
+@pytest.fixture(scope="module")
+def type_errors(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """What mypy says of each call, all in one run."""
+    folder = tmp_path_factory.mktemp("programs")
+    files = {call: folder / f"program_{i}.py" for i, call in enumerate([*ACCEPTED, *(call for call, _ in REFUSED)])}
+    for call, file in files.items():
+        file.write_text(PROGRAM.format(call=call), encoding="utf-8")
+    options = ["--strict", "--config-file=", f"--cache-dir={folder}", "--no-error-summary", "--no-pretty"]
+    command = [sys.executable, "-m", "mypy", *options, *(file.name for file in files.values())]
     environment = {"MYPYPATH": str(root / "src"), "PATH": ""}
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=environment)
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, timeout=300, env=environment
+    )
+    assert (done.returncode, done.stderr) == (1, "")
+    lines = done.stdout.splitlines()
+    return {call: [line for line in lines if line.startswith(f"{file.name}:")] for call, file in files.items()}
 
 
-@pytest.mark.parametrize(
-    ("given", "accepted"),
-    [("curator.respond(reward)", True), ("Response(0.0)", True), ("reward", False), ("1.0", False)],
-)
-def test_mypy_keeps_rewards_from_the_agent(root: Path, tmp_path: Path, given: str, accepted: bool) -> None:  # noqa: FBT001
-    """A response is accepted; a Reward, and a number that nobody privatised, are type errors."""
-    done = mypy(root, tmp_path, given)
-    if accepted:
-        assert done.returncode == 0, done.stdout
-    else:
-        assert done.returncode == 1
-        assert "incompatible type" in done.stdout
-        assert '"update" of "Agent"' in done.stdout
-        assert 'expected "Response"' in done.stdout
+@pytest.mark.parametrize("call", ACCEPTED)
+def test_mypy_lets_rewards_in_and_responses_out(type_errors: dict[str, list[str]], call: str) -> None:
+    """A reward may be given to a curator or a pull, and a response to an agent or to whatever sends it."""
+    assert type_errors[call] == []
+
+
+@pytest.mark.parametrize(("call", "sentence"), REFUSED)
+def test_mypy_keeps_rewards_on_the_device(type_errors: dict[str, list[str]], call: str, sentence: str) -> None:
+    """A Reward, or a number that nobody privatised, is a type error wherever it would be sent, kept or counted."""
+    (error,) = type_errors[call]
+    assert sentence in error
 
 
 def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
@@ -119,6 +165,18 @@ def test_no_device_module_has_a_seed(root: Path) -> None:
         imported |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
         assert "random" not in imported
         assert not [node for node in ast.walk(tree) if isinstance(node, ast.arg) and "seed" in node.arg]
+
+
+def test_both_devices_speak_the_protocol(root: Path) -> None:
+    """The JavaScript device asks on the same paths, and takes the same words for counted and for never."""
+    wire = (root / "sdk" / "js" / "src" / "wire.js").read_text(encoding="utf-8")
+    assert set(re.findall(r"/v1/[^`\"]+", wire)) == {
+        protocol.DECISIONS.format(name="${encodeURIComponent(experiment)}"),
+        protocol.RESPONSES,
+    }
+    assert set(re.findall(r'\bstatus !== "(\w+)"', wire)) == set(protocol.Acknowledged)
+    (final,) = re.findall(r"const FINAL = \[(.*)\];", wire)
+    assert set(re.findall(r"\w+", final)) == set(protocol.FINAL)
 
 
 def test_the_public_names_are_locked() -> None:

@@ -145,8 +145,8 @@ def device(agent: FakeAgent, path: Path) -> Iterator[Device]:
 
     def make(experiment: str = "headline", **options: Any) -> Client:
         url = options.pop("url", agent.url)
-        given: dict[str, Any] = {"key": "client-key", "limits": Limits(1, 10), "ledger": path, "background": False}
-        clients.append(Client(url, experiment, **given | {"timeout": 5} | options))
+        usual: dict[str, Any] = {"key": "client-key", "limits": Limits(1, 10), "ledger": path, "background": False}
+        clients.append(Client(url, experiment, **usual | {"timeout": 5} | options))
         return clients[-1]
 
     yield make

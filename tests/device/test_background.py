@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ldpbandits import Client, Limits, TicketError
-from ldpbandits.device import client as client_module
+from ldpbandits.device.keeper import LONGEST_SLEEP
 from ldpbandits.device.ledger import Ledger
+from ldpbandits.device.replies import LONGEST_LIFETIME
 from ldpbandits.types import Response
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def test_what_an_earlier_client_left_is_sent_without_a_call(agent: "FakeAgent", 
     agent.decision["expires_in"] = 0.01
     earlier = device()
     answered, unanswered = earlier.decide(), earlier.decide()
-    earlier._ledger.answer(answered.ticket, Response(1.0), 0)
+    earlier._outbox.answer(answered.ticket, Response(1.0), 0)
     earlier.close()
     device(background=True)
     assert agent.until(lambda: len(agent.counted) == 2)
@@ -99,7 +100,7 @@ def test_close_waits_for_one_request_at_the_most(agent: "FakeAgent", device: "De
     assert is_asked.wait(5)
     closing = threading.Thread(target=client.close)
     closing.start()
-    while not client._closed:
+    while not client._keeper._is_closed:  # type: ignore[union-attr]
         threading.Event().wait(0.001)
     may_answer.set()
     closing.join(5)
@@ -121,9 +122,10 @@ def test_a_ledger_that_cannot_be_written_does_not_make_the_thread_flood_the_agen
 ) -> None:
     """An acknowledgement that cannot be written down is asked for again after longer and longer, not all the time."""
     ledger = Ledger(path)
-    pull = device(ledger=ledger).decide()
-    ledger.answer(pull.ticket, Response(1.0), 0)
-    ledger._connection.execute(
+    earlier = device(ledger=ledger)
+    pull = earlier.decide()
+    earlier._outbox.answer(pull.ticket, Response(1.0), 0)
+    ledger.database._connection.execute(
         "CREATE TEMP TRIGGER full BEFORE DELETE ON pulls BEGIN SELECT RAISE(ABORT, 'the disk is full'); END"
     )
     client = device(background=True, ledger=ledger)
@@ -137,20 +139,22 @@ def test_a_ledger_that_cannot_be_written_does_not_make_the_thread_flood_the_agen
 def test_no_wait_is_too_long_for_a_lock(agent: "FakeAgent", device: "Device", monkeypatch: pytest.MonkeyPatch) -> None:
     """Before a ticket of a year the thread looks again every five minutes: clocks are set, computers sleep."""
     waits: list[float | None] = []
-    agent.decision["expires_in"] = client_module.LONGEST_LIFETIME
+    agent.decision["expires_in"] = LONGEST_LIFETIME
     client = device(background=True)
-    wait = client._wake.wait
+    assert client._keeper is not None
+    news = client._keeper._news
+    wait = news.wait
 
     def watched(timeout: float | None) -> bool:
         waits.append(timeout)
         return wait(0.01)
 
-    monkeypatch.setattr(client._wake, "wait", watched)
+    monkeypatch.setattr(news, "wait", watched)
     client.decide()
     while len(waits) < 2:
         threading.Event().wait(0.001)
     client.close()
-    assert set(waits) == {client_module.LONGEST_WAIT}
+    assert set(waits) == {LONGEST_SLEEP}
 
 
 FORK = """
@@ -167,7 +171,7 @@ for _ in range(3):
 for _ in range(15):
     assert client.decide().observe(1) is True
 if children[-1] == 0:
-    assert client._keeper.is_alive()
+    assert client._keeper._thread.is_alive()
 client.close()
 if children[-1]:
     sys.exit(any([os.waitpid(child, 0)[1] for child in children]))

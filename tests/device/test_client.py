@@ -21,6 +21,7 @@ from ldpbandits import (
     TicketError,
 )
 from ldpbandits.device.ledger import Ledger
+from ldpbandits.device.outbox import Outbox
 from ldpbandits.types import Response
 
 if TYPE_CHECKING:
@@ -125,13 +126,13 @@ def test_the_budget_holds_over_clients_experiments_and_agents(
     clients[2].decide()
 
 
-def test_the_charge_is_on_disk_before_the_arm_is_known(device: "Device", path: Path) -> None:
+def test_the_charge_is_on_disk_before_the_arm_is_known(agent: "FakeAgent", device: "Device", path: Path) -> None:
     """When decide() returns, another process sees the charge and the open pull."""
     client = device()
     pull = client.decide()
     other = Ledger(path)
     assert other.spent(time.time(), 60) == 0.5
-    assert [entry.ticket for entry in other.pulls(client._url, "headline")] == [pull.ticket]
+    assert [entry.ticket for entry in Outbox(other, agent.url, "headline").entries()] == [pull.ticket]
     other.close()
 
 
@@ -140,7 +141,7 @@ def test_a_second_observation_is_an_error_and_draws_nothing(device: "Device", dr
     client = device()
     sent, unsent = client.decide(), client.decide()
     sent.observe(1)
-    client._ledger.answer(unsent.ticket, Response(1.0), 0)
+    client._outbox.answer(unsent.ticket, Response(1.0), 0)
     before = len(drawn)
     for pull in (sent, unsent):
         with pytest.raises(TicketError, match="has had its response"):
@@ -179,7 +180,7 @@ def test_no_reward_in_time_the_default_is_privatised_and_sent(agent: "FakeAgent"
     agent.decision |= {"curator": CTB_50, "default": 1, "expires_in": 100}
     client = device(limits=Limits(50, 200))
     pull = client.decide()
-    due = client._ledger.pull(pull.ticket, client._url, "headline").due
+    due = client._outbox.find(pull.ticket).due
     assert client.flush(now=due - 0.01).acknowledged == 0
     assert client.pulls() == [pull]
     flushed = client.flush(now=due)
@@ -197,7 +198,7 @@ def test_the_default_is_due_before_the_ticket_ends(
     """A tenth of the life before its end, at most a minute."""
     agent.decision["expires_in"] = lifetime
     client = device()
-    due = client._ledger.pull(client.decide().ticket, client._url, "headline").due
+    due = client._outbox.find(client.decide().ticket).due
     assert due == pytest.approx(clock.now + lifetime - early)
 
 
@@ -271,13 +272,13 @@ def test_a_charge_or_response_that_cannot_be_written_stops_there(agent: "FakeAge
     """On a full disk no arm is returned and no response sent; later both go on."""
     client = device()
     pull = client.decide()
-    client._ledger._connection.execute("PRAGMA query_only = ON")
+    client._ledger.database._connection.execute("PRAGMA query_only = ON")
     with pytest.raises(LedgerError):
         client.decide()
     with pytest.raises(LedgerError):
         pull.observe(1)
     assert agent.counted == {}
-    client._ledger._connection.execute("PRAGMA query_only = OFF")
+    client._ledger.database._connection.execute("PRAGMA query_only = OFF")
     assert client.spent() == 0.5
     assert pull.observe(1) is True
 

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ldpbandits import Client, LDPBanditsError, Limits, ServerError, TicketError
-from ldpbandits.device import client as client_module
+from ldpbandits.device import replies
+from ldpbandits.device.curators import CURATORS
+from ldpbandits.spec import mechanisms
 
 if TYPE_CHECKING:
     from tests.device.conftest import Device, FakeAgent
@@ -65,6 +67,15 @@ def test_a_decision_with_nonsense_in_it(agent: "FakeAgent", device: "Device", na
     error = refused_for_nothing(agent, device)
     assert error.code == "nonsense"
     assert "the agent" in str(error)
+
+
+def test_a_mechanism_that_this_device_cannot_draw(
+    agent: "FakeAgent", device: "Device", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be in the protocol: a device that has no curator for it refuses before it is charged."""
+    monkeypatch.delitem(CURATORS._by_mechanism, mechanisms.Laplace)
+    agent.script = [(200, {"ticket": "t", **agent.decision, "curator": {"mechanism": "laplace", "epsilon": 0.5}})]
+    assert "no curator for the mechanism laplace" in str(refused_for_nothing(agent, device))
 
 
 @pytest.mark.parametrize("missing", ["arm", "ticket", "curator", "default", "expires_in"])
@@ -125,7 +136,7 @@ def test_nesting_that_can_be_read_but_not_shown(
     def too_deep(_: object) -> str:
         raise RecursionError
 
-    monkeypatch.setattr(client_module, "shown", too_deep)
+    monkeypatch.setattr(replies, "shown", too_deep)
     agent.script = [(200, {"ticket": "t", **agent.decision, "expires_in": NESTED})]
     assert refused_for_nothing(agent, device).code == "nonsense"
 

@@ -8,56 +8,62 @@ from pathlib import Path
 import pytest
 
 from ldpbandits.device.ledger import Ledger
+from ldpbandits.device.outbox import Outbox
+
+HERE = ("https://agent.example", "headline")
 
 START = """
 import os, sys, threading, time
-from ldpbandits import CuratorSpec, LedgerError, LimitError, Limits
-from ldpbandits.device.ledger import Entry, Ledger
-from ldpbandits.spec.mechanisms import Laplace
+from ldpbandits import LaplaceCurator, LedgerError, Ledger, LimitError, Limits
+from ldpbandits.device.outbox import Entry, Outbox
 path, name = sys.argv[1:3]
 
 def say(*words):
     os.write(1, (" ".join(map(str, words)) + chr(10)).encode())  # in one piece, and not kept back in a buffer
 
+def open_outbox():
+    return Outbox(Ledger(path), "https://agent.example", "headline")
+
 def entry(ticket):
-    return Entry(str(ticket), "https://agent.example", "headline", 0, "", CuratorSpec(Laplace(0.1)), 0.0, 1e9)
+    return Entry(str(ticket), 0, "", LaplaceCurator(0.1), 0.0, 1e9)
 """
 
 CHARGE_FOR_EVER = """
-ledger, limits = Ledger(path), Limits(1, 1e6)
+outbox, limits = open_outbox(), Limits(1, 1e6)
 for i in range(10**6):
     ticket = f"{name}-{i}"
     say("asks", ticket)
-    ledger.charge(limits, entry(ticket), 1e6)
+    outbox.keep(entry(ticket), limits, 1e6)
     say("charged", ticket)
-    ledger.answer(ticket, i / 2**20, 1e6)
+    outbox.answer(ticket, i / 2**20, 1e6)
     say("stored", ticket, i / 2**20)
 """
 
 CHARGE_ALL = """
 say("ready")
 sys.stdin.readline()
-ledger = Ledger(path)
+outbox = open_outbox()
 for i in range(1000):
     try:
-        ledger.charge(Limits(1, 1.5), entry(f"{name}-{i}"), 1e6)
+        outbox.keep(entry(f"{name}-{i}"), Limits(1, 1.5), 1e6)
     except LimitError:
         break
     say("charged")
 """
 
 FORK = """
-ledger, memory, limits, is_over = Ledger(path), Ledger(":memory:"), Limits(1, 1e6), threading.Event()
+outbox, memory, limits, is_over = open_outbox(), Ledger(":memory:"), Limits(1, 1e6), threading.Event()
+database = outbox._database
 
 def charge_on():
     i = 0
     while not is_over.is_set():
-        ledger.charge(limits, entry(f"thread-{i}"), 1e6)
+        outbox.keep(entry(f"thread-{i}"), limits, 1e6)
         say("charged")
         time.sleep(0.002)  # SQLite is not fair: give the children a chance
         i += 1
 
-inherited = ledger._connection
+inherited = database._connection
 thread = threading.Thread(target=charge_on)
 thread.start()
 children = []
@@ -65,9 +71,9 @@ for number in range(4):
     child = os.fork()
     if child == 0:
         for i in range(2):
-            ledger.charge(limits, entry(f"child-{number}-{i}"), 1e6)
+            outbox.keep(entry(f"child-{number}-{i}"), limits, 1e6)
             say("charged")
-        assert ledger._connection is not inherited  # SQLite says that a connection must not be used after fork
+        assert database._connection is not inherited  # SQLite says that a connection must not be used after fork
         try:
             memory.spent(1e6, 1.0)
         except LedgerError:
@@ -112,7 +118,7 @@ def test_kill_9_at_any_moment_loses_no_charge_and_no_response(path: Path) -> Non
         stored |= {word[1]: float(word[2]) for word in words if word[0] == "stored"}
         ledger = Ledger(path)
         charges = round(ledger.spent(1e6, 1.0) / 0.1)
-        pulls = {pull.ticket: pull.response for pull in ledger.pulls("https://agent.example", "headline")}
+        pulls = {pull.ticket: pull.response for pull in Outbox(ledger, *HERE).entries()}
         ledger.close()
         assert charged <= charges <= asked
         assert len(pulls) == charges

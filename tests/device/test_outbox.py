@@ -1,234 +1,134 @@
-"""A response is written down before it is first sent, and repeated unchanged until the agent has answered for it."""
+"""The outbox keeps each pull with its charge, each response for good, and each curator for as long as it is needed."""
 
-import json
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ldpbandits import Client, ServerError, TicketError
-from ldpbandits.device.client import FINAL
-from ldpbandits.device.ledger import Ledger
+from ldpbandits import BernoulliCurator, Ledger, LedgerError, LimitError, Limits, TicketError
+from ldpbandits.device import outbox as outbox_module
+from ldpbandits.device.ledger import DAY
+from ldpbandits.device.outbox import Entry, Outbox
+from ldpbandits.types import Arm, Response
 
 if TYPE_CHECKING:
-    from tests.device.conftest import Clock, Device, FakeAgent
+    from tests.device.conftest import Device
 
-LAPLACE = {"mechanism": "laplace", "epsilon": 1.0}
-"""Two draws of it are the same once in a million, so that a response that was drawn anew shows."""
-
-MAY_PASS: list[str | tuple[int, object]] = [
-    "drop",
-    "lose",
-    (500, {"code": "internal", "message": "a bug"}),
-    (503, {"code": "retry", "message": "nothing was written"}),
-    (503, b"<html>busy</html>"),
-    (401, {"code": "unauthorized", "message": "a key is needed"}),
-    (403, {"code": "forbidden", "message": "this needs the admin key"}),
-    (404, b"Not Found"),
-    (410, b"gone"),
-    (429, {"message": "slowly"}),
-    (422, {"code": ["impossible"]}),
-    (302, {"status": "counted"}),
-    (202, {"status": "counted"}),
-    (200, b"<html>Welcome to the hotel</html>"),
-    (200, b""),
-    (200, b'{"status": "coun'),
-    (200, b"[" * 100_000),
-    (200, []),
-    (200, "counted"),
-    (200, {}),
-    (200, {"status": None}),
-    (200, {"status": ["counted"]}),
-    (200, {"status": "refused", "code": "forged"}),
-]
+NOW = 1_000_000.0
+HERE = ("https://agent.example", "headline")
 
 
-def entries(client: Client) -> Any:
-    """What is in the ledger of this client."""
-    return client._ledger.pulls(client._url, client._experiment)
+def entry(ticket: str, epsilon: float = 0.1) -> Entry:
+    """Make a pull that asks for this epsilon."""
+    return Entry(ticket, Arm(0), "green", BernoulliCurator(epsilon), 0.0, NOW + 600)
 
 
-def test_the_response_is_on_disk_before_it_is_sent(
-    agent: "FakeAgent", device: "Device", path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """While the first request is under way, another process finds the very same response in the file."""
-    agent.decision["curator"] = LAPLACE
+@pytest.fixture
+def ledger() -> Iterator[Ledger]:
+    """A new ledger, until the test ends."""
+    ledger = Ledger(":memory:")
+    yield ledger
+    ledger.close()
+
+
+def test_a_pull_is_kept_and_charged_or_neither(ledger: Ledger) -> None:
+    """A limit keeps the pull out; a ticket that is out, or a pull that cannot be written, takes its charge back."""
+    outbox, limits = Outbox(ledger, *HERE), Limits(1, 1)
+    outbox.keep(entry("a", 0.75), limits, NOW)
+    with pytest.raises(LimitError):
+        outbox.keep(entry("b", 0.5), limits, NOW)
+    with pytest.raises(TicketError, match="handed out this ticket before"):
+        outbox.keep(entry("a", 0.25), limits, NOW)
+    with pytest.raises(LedgerError):
+        outbox.keep(replace(entry("c", 0.25), name=None), limits, NOW)  # type: ignore[arg-type]
+    assert ledger.spent(NOW, DAY) == 0.75
+    assert [kept.ticket for kept in outbox.entries()] == ["a"]
+
+
+def test_the_budget_is_one_for_all_experiments_and_agents(ledger: Ledger) -> None:
+    """What one agent was told counts against what another may ask; a ticket is out for all of them."""
+    limits = Limits(1, 1)
+    Outbox(ledger, *HERE).keep(entry("a", 0.5), limits, NOW)
+    Outbox(ledger, HERE[0], "colour").keep(entry("b", 0.5), limits, NOW)
+    other = Outbox(ledger, "https://other.example", HERE[1])
+    with pytest.raises(LimitError, match="on top of the 1 spent"):
+        other.keep(entry("c", 0.5), limits, NOW)
+    with pytest.raises(TicketError):
+        other.keep(entry("a", 0.5), Limits(1, 10), NOW)
+    assert other.entries() == []
+
+
+def test_what_is_done_with_stays_charged(ledger: Ledger) -> None:
+    """A pull is forgotten, its epsilon is not."""
+    outbox = Outbox(ledger, *HERE)
+    outbox.keep(entry("a", 0.5), Limits(1, 1), NOW)
+    outbox.done("a")
+    assert outbox.entries() == []
+    assert ledger.spent(NOW, DAY) == 0.5
+
+
+def test_a_pull_is_answered_once(ledger: Ledger) -> None:
+    """Its first response is its last."""
+    outbox = Outbox(ledger, *HERE)
+    outbox.keep(entry("a"), Limits(1, 10), NOW)
+    outbox.check_open("a")
+    outbox.answer("a", Response(1.0), NOW)
+    for call in (outbox.check_open, outbox.find, lambda ticket: outbox.answer(ticket, Response(0.0), NOW)):
+        with pytest.raises(TicketError):
+            call("a")
+    assert outbox.entries()[0].response == 1.0
+
+
+def test_all_of_a_pull_comes_back_from_the_file(path: Path) -> None:
+    """What is written is read again, to the bit, by whoever opens the file next."""
+    ledger, response = Ledger(path), Response(-1234567 / 2**20)
+    outbox = Outbox(ledger, *HERE)
+    outbox.keep(entry("a"), Limits(1, 10), NOW)
+    assert outbox.find("a") == entry("a")
+    outbox.answer("a", response, NOW + 5)
+    assert outbox.entries() == [replace(entry("a"), response=response, next_try=NOW + 5)]
+    outbox.postpone("a", 0, NOW + 7)
+    ledger.close()
+    again = Ledger(str(path))
+    (pull,) = Outbox(again, *HERE).entries()
+    assert (pull.response, pull.tries) == (response, 1)
+    assert NOW + 7.5 <= pull.next_try <= NOW + 8
+    assert again.spent(NOW, DAY) == 0.1
+    again.close()
+
+
+def test_damage_inside_the_file_is_a_ledger_error(ledger: Ledger) -> None:
+    """A row that cannot be read is not passed over."""
+    outbox = Outbox(ledger, *HERE)
+    outbox.keep(entry("a"), Limits(1, 10), NOW)
+    for damage in ("nonsense", '{"mechanism": "bernoulli"}', "[]"):
+        ledger.database._connection.execute("UPDATE pulls SET curator = ?", (damage,))
+        for call in (outbox.entries, lambda: outbox.find("a")):
+            with pytest.raises(LedgerError, match="damaged"):
+                call()
+
+
+def test_the_curator_of_a_pull_is_made_once(device: "Device", monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that was checked against the owner's limits draws the response: no JSON is read again for a reward."""
+    curators: list[BernoulliCurator] = []
+    make = BernoulliCurator.__init__
+
+    def watch(self: BernoulliCurator, *args: Any, **options: Any) -> None:
+        curators.append(self)
+        make(self, *args, **options)
+
+    monkeypatch.setattr(BernoulliCurator, "__init__", watch)
+    outbox_module._curator.cache_clear()
     client = device()
     pull = client.decide()
-    on_disk: list[float | None] = []
-    post = client._http.post
-
-    def look_and_post(where: str, message: Any) -> Any:
-        other = Ledger(path)
-        on_disk.extend(entry.response for entry in other.pulls(client._url, "headline"))
-        other.close()
-        return post(where, message)
-
-    monkeypatch.setattr(client._http, "post", look_and_post)
-    pull.observe(0.5)
-    assert on_disk == [agent.counted[pull.ticket]]
-
-
-@pytest.mark.parametrize("failure", MAY_PASS, ids=lambda failure: repr(failure)[:40])
-def test_what_may_pass_is_tried_again_with_the_same_bytes(
-    agent: "FakeAgent", device: "Device", clock: "Clock", drawn: list[int], failure: Any
-) -> None:
-    """Whatever goes wrong on the way, one response is drawn, all that is sent is the same, and it counts once."""
-    agent.decision["curator"] = LAPLACE
-    client = device()
-    pull = client.decide()
-    agent.script = [failure, failure, failure]  # a connection that was open and breaks is tried twice at once
-    assert pull.observe(0.5) is False
-    assert client.pulls() == []
-    draws = sum(count > 8 for count in drawn)
-    agent.script = []
-    assert client.flush().waiting == 1  # not yet
-    clock.now += 1
-    assert client.flush().acknowledged == 1
-    assert client.flush(now=1e12).acknowledged == 0
-    bodies = agent.bodies(pull.ticket)
-    assert len(bodies) >= 2
-    assert len(set(bodies)) == 1
-    assert json.loads(bodies[0])["response"] == agent.counted[pull.ticket]
-    assert draws == sum(count > 8 for count in drawn) == 1
-
-
-def test_a_connection_that_was_closed_meanwhile_is_opened_again_at_once(agent: "FakeAgent", device: "Device") -> None:
-    """A server may hang up between two requests: nobody waits because of that, and nothing counts twice."""
-    client = device()
-    agent.script = ["hang up"]
-    pull = client.decide()
-    agent.script = ["hang up"]
+    assert len(curators) == 1
     assert pull.observe(1) is True
-    assert client.decide().observe(1) is True
-    assert len({request.connection for request in agent.requests}) == 3
-
-
-def test_a_lost_reply_on_an_open_connection_is_settled_by_a_duplicate(agent: "FakeAgent", device: "Device") -> None:
-    """The agent has counted, the reply is lost: the second try, at once, hears of a duplicate, and all is well."""
-    client = device()
-    pull = client.decide()
-    agent.script = ["lose"]
-    assert pull.observe(1) is True
-    assert len(agent.bodies(pull.ticket)) == 2
-    assert len(agent.counted) == 1
-
-
-def test_a_server_that_is_not_there(device: "Device", clock: "Clock", agent: "FakeAgent") -> None:
-    """A decision says so; a response waits."""
-    client = device()
-    pull = client.decide()
-    agent.close()
-    with pytest.raises(ServerError, match="cannot be reached") as caught:
+    assert len(curators) == 1
+    for _ in range(3):
         client.decide()
-    assert (caught.value.status, caught.value.code) == (0, "unreachable")
-    assert pull.observe(1) is False
-    clock.now += 400
-    assert client.flush().waiting == 1
-    with pytest.raises(ServerError, match="cannot be reached"):
-        device(url=f"http://{'x' * 70}.invalid").decide()
-
-
-def test_a_crash_between_writing_and_sending_sends_what_was_written(
-    agent: "FakeAgent", device: "Device", drawn: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The next client on the same ledger sends that response, without a draw and without the reward."""
-    agent.decision["curator"] = LAPLACE
-    client = device()
-    pull = client.decide()
-
-    def crash(*_: object) -> None:
-        raise SystemExit
-
-    monkeypatch.setattr(client._http, "post", crash)
-    with pytest.raises(SystemExit):
-        pull.observe(0.5)
-    (entry,) = entries(client)
-    client.close()
-    again, before = device(), len(drawn)
-    assert again.pulls() == []
-    with pytest.raises(TicketError):
-        again.observe(pull.ticket, 0.5)
-    assert again.flush().waiting == 1  # the one who wrote it may be sending it
-    assert again.flush(now=entry.next_try).acknowledged == 1
-    assert agent.counted == {pull.ticket: entry.response}
-    assert len(drawn) == before
-
-
-@pytest.mark.parametrize("code", sorted(FINAL))
-def test_what_the_agent_will_never_take_is_dropped_and_told(agent: "FakeAgent", device: "Device", code: str) -> None:
-    """observe() raises it, flush() lists it; it is not sent again, and what it cost stays spent."""
-    client = device()
-    observed, flushed = client.decide(), client.decide()
-    refusal = (410, {"code": code, "message": "never"})
-    agent.script = [refusal]
-    with pytest.raises(ServerError, match=r"refuses \(410\): never") as caught:
-        observed.observe(1)
-    assert (caught.value.status, caught.value.code) == (410, code)
-    agent.script = [(503, {}), refusal]
-    assert flushed.observe(1) is False
-    (error,) = client.flush(now=1e12).refused
-    assert (error.status, error.code) == (410, code)
-    assert entries(client) == []
-    assert client.flush(now=1e13).waiting == 0
-    assert client.spent() == 1
-    with pytest.raises(TicketError):
-        observed.observe(1)
-
-
-def test_the_codes_that_are_final_are_those_of_the_protocol() -> None:
-    """Both devices give up at the same words."""
-    assert {"forged", "changed", "expired", "closed", "impossible", "malformed"} == FINAL
-
-
-def test_waits_grow_to_five_minutes_and_differ_between_devices(
-    agent: "FakeAgent", device: "Device", clock: "Clock"
-) -> None:
-    """The wait after the n-th failure is between half of 2^n seconds and all of it, never above 300, by chance."""
-    clients = [device(ledger=Ledger(":memory:")) for _ in range(2)]
-    waits: list[list[float]] = [[], []]
-    for client, mine in zip(clients, waits, strict=True):
-        pull = client.decide()
-        agent.script = [(503, {})] * 12
-        pull.observe(1)
-        for _ in range(11):
-            (entry,) = entries(client)
-            mine.append(entry.next_try - clock.now)
-            assert client.flush(now=entry.next_try - 0.001).waiting == 1
-            clock.now = entry.next_try
-            client.flush()
-        client._ledger.close()
-    assert len(agent.requests) == 2 * (1 + 12)
-    for mine in waits:
-        assert all(min(2**n, 300) / 2 <= wait <= min(2**n, 300) for n, wait in enumerate(mine))
-    assert waits[0] != waits[1]
-
-
-def test_a_server_that_is_away_for_weeks(agent: "FakeAgent", device: "Device", clock: "Clock") -> None:
-    """The number of tries has no end: 2^1024 is more than a float holds, and nothing breaks there."""
-    client = device()
-    pull = client.decide()
-    agent.script = [(503, {})] * 2
-    pull.observe(1)
-    client._ledger._connection.execute("UPDATE pulls SET tries = 5000")
-    assert client.flush(now=1e12).waiting == 1
-    assert 150 <= entries(client)[0].next_try - clock.now <= 300
-    assert client.flush(now=1e13).acknowledged == 1
-
-
-def test_an_acknowledgement_stands_though_it_cannot_be_written(agent: "FakeAgent", device: "Device") -> None:
-    """A disk that is full after the response was sent makes no error of a success; the same is sent once more later."""
-    client = device()
-    pull = client.decide()
-    answer = agent.answer
-
-    def fill_disk(path: str, message: Any) -> tuple[int, object]:
-        client._ledger._connection.execute("PRAGMA query_only = ON")
-        return answer(path, message)
-
-    agent.answer = fill_disk  # type: ignore[method-assign]
-    assert pull.observe(1) is True
-    client._ledger._connection.execute("PRAGMA query_only = OFF")
-    assert client.flush(now=1e12).acknowledged == 1
-    assert len(set(agent.bodies(pull.ticket))) == 1
-    client._ledger._connection.execute("PRAGMA query_only = OFF")
+    assert len(curators) == 4
+    for again in client.pulls():  # as after a restart: from the file, and once for all that ask for the same
+        assert again.observe(1) is True
+    assert len(curators) == 5

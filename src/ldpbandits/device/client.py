@@ -12,33 +12,23 @@ no response is missing because there was none.
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from threading import Condition, Thread
-from typing import Any, Self, TypeGuard
-from urllib.parse import quote
+from typing import Self
 from weakref import WeakSet
 
-from ldpbandits.checks import is_number, is_whole, shown
-from ldpbandits.device.curators import curator_from_json
+from ldpbandits.device.curators import Curator
 from ldpbandits.device.http import Http
-from ldpbandits.device.ledger import Entry, Ledger, Limits, default_path
-from ldpbandits.device.randomness import system_words
-from ldpbandits.device.transforms import Refused, transformed
-from ldpbandits.errors import LDPBanditsError, LedgerError, ServerError, SpecError, TicketError
-from ldpbandits.spec.curator import CuratorSpec
-from ldpbandits.types import Arm
-
-SHORTEST_WAIT = 0.05
-LONGEST_WAIT = 300.0
-LONGEST_LIFETIME = 366 * 24 * 3600
-LONGEST_TEXT = 1000
-MOST_ARMS = 1 << 31
-MARGIN = 60.0
-FINAL = frozenset({"forged", "changed", "expired", "closed", "impossible", "malformed"})
-"""What a server may say to a response that no retry will change. Anything else may be a proxy's word: it is retried."""
+from ldpbandits.device.keeper import Keeper
+from ldpbandits.device.ledger import Ledger, Limits, default_path
+from ldpbandits.device.outbox import Entry, Outbox
+from ldpbandits.device.replies import is_acknowledgement, read_decision
+from ldpbandits.errors import LedgerError, ServerError, TicketError
+from ldpbandits.spec.protocol import FINAL, RESPONSES, decisions_path
+from ldpbandits.types import Arm, Response, Reward
 
 
 @dataclass(frozen=True)
@@ -48,19 +38,22 @@ class Pull:
     arm: Arm
     name: str
     ticket: str
-    _client: "Client" = field(repr=False, compare=False)
+    _respond: Callable[[Reward | float, bool], bool] = field(repr=False, compare=False)
 
-    def observe(self, reward: float, *, clip: bool = False) -> bool:
-        """Privatise a reward and send the response; True if it has arrived, False if it will be sent again later."""
+    def observe(self, reward: Reward | float, *, clip: bool = False) -> bool:
+        """Privatise a reward and send the response; True if it has arrived, False if it will be sent again later.
+
+        With `clip`, a reward out of range counts as the nearest one in range.
+        """
         try:
-            return self._client.observe(self.ticket, reward, clip=clip)
+            return self._respond(reward, clip)
         finally:
             del reward  # a traceback shows the variables of this frame to whoever collects errors
 
 
 @dataclass(frozen=True)
 class Flushed:
-    """What became of what was waiting: how many have arrived, how many still wait, and what the server refused."""
+    """What became of the responses in the outbox: how many arrived, how many wait, and what the server refused."""
 
     acknowledged: int
     waiting: int
@@ -83,53 +76,41 @@ class Client:
     ) -> None:
         """Take part in this experiment of the agent at `url`.
 
-        The ledger is that of this user, unless another is given. With `background`, a thread sends what is due; without
+        The ledger is that of this user, unless you name another. With `background`, a thread sends what is due; without
         it, call `flush()` from time to time.
         """
-        self._url = url.rstrip("/")
+        url = url.rstrip("/")
         self._experiment = experiment
         self._limits = limits
-        self._http = Http(self._url, key, timeout)
+        self._http = Http(url, key, timeout)
         self._ledger = ledger if isinstance(ledger, Ledger) else Ledger(default_path() if ledger is None else ledger)
         self._owns_ledger = self._ledger is not ledger
+        self._outbox = Outbox(self._ledger, url, experiment)
         self._timeout = timeout
-        self._wake = Condition()
-        self._closed = False
-        self._keeper: Thread | None = None
-        self._background = background
+        self._keeper = Keeper(self._settle_all, self._until_due) if background else None
         _clients.add(self)
-        if background and self._ledger.pulls(self._url, experiment):  # from before a restart
-            self._keep()
+        if background and self._outbox.entries():  # from before a restart
+            self._wake()
 
     def decide(self) -> Pull:
         """Ask which arm to pull; accept it only within the owner's limits."""
-        reply = self._http.post(f"/v1/experiments/{quote(self._experiment, safe='')}/decisions", {})
-        try:
-            entry = _read_decision(reply, self._url, self._experiment)
-        except RecursionError:  # lists in lists, which cannot even be shown
-            raise ServerError("the agent's decision is nested without end", code="nonsense") from None
-        self._ledger.charge(self._limits, entry, time.time())
-        self._keep()
-        return Pull(entry.arm, entry.name, entry.ticket, self)
+        reply = self._http.post(decisions_path(self._experiment), {})
+        now = time.time()
+        entry = read_decision(reply, now)
+        self._outbox.keep(entry, self._limits, now)
+        self._wake()
+        return self._pull(entry)
 
-    def observe(self, ticket: str, reward: float, *, clip: bool = False) -> bool:
-        """Do as `Pull.observe`, for the pull of this ticket."""
+    def observe(self, ticket: str, reward: Reward | float, *, clip: bool = False) -> bool:
+        """Privatise the reward of the pull with this ticket and send the response, as `Pull.observe` does."""
         try:
-            entry = self._ledger.pull(ticket, self._url, self._experiment)
-            response = curator_from_json(entry.spec).respond(reward, clip=clip)
+            return self._pull(self._outbox.find(ticket)).observe(reward, clip=clip)
         finally:
             del reward
-        self._ledger.answer(ticket, response, time.time() + self._timeout)
-        sent = self._send(ticket, response, entry.tries)
-        if isinstance(sent, ServerError):
-            raise sent
-        self._keep()
-        return sent
 
     def pulls(self) -> list[Pull]:
         """Return the pulls of this experiment that still await a reward, also from before a restart."""
-        entries = self._ledger.pulls(self._url, self._experiment)
-        return [Pull(entry.arm, entry.name, entry.ticket, self) for entry in entries if entry.response is None]
+        return [self._pull(entry) for entry in self._outbox.entries() if entry.response is None]
 
     def spent(self) -> float:
         """Return the epsilon that this device has spent within the window of its owner, in all experiments."""
@@ -137,18 +118,14 @@ class Client:
 
     def flush(self, *, now: float | None = None) -> Flushed:
         """Send what waits to be sent, and the default for pulls whose time is nearly up."""
-        moment = time.time() if now is None else now
-        sent = [self._settle(entry, moment) for entry in self._ledger.pulls(self._url, self._experiment)]
-        refused = tuple(error for error in sent if isinstance(error, ServerError))
-        return Flushed(sent.count(True), sent.count(False), refused)
+        outcomes = list(self._settle_all(now))
+        refused = tuple(error for error in outcomes if isinstance(error, ServerError))
+        return Flushed(outcomes.count(True), outcomes.count(False), refused)
 
     def close(self) -> None:
-        """Stop the thread in the background, and let go of the ledger; what is written in it stays."""
-        with self._wake:
-            self._closed = True
-            self._wake.notify()
+        """End the thread in the background and close the connection and the ledger; what is written in it stays."""
         if self._keeper is not None:
-            self._keeper.join()
+            self._keeper.close()
         self._http.close()
         if self._owns_ledger:
             self._ledger.close()
@@ -158,83 +135,72 @@ class Client:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop."""
+        """Close the client."""
         self.close()
 
-    def _settle(self, entry: Entry, moment: float) -> bool | ServerError | None:
-        """Do what is due for a pull: as `_send`, or None when its reward is still awaited."""
+    def _pull(self, entry: Entry) -> Pull:
+        return Pull(entry.arm, entry.name, entry.ticket, partial(self._respond, entry.ticket, entry.curator))
+
+    def _respond(self, ticket: str, curator: Curator, reward: Reward | float, clip: bool) -> bool:  # noqa: FBT001 - see Pull
+        """Draw the response to a reward, write it down, and send it; a refusal is raised."""
+        try:
+            self._outbox.check_open(ticket)
+            response = curator.respond(reward, clip=clip)
+        finally:
+            del reward
+        self._outbox.answer(ticket, response, time.time() + self._timeout)
+        outcome = self._send(ticket, response, tries=0)
+        if isinstance(outcome, ServerError):
+            raise outcome
+        self._wake()
+        return outcome
+
+    def _settle_all(self, now: float | None = None) -> Iterator[bool | ServerError | None]:
+        """Settle each pull in turn; `now` stands still if it is given."""
+        for entry in self._outbox.entries():
+            yield self._settle(entry, time.time() if now is None else now)
+
+    def _settle(self, entry: Entry, now: float) -> bool | ServerError | None:
+        """Do what is due for a pull; return what came of its response, None if it has none that we are to send."""
         response = entry.response
+        if entry.has_to_wait(now):
+            return None if response is None else False
         if response is None:
-            if entry.due > moment:
-                return None
-            response = curator_from_json(entry.spec).respond(entry.default_reward)
+            response = entry.curator.respond(entry.default_reward)
             try:
-                self._ledger.answer(entry.ticket, response, moment + self._timeout)
+                self._outbox.answer(entry.ticket, response, now + self._timeout)
             except TicketError:  # a reward came at the last moment, in another thread or process
                 return None
-        elif moment < entry.next_try <= moment + LONGEST_WAIT:  # later is from a clock that has been set back since
-            return False
         return self._send(entry.ticket, response, entry.tries)
 
-    def _send(self, ticket: str, response: float, tries: int) -> bool | ServerError:
-        """Send; True if it has arrived, False if it waits for another try, the error if it never can."""
+    def _send(self, ticket: str, response: Response, tries: int) -> bool | ServerError:
+        """Send a response; True if it has arrived, False if it waits for another try, the error if it never can."""
         outcome: bool | ServerError
         try:
-            reply = self._http.post("/v1/responses", {"ticket": ticket, "response": response})
+            outcome = is_acknowledgement(self._http.post(RESPONSES, {"ticket": ticket, "response": response}))
         except ServerError as error:
             outcome = error if error.code in FINAL else False
-        else:
-            outcome = reply.get("status") in ("counted", "duplicate")  # a hotel's login page answers 200 as well
         # What the agent has said stands, even if the ledger cannot be written now: then the same will be sent again.
         with suppress(LedgerError):
             if outcome is False:
-                # Twice as long after each failure, and not all devices at the same moment.
-                spread = 0.5 + system_words(1)[0] / 2**65
-                self._ledger.postpone(ticket, time.time() + min(2.0 ** min(tries, 10), LONGEST_WAIT) * spread)
+                self._outbox.postpone(ticket, tries, time.time())
             else:
-                self._ledger.done(ticket)
+                self._outbox.done(ticket)
         return outcome
 
-    def _keep(self) -> None:
-        """See that somebody flushes when it is time, as long as a pull is open or a response unsent."""
-        if not self._background:
-            return
-        with self._wake:
-            if self._keeper is None and not self._closed:
-                self._keeper = Thread(target=self._flush_when_due, name="ldpbandits", daemon=True)
-                self._keeper.start()
-            self._wake.notify()
-
-    def _flush_when_due(self) -> None:
-        overdue = 0
-        while True:
-            with suppress(LDPBanditsError):  # the ledger may be locked or the disk full: there is another time
-                for entry in self._ledger.pulls(self._url, self._experiment):
-                    if self._closed:
-                        return
-                    self._settle(entry, time.time())
-            with self._wake:
-                if self._closed:
-                    return
-                wait = self._until_due()
-                # What is due right after a flush could not be written down: the agent must not hear of it all the time.
-                overdue = 0 if wait is None or wait > 0 else min(overdue + 1, 20)
-                self._wake.wait(None if wait is None else min(LONGEST_WAIT, max(wait, SHORTEST_WAIT * 2**overdue)))
+    def _wake(self) -> None:
+        if self._keeper is not None:
+            self._keeper.wake()
 
     def _until_due(self) -> float | None:
-        """How long until there is something to do; None if until somebody calls."""
-        try:
-            entries = self._ledger.pulls(self._url, self._experiment)
-        except LDPBanditsError:
-            return LONGEST_WAIT
-        moments = [entry.due if entry.response is None else entry.next_try for entry in entries]
+        """Return the seconds until a pull is due or a response is to be sent again; None if none is open."""
+        moments = [entry.due if entry.response is None else entry.next_try for entry in self._outbox.entries()]
         return min(moments) - time.time() if moments else None
 
-    def _forked(self) -> None:
-        """In a new process there is no thread in the background, and the connection is the parent's."""
-        self._wake = Condition()
-        self._keeper = None
-        self._http.forked()
+    def _after_fork(self) -> None:
+        self._http.after_fork()
+        if self._keeper is not None:
+            self._keeper.after_fork()
 
 
 _clients: WeakSet[Client] = WeakSet()
@@ -242,31 +208,8 @@ _clients: WeakSet[Client] = WeakSet()
 
 def _tell_clients_of_fork() -> None:
     for client in list(_clients):
-        client._forked()  # noqa: SLF001 - our own
+        client._after_fork()  # noqa: SLF001 - our own
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_tell_clients_of_fork)
-
-
-def _read_decision(reply: Mapping[str, Any], url: str, experiment: str) -> Entry:
-    """Read what an agent says, which may be anything."""
-    try:
-        spec = CuratorSpec.from_json(reply.get("curator"))
-    except SpecError as error:
-        raise ServerError(f"the agent asks for a curator that there is not: {error}", code="nonsense") from None
-    arm, name, ticket = reply.get("arm"), reply.get("name", ""), reply.get("ticket")
-    default, lifetime = reply.get("default"), reply.get("expires_in")
-    if not is_whole(arm) or not 0 <= arm < MOST_ARMS or not _is_text(name) or not _is_text(ticket) or not ticket:
-        raise ServerError("the agent's decision has no arm, name and ticket", code="nonsense")
-    if not is_number(lifetime) or not 0 < lifetime <= LONGEST_LIFETIME:
-        raise ServerError(f"the agent's ticket must hold for up to a year, got {shown(lifetime)}", code="nonsense")
-    if not is_number(default) or isinstance(transformed(spec.transform, default), Refused):
-        raise ServerError("the agent's default is not a possible reward", code="nonsense")
-    due = time.time() + lifetime - min(MARGIN, lifetime / 10)
-    return Entry(ticket, url, experiment, Arm(arm), name, spec, float(default), due)
-
-
-def _is_text(value: object) -> TypeGuard[str]:
-    """Tell whether this can be kept and shown: half of a surrogate pair, which JSON can hold, cannot."""
-    return isinstance(value, str) and len(value) <= LONGEST_TEXT and not any("\ud800" <= c <= "\udfff" for c in value)

@@ -1,4 +1,4 @@
-"""JSON over HTTP, kept open between requests. It sends what it is given, a key, and nothing that tells who sends it."""
+"""JSON over HTTP, on a connection that stays open. It sends a message, a key, and nothing that tells who sends it."""
 
 import json
 from collections.abc import Mapping
@@ -8,17 +8,23 @@ from io import BufferedReader, RawIOBase
 from socket import socket
 from threading import Lock
 from time import monotonic
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote, urlsplit
 
 from ldpbandits.checks import shown
 from ldpbandits.errors import ParameterError, ServerError
+from ldpbandits.types import Response
 
 LARGEST_REPLY = 1 << 20
+NONSENSE = "nonsense"
+"""The code of an error whose reply no agent should give."""
+
+Message: TypeAlias = Mapping[str, str | Response]
+"""What may leave a device: text, and private responses. A Reward, or a number that nobody privatised, does not fit."""
 
 
 class _Until(RawIOBase):
-    """What a socket receives up to a moment."""
+    """A file of what a socket receives until a moment; to read from it later is a timeout."""
 
     def __init__(self, sock: socket, moment: float) -> None:
         self._socket, self._moment = sock, moment
@@ -35,13 +41,11 @@ class _Until(RawIOBase):
 
 
 class _Timely(HTTPResponse):
-    """A reply that arrives as a whole within the socket's timeout: a server may not hold us by a byte now and then."""
+    """A reply that must arrive as a whole within the socket's timeout: no server holds us by a byte now and then."""
 
     def __init__(self, sock: socket, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - as HTTPResponse takes them
         super().__init__(sock, *args, **kwargs)
-        self._keeps_open = (
-            self.fp
-        )  # as long as this is open, so is the socket, even when the connection is done with it
+        self._keeps_open = self.fp  # while this is open, so is the socket, even when the connection is closed
         self.fp = BufferedReader(_Until(sock, monotonic() + (sock.gettimeout() or 0)))
 
     def _close_conn(self) -> None:
@@ -53,7 +57,7 @@ class Http:
     """One connection to one server."""
 
     def __init__(self, url: str, key: str, timeout: float) -> None:
-        """Connect when there is something to send."""
+        """Check the URL and the key; the connection is made when there is something to send."""
         try:
             parts = urlsplit(url)
             port = parts.port
@@ -72,8 +76,8 @@ class Http:
         self._headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
         self._lock = Lock()
 
-    def post(self, path: str, message: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the reply, or raise what the server says against it."""
+    def post(self, path: str, message: Message) -> Mapping[str, Any]:
+        """Send a message and return the reply; a refusal is raised."""
         with self._lock:
             status, body = self._ask(self._path + path, json.dumps(message).encode())
         try:
@@ -81,10 +85,10 @@ class Http:
         except (ValueError, RecursionError):  # not JSON, or nested without end
             reply = None
         if not isinstance(reply, dict):
-            raise ServerError(f"the server's reply ({status}) is not an agent's", status=status, code="nonsense")
+            raise ServerError(f"the server's reply ({status}) is not an agent's", status=status, code=NONSENSE)
         if status != HTTPStatus.OK:
-            said = [reply.get(name) for name in ("message", "code")]
-            sentence, code = (text if isinstance(text, str) else "unknown" for text in said)
+            texts = (reply.get(name) for name in ("message", "code"))
+            sentence, code = (text if isinstance(text, str) else "unknown" for text in texts)
             raise ServerError(f"the server refuses ({status}): {sentence[:500]}", status=status, code=code[:100])
         return reply
 
@@ -93,20 +97,20 @@ class Http:
         with self._lock:
             self._connection.close()
 
-    def forked(self) -> None:
-        """In a new process, leave the connection to the parent; who held the lock is not here to release it."""
+    def after_fork(self) -> None:
+        """Start anew in a child process: the connection, and whoever held the lock, are in the parent."""
         self._lock = Lock()
         self._connection.close()
 
     def _ask(self, path: str, body: bytes) -> tuple[int, bytes]:
-        """Send a request; once more when a connection that was open turns out to be dead.
+        """Send a request; send it again when a connection that was open turns out to be dead.
 
-        That is safe: a decision changes nothing, and a response counts once however often it is sent.
+        To send it twice is safe: a decision changes nothing, and a response counts once however often it is sent.
         """
         was_open = self._connection.sock is not None
         try:
             return self._request(path, body)
-        except (OSError, HTTPException, UnicodeError) as error:  # the last of a host name that cannot be one
+        except (OSError, HTTPException, UnicodeError) as error:  # UnicodeError: a host name that cannot be one
             self._connection.close()
             if not was_open or isinstance(error, TimeoutError):
                 raise ServerError(f"the server cannot be reached: {_reason(error)}") from None

@@ -10,12 +10,11 @@ from typing import Any
 from ldpbandits.lab.algorithms import algorithm
 from ldpbandits.lab.experiments import Experiment
 from ldpbandits.lab.paper.figures import draw
-from ldpbandits.lab.paper.panels import BANDITS, Panel, Played
+from ldpbandits.lab.paper.panels import BANDITS, Panel
 from ldpbandits.lab.paper.report import page
 from ldpbandits.lab.paper.summary import panel_summary
 from ldpbandits.lab.play import play_all
 from ldpbandits.lab.results import Folder, versions, write_results
-from ldpbandits.lab.simulation import Simulation
 from ldpbandits.output.files import write
 
 
@@ -62,7 +61,7 @@ def reproduce(
 
     pulls = iter(play_all(curves, trials, executor=executor, jobs=jobs, archive=folder, progress=note))
     seconds = time.perf_counter() - started
-    by_curve: dict[tuple[str, Played], Simulation] = {}
+    by_curve = {}
     for bandit, experiment in planned.items():
         simulations = experiment.simulations([next(pulls) for _ in experiment.algorithms], seconds)
         for simulation in simulations:

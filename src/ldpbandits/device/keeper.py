@@ -1,0 +1,69 @@
+"""A thread that sends what is due, so that an app need not think of it."""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from threading import Condition, Thread
+
+from ldpbandits.errors import LDPBanditsError
+
+SHORTEST_SLEEP = 0.05
+LONGEST_SLEEP = 300.0
+"""The thread looks at least this often, in seconds: clocks are set, and computers sleep."""
+
+
+class Keeper:
+    """Works in rounds: one when it is woken, one whenever something is due. It has no thread before it is first woken.
+
+    `work` does what is due now, step by step; the thread ends between two steps. `until_due` tells how many seconds it
+    is until there is more to do, or None when nothing is open.
+    """
+
+    def __init__(self, work: Callable[[], Iterable[object]], until_due: Callable[[], float | None]) -> None:
+        """Remember what to do; `wake` starts the thread."""
+        self._work, self._until_due = work, until_due
+        self._news = Condition()
+        self._thread: Thread | None = None
+        self._is_closed = False
+
+    def wake(self) -> None:
+        """Say that there may be something new to do."""
+        with self._news:
+            if self._thread is None and not self._is_closed:
+                self._thread = Thread(target=self._run, name="ldpbandits", daemon=True)
+                self._thread.start()
+            self._news.notify()
+
+    def close(self) -> None:
+        """End the thread, after the step that it is in."""
+        with self._news:
+            self._is_closed = True
+            self._news.notify()
+        if self._thread is not None:
+            self._thread.join()
+
+    def after_fork(self) -> None:
+        """Start anew in a child process: the thread, and whoever held the lock, are in the parent."""
+        self._news = Condition()
+        self._thread = None
+
+    def _run(self) -> None:
+        overdue = 0
+        while not self._is_closed:
+            with suppress(LDPBanditsError):  # the ledger may be locked or the disk full: the next round may do better
+                for _ in self._work():
+                    if self._is_closed:
+                        return
+            with self._news:
+                if self._is_closed:
+                    return
+                wait = self._seconds_until_due()
+                # What is due right after a round could not be written down. Each time this happens in a row, the pause
+                # doubles: otherwise the agent would get the same response again and again without a pause.
+                overdue = 0 if wait is None or wait > 0 else min(overdue + 1, 20)
+                self._news.wait(None if wait is None else min(LONGEST_SLEEP, max(wait, SHORTEST_SLEEP * 2**overdue)))
+
+    def _seconds_until_due(self) -> float | None:
+        try:
+            return self._until_due()
+        except LDPBanditsError:  # as above
+            return LONGEST_SLEEP
