@@ -29,7 +29,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ldpbandits.server.committer import LARGEST_BATCH
-from ldpbandits.server.run import Server
+from ldpbandits.server.process import Server
 from ldpbandits.server.service import Service
 from ldpbandits.server.store.sqlite import SqliteStore
 from ldpbandits.server.tickets import Signer, Ticket, new_nonce

@@ -121,7 +121,7 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
         ("device/curators.py", "from ldpbandits.audit.domain import ends"),
         ("spec/mechanisms.py", "import ldpbandits.audit.sanity"),
         ("theory/table.py", "from ldpbandits.lab.play import play_all"),
-        ("server/run.py", "import ldpbandits.cli.serve"),
+        ("server/process.py", "import ldpbandits.cli.serve"),
         ("lab/results.py", "from ldpbandits.cli.common import say"),
         ("output/page.py", "from ldpbandits.lab.rewards import written"),
         ("output/files.py", "import ldpbandits.device.ledger"),

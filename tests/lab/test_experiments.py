@@ -33,7 +33,8 @@ def test_an_experiment_is_read_from_file_and_written_back(tmp_path: Path) -> Non
     path = tmp_path / "my.toml"
     path.write_text(TOML, encoding="utf-8")
     made = Experiment.from_file(path)
-    assert (made.horizon, made.trials, made.seed, made.engine) == (10_000, 3, 7, "leap")
+    assert (made.horizon, made.trials, made.seed, made.engine) == (10_000, 3, 7, None)
+    assert {curve.engine for curve in made.curves()} == {"leap"}
     assert [(played.name, played.epsilon) for played in made.algorithms] == [
         ("ucb1", None),
         ("ldp-ucb-b", 0.5),

@@ -144,7 +144,21 @@ class Greedy:
 
     floor: float = 0.0
     parameters: Any = ()
-    index: Any = own_mean
+    index: ClassVar[Any] = staticmethod(own_mean)
+
+
+@dataclass(frozen=True)
+class NoIndex(Greedy):
+    """A rule whose index is no function."""
+
+    index: ClassVar[Any] = 3
+
+
+@dataclass(frozen=True)
+class OtherIndex(Greedy):
+    """A rule whose index takes something else."""
+
+    index: ClassVar[Any] = staticmethod(lambda mean: mean)
 
 
 @dataclass(frozen=True)
@@ -199,8 +213,9 @@ def test_a_rule_that_draws_plays_the_same_in_the_loop_and_in_an_agent() -> None:
         Greedy(math.nan),
         Greedy(0.0, ("x",)),
         Greedy(0.0, [1.0]),
-        Greedy(0.0, (), 3),
-        Greedy(0.0, (), lambda mean: mean),
+        Greedy({1}),  # type: ignore[arg-type]
+        NoIndex(),
+        OtherIndex(),
         Greedy,
         own_mean,
         None,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ldpbandits.server.committer import Committer
-from ldpbandits.server.run import Server
+from ldpbandits.server.process import Server
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import Answer, ArmTotal, Outcome
 from ldpbandits.server.store.sqlite import SqliteStore

@@ -15,6 +15,7 @@ arms with N <= floor log(t + 1) come first. A rule of your own is a class of the
 Its name in JSON is `my_module:Greedy`, unless it has a `kind` of its own and is registered: `RULES.register(Greedy)`.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, is_dataclass
 from importlib import import_module
@@ -94,6 +95,10 @@ def check_rule(rule: object) -> Rule:
         raise SpecError(f"the parameters of a rule are a tuple of finite numbers, got {shown(rule.parameters)}")
     if not is_number(rule.floor) or rule.floor < 0:
         raise SpecError(f"the floor of a rule must be finite and >= 0, got {shown(rule.floor)}")
+    try:
+        json.dumps(field_values(rule), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise SpecError(f"the fields of a rule must be JSON, so that it can be written down: {error}") from None
     return rule
 
 

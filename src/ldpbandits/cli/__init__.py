@@ -22,9 +22,9 @@ COMMANDS = (
 )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, commands: Sequence[Command] = COMMANDS) -> int:
     """Run the command line; return the exit code."""
-    options, unknown = parser().parse_known_args(arguments)
+    options, unknown = parser(commands).parse_known_args(arguments)
     command: Command = options.chosen
     try:
         if unknown:
@@ -57,12 +57,12 @@ def _explain(error: BaseException, command: Command) -> tuple[int, str]:
             return command.failed, str(error)
 
 
-def parser() -> argparse.ArgumentParser:
+def parser(commands: Sequence[Command] = COMMANDS) -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     whole = Parser(prog="ldpbandits", description=ldpbandits.__doc__, allow_abbrev=False)
     whole.add_argument("--version", action="version", version=f"ldpbandits {ldpbandits.__version__}")
     parsers = whole.add_subparsers(required=True, metavar="COMMAND")
-    for command in COMMANDS:
+    for command in commands:
         description = f"{command.help[0].upper()}{command.help[1:]}."
         one = parsers.add_parser(command.name, help=command.help, description=description, allow_abbrev=False)
         one.set_defaults(chosen=command)

@@ -10,10 +10,12 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from ldpbandits.checks import LARGEST_EPSILON, SMALLEST_EPSILON, check_count
-from ldpbandits.errors import OutputError, ParameterError
+from ldpbandits.errors import LDPBanditsError, OutputError, ParameterError
 from ldpbandits.extras import needs
 from ldpbandits.lab.rewards import Law, parse_arms
 
@@ -75,6 +77,24 @@ def named_number(name: str, text: str) -> float:
 def read_arms(texts: Sequence[str]) -> list[Law]:
     """Read the arms of a bandit from the values of --arm."""
     return [arm for text in texts for arm in parse_arms(text)]
+
+
+def add_load(parser: argparse.ArgumentParser) -> None:
+    """Add the option that makes kinds of one's own known."""
+    told = "import this module first: rules, mechanisms and transforms of your own that it registers; repeatable"
+    parser.add_argument("--load", action="append", default=[], metavar="MODULE", help=told)
+
+
+def load(options: argparse.Namespace) -> None:
+    """Import what --load names; modules are looked for in the current folder too, after all other places."""
+    sys.path.append(str(Path.cwd()))
+    for name in options.load:
+        try:
+            import_module(name)
+        except LDPBanditsError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a module may fail in any way while it is imported
+            raise ParameterError(f"{name} cannot be loaded: {type(error).__name__}: {error}") from None
 
 
 def add_workers(parser: argparse.ArgumentParser) -> None:

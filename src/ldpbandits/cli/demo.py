@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> None:
         raise ParameterError(f"a server asks for an epsilon {limits}, got {options.epsilon:g}")
     epsilon = float(options.epsilon)
     with needs("server"):
-        import ldpbandits.server.run  # noqa: F401 - another process runs it; here we learn whether it can
+        import ldpbandits.server.process  # noqa: F401 - another process runs it; here we learn whether it can
     is_watched, chart = sys.stderr.isatty(), Chart()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # to be told to end is as good as Ctrl-C
     with running() as agent:

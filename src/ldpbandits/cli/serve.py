@@ -6,7 +6,7 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ldpbandits.cli.common import Command, say
+from ldpbandits.cli.common import Command, add_load, load, say
 from ldpbandits.errors import ParameterError
 from ldpbandits.extras import needs
 
@@ -31,12 +31,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
     parser.add_argument("--port", type=int, default=8000, help="port to listen on, 0 for any (default 8000)")
+    add_load(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     """Serve until interrupted."""
+    load(options)
     with needs("server"):
-        from ldpbandits.server.run import Server
+        from ldpbandits.server.process import Server
         from ldpbandits.server.service import Service
         from ldpbandits.server.store.sqlite import SqliteStore
     with listening(options.host, options.port) as listener:

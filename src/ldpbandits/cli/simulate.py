@@ -1,7 +1,6 @@
 """`ldpbandits simulate`: one algorithm from flags, or an experiment from a file."""
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,9 @@ from ldpbandits.cli.common import (
     ARM_HELP,
     EPSILON_HELP,
     Command,
+    add_load,
     add_workers,
+    load,
     number,
     plural,
     read_arms,
@@ -50,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=number, metavar="S", help="same seed, same numbers (default 0)")
     engines = "leap or step: the same law in leaps, far faster, or round by round (default: leap where possible)"
     parser.add_argument("--engine", choices=["leap", "step"], help=engines)
+    add_load(parser)
     add_workers(parser)
 
 
@@ -59,7 +61,7 @@ FLAGS = ("algorithm", "rule", "curator", "epsilon", "arm", "horizon", "trials", 
 
 def run(options: argparse.Namespace) -> None:
     """Play what the flags or the file say, and print the regret."""
-    sys.path.insert(0, str(Path.cwd()))  # where a rule of one's own is looked for
+    load(options)
     if options.file is None:
         _run_flags(options)
     else:

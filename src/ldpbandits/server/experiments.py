@@ -29,7 +29,7 @@ class ArmRecord:
 
 
 @dataclass
-class Experiment:
+class LiveExperiment:
     """One experiment. Its totals are in the store and here; what else changes is here only, and a crash forgets it."""
 
     number: int
@@ -81,7 +81,7 @@ class Experiment:
         self.agent.tally.replace(Arm(arm), pulls, total * self.spec.mechanism.unit)
         self.records[arm].total = total
 
-    def copy(self) -> "Experiment":
+    def copy(self) -> "LiveExperiment":
         """Return the experiment as it is now, to be read in another thread; tickets are left out."""
         agent = _agent(self.rule, [replace(arm) for arm in self.arms])
         records = [replace(record) for record in self.records]
@@ -107,7 +107,7 @@ def _agent(rule: Rule, arms: list[ArmTally]) -> Agent:
     return agent
 
 
-def restore(stored: StoredExperiment) -> Experiment:
+def restore(stored: StoredExperiment) -> LiveExperiment:
     """Take an experiment up where the store has left it, with nothing out."""
     definition = stored.definition
     try:
@@ -117,7 +117,7 @@ def restore(stored: StoredExperiment) -> Experiment:
         needs = "if it has a mechanism, a transform or a rule of your own, load the module that registers it"
         raise DatabaseError(f"the experiment {definition.name} cannot be taken up: {error} ({needs})") from None
     unit = spec.mechanism.unit
-    return Experiment(
+    return LiveExperiment(
         number=stored.number,
         name=definition.name,
         spec=spec,

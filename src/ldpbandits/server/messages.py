@@ -156,7 +156,7 @@ class Report(Struct, frozen=True):
     server_started_at: int
 
 
-class ArmTally(Struct, frozen=True):
+class TallyRow(Struct, frozen=True):
     """The number of responses of an arm, and their exact sum: total * unit."""
 
     arm: Count
@@ -173,7 +173,7 @@ class Tallies(Struct, frozen=True):
     curator: CuratorJson
     rule: RuleJson
     unit: float
-    arms: list[ArmTally]
+    arms: list[TallyRow]
 
 
 class Summary(Struct, frozen=True):

@@ -2,25 +2,25 @@
 
 from ldpbandits.agent.estimates import Estimate, estimate, share
 from ldpbandits.agent.rules import rule_to_json
-from ldpbandits.server.experiments import Experiment
+from ldpbandits.server.experiments import LiveExperiment
 from ldpbandits.server.messages import (
     ArmReport,
-    ArmTally,
     Best,
     Rejected,
     Report,
     Summary,
     Tallies,
+    TallyRow,
 )
 
 ALPHA = 0.05
 """The probability that any interval of an experiment ever misses its mean, however many arms are added."""
 
 
-def tallies(experiment: Experiment) -> Tallies:
+def tallies(experiment: LiveExperiment) -> Tallies:
     """Return all that the agent learns from."""
     arms = [
-        ArmTally(number, record.name, arm.retired, arm.pulls, record.total)
+        TallyRow(number, record.name, arm.retired, arm.pulls, record.total)
         for number, (arm, record) in enumerate(zip(experiment.arms, experiment.records, strict=True))
     ]
     return Tallies(
@@ -28,13 +28,13 @@ def tallies(experiment: Experiment) -> Tallies:
     )
 
 
-def summary(experiment: Experiment) -> Summary:
+def summary(experiment: LiveExperiment) -> Summary:
     """Return an experiment in a line."""
     arms = experiment.arms
     return Summary(experiment.name, experiment.status, experiment.created_at, len(arms), sum(arm.pulls for arm in arms))
 
 
-def report(experiment: Experiment, forged: int, started_at: int) -> Report:
+def report(experiment: LiveExperiment, forged: int, started_at: int) -> Report:
     """Return everything that an experimenter wants to know; intervals take a millisecond an arm."""
     arms = experiment.arms
     estimates = [
@@ -84,7 +84,7 @@ def report(experiment: Experiment, forged: int, started_at: int) -> Report:
     )
 
 
-def _best(experiment: Experiment, estimates: list[Estimate]) -> Best | None:
+def _best(experiment: LiveExperiment, estimates: list[Estimate]) -> Best | None:
     """Return the arm of largest mean among those that are handed out, once there is any response."""
     means = {
         number: made.mean

@@ -8,7 +8,7 @@ from time import time
 from ldpbandits.errors import ParameterError
 from ldpbandits.server import experiments, limits, refusals, reports
 from ldpbandits.server.committer import LARGEST_BATCH, Committer
-from ldpbandits.server.experiments import ArmRecord, Experiment
+from ldpbandits.server.experiments import ArmRecord, LiveExperiment
 from ldpbandits.server.keys import Keys, Role
 from ldpbandits.server.limits import MOST_ARMS
 from ldpbandits.server.messages import (
@@ -224,14 +224,14 @@ class Service:
             pass
         await self.committer.run(self.keys.prune, self.now)
 
-    def _find(self, name: str) -> Experiment:
+    def _find(self, name: str) -> LiveExperiment:
         experiment = self.experiments.get(name)
         if experiment is None:
             raise Refusal(404, Code.NOT_FOUND, "there is no experiment of this name")
         return experiment
 
     @staticmethod
-    def _check_not_closed(experiment: Experiment) -> None:
+    def _check_not_closed(experiment: LiveExperiment) -> None:
         if experiment.status == "closed":
             raise Refusal(409, Code.CLOSED, f"the experiment {experiment.name} is closed for good")
 

@@ -81,7 +81,10 @@ def build(data: type[T], values: Mapping[Any, Any], sort: str, ignore: str = "ki
     """Make an object of this class from JSON; say which key is missing, and which there is not."""
     listed: dict[str, Field[Any]] = {field.name: field for field in fields(data)}  # type: ignore[arg-type]
     required = {n for n, f in listed.items() if f.default is MISSING and f.default_factory is MISSING}
-    return data(**check_keys(f"a {sort} of kind {data.kind!r}", values, required, set(listed), ignore=ignore))
+    kind = getattr(data, "kind", data.__name__)
+    arguments = check_keys(f"a {sort} of kind {kind!r}", values, required, set(listed), ignore=ignore)
+    # JSON has lists where frozen data have tuples.
+    return data(**{name: tuple(value) if isinstance(value, list) else value for name, value in arguments.items()})
 
 
 def check_keys(
