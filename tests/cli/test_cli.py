@@ -50,6 +50,62 @@ def test_jobs_change_no_number(capsys: pytest.CaptureFixture[str]) -> None:
     assert made[0] == made[1]
 
 
+def test_flags_and_a_file_play_the_same(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The same experiment and seed give the same numbers by flags and by a file, and both know how long it took."""
+    path = tmp_path / "same.toml"
+    arms = json.dumps(ARMS[1::2])
+    path.write_text(
+        f'horizon = 10000\ntrials = 4\nseed = 3\narms = {arms}\n[[algorithms]]\nname = "ldp-ucb-b"\nepsilon = 2\n',
+        encoding="utf-8",
+    )
+    by_flags = json.loads(run([*SIMULATE, "--json", "--seed", "3"], capsys)[1])
+    (by_file,) = json.loads(run(["simulate", str(path), "--json"], capsys)[1])
+    assert by_flags.pop("seconds") > 0
+    assert by_file.pop("seconds") > 0
+    assert by_flags == by_file
+
+
+def test_an_algorithm_that_cannot_leap_steps_and_says_so(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rule of one's own is played round by round; asked to leap, it is refused before anything is played."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "cli_rule.py").write_text(
+        "from dataclasses import dataclass\n@dataclass(frozen=True)\nclass Own:\n    floor: float = 1.0\n"
+        "    parameters: tuple = ()\n    @staticmethod\n    def index(arm, random, parameters):\n"
+        "        return arm.mean\n",
+        encoding="utf-8",
+    )
+    own = ["simulate", "--rule", "cli_rule:Own", *ARMS, "--horizon", "500", "--trials", "2"]
+    code, out, err = run([*own, "--json"], capsys)
+    assert (code, json.loads(out)["engine"]) == (0, "step")
+    assert err == "ldpbandits simulate: Own cannot leap; every round was played (engine step)\n"
+    code, out, err = run([*own, "--epsilon", "2", "--curator", "ctl", "--engine", "leap"], capsys)
+    assert (code, out) == (2, "")
+    assert err == ("ldpbandits simulate: Own cannot leap, only step: the rule of Own is not one of those that leap\n")
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--rule", "no_such_module:Rule"], "the rule no_such_module:Rule cannot be imported: ModuleNotFoundError"),
+        (["--rule", "json:dumps"], "the rule json:dumps must be a dataclass"),
+        (["--rule", "ucb"], "a rule of kind 'ucb' lacks width"),
+        (["--rule", "thompson"], "a rule's kind must be one of ucb, got 'thompson'"),
+        (["--rule", "x:Y", "--algorithm", "ucb1"], "--algorithm names one of ours, --rule one of yours"),
+        (["--algorithm", "ucb1", "--curator", "ctb"], "--curator goes with --rule"),
+        (["--algorithm", "ucb1", "--load", "no_such_module"], "no_such_module cannot be loaded: ModuleNotFoundError"),
+    ],
+)
+def test_a_rule_that_cannot_be_had_is_one_line(capsys: pytest.CaptureFixture[str], flags: list[str], told: str) -> None:
+    """It says which, and why."""
+    code, out, err = run(["simulate", *flags, *ARMS, "--horizon", "100"], capsys)
+    assert (code, out) == (2, "")
+    assert told in err
+    assert err.count("\n") == 1
+
+
 def test_simulate_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     """For people: regret by decade, and pulls by arm."""
     code, out, _ = run(SIMULATE, capsys)

@@ -1,6 +1,7 @@
 """Results are tidy, whole, and the same wherever and however often a run is stopped and taken up again."""
 
 import csv
+import importlib
 import io
 import json
 import signal
@@ -17,9 +18,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ldpbandits import UCB, Range
+from ldpbandits.agent.rules import rule_from_json
+from ldpbandits.cli import main
 from ldpbandits.errors import OutputError
+from ldpbandits.lab import paper
 from ldpbandits.lab import play as playing
-from ldpbandits.lab.algorithms import algorithm
+from ldpbandits.lab.algorithms import Algorithm, NotPrivate, algorithm
 from ldpbandits.lab.experiments import Experiment
 from ldpbandits.lab.paper import MIXED
 from ldpbandits.lab.play import Curve
@@ -194,3 +199,80 @@ def test_a_cluster_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert b"no Dask scheduler answers at tcp://127.0.0.1:9" in done.stderr
     assert b"Traceback" not in done.stderr
+
+
+def test_another_rule_under_the_same_name_is_another_algorithm(tmp_path: Path) -> None:
+    """Trials kept for a rule are not taken for those of another rule or transform, whatever their name."""
+    arms, plain = paper.BERNOULLI, NotPrivate()
+    played = [
+        Experiment(arms, (Algorithm("mine", rule, curator),), 2_000, trials=2).play(archive=Folder(tmp_path))[0]
+        for rule, curator in ((UCB(0.1), plain), (UCB(5), plain), (UCB(5), NotPrivate(Range(-1, 2))))
+    ]
+    greedy, curious, wide = (made.mean_regret[-1] for made in played)
+    assert greedy < curious / 3
+    assert curious < wide
+    again = Experiment(arms, (Algorithm("mine", UCB(0.1), plain),), 2_000, trials=2).play(archive=Folder(tmp_path))[0]
+    assert again == played[0]
+
+
+def test_an_edited_rule_of_ones_own_is_played_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kept trials go by the code of a rule too: the same class with another formula is another rule."""
+    monkeypatch.syspath_prepend(tmp_path)
+    regrets = []
+    for formula in ("arm.mean", "-arm.mean"):
+        (tmp_path / "edited_rule.py").write_text(OWN_RULE.replace("FORMULA", formula), encoding="utf-8")
+        sys.modules.pop("edited_rule", None)
+        importlib.invalidate_caches()
+        rule = rule_from_json("edited_rule:Own", may_import=True)
+        experiment = Experiment(paper.BERNOULLI, (Algorithm("own", rule, NotPrivate()),), 500, trials=2)
+        regrets.append(experiment.play(archive=Folder(tmp_path / "results"))[0].mean_regret[-1])
+    assert regrets[0] < regrets[1]
+
+
+OWN_RULE = """
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class Own:
+    floor: float = 1.0
+    parameters: tuple = ()
+
+    @staticmethod
+    def index(arm, random, parameters):
+        return FORMULA
+"""
+FILE = """
+horizon = 2000
+trials = 3
+seed = 4
+arms = ["choice(0.4,1)", "2*beta(4,1)", "bernoulli(0.9)"]
+
+[[algorithms]]
+name = "ldp-ucb-b"
+epsilon = 2
+
+[[algorithms]]
+name = "wide"
+rule = {kind = "ucb", width = 0.5}
+curator = {mechanism = "laplace", epsilon = 2, transform = {kind = "range", low = -1, high = 2}}
+
+[[algorithms]]
+rule = "own_rule:Own"
+epsilon = 1.5
+"""
+
+
+def test_a_record_runs_again_to_the_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`simulate experiment.json` plays what the record says, rules and transforms of any kind included."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "own_rule.py").write_text(OWN_RULE.replace("FORMULA", "arm.mean"), encoding="utf-8")
+    (tmp_path / "my.toml").write_text(FILE, encoding="utf-8")
+    assert main(["simulate", "my.toml"]) == 0
+    assert main(["simulate", "my/experiment.json", "--out", "again"]) == 0
+    first, again = (tmp_path / folder / "results.csv" for folder in ("my", "again"))
+    assert first.read_bytes() == again.read_bytes()
+    records = [json.loads((tmp_path / folder / "experiment.json").read_text()) for folder in ("my", "again")]
+    assert records[0] == records[1]
+    assert [algorithm["name"] for algorithm in records[0]["experiment"]["algorithms"]] == ["ldp-ucb-b", "wide", "Own"]
+    assert records[0]["experiment"]["algorithms"][1]["curator"]["transform"] == {"kind": "range", "low": -1, "high": 2}

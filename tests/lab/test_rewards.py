@@ -1,12 +1,13 @@
 """Arms know their mean exactly, and are read from text."""
 
 import math
+from pathlib import Path
 
 import pytest
 
 from ldpbandits.errors import ArmError
 from ldpbandits.lab import paper
-from ldpbandits.lab.rewards import Bernoulli, Beta, Choice, Gaussian, Law, Uniform, gaps, parse_arms, written
+from ldpbandits.lab.rewards import Bernoulli, Beta, Choice, Empirical, Gaussian, Law, Uniform, gaps, parse_arms, written
 
 
 @pytest.mark.parametrize(
@@ -80,3 +81,60 @@ def test_ranges() -> None:
     assert Uniform(-1, 2).range == (-1, 2)
     assert Gaussian(0).range == (-math.inf, math.inf)
     assert Beta(2, 2).range == Bernoulli(0.5).range == (0, 1)
+
+
+PAST = "arm,reward,when\nblue,1,mon\nred,0,mon\nblue,0,tue\nred,0.25,tue\nblue,1,wed\n"
+
+
+@pytest.fixture
+def past(tmp_path: Path) -> Path:
+    """A table of five rewards of two arms."""
+    path = tmp_path / "past, all (2).csv"
+    path.write_text(PAST, encoding="utf-8")
+    return path
+
+
+def test_data_of_ones_own_are_a_law_an_arm(past: Path) -> None:
+    """Arms by name, in the order in which they come; each has the mean and the range of its rewards."""
+    blue, red = parse_arms(f"empirical({past})")
+    assert isinstance(blue, Empirical)
+    assert (blue.arm, blue.values, blue.counts, blue.mean, blue.range) == ("blue", (0, 1), (1, 2), 2 / 3, (0, 1))
+    assert (red.mean, red.range) == (0.125, (0, 0.25))
+    assert parse_arms(f"empirical({past}#red)") == [red]
+
+
+def test_data_are_known_again_and_a_change_is_noticed(past: Path) -> None:
+    """An arm that was written down is read again; other rewards in its file than those that were played are refused."""
+    blue, red = parse_arms(f"empirical({past})")
+    assert [*parse_arms(written(blue)), *parse_arms(written(red))] == [blue, red]
+    past.write_text(PAST + "blue,0,thu\n", encoding="utf-8")
+    assert parse_arms(written(red)) == [red]
+    with pytest.raises(ArmError, match="the rewards of arm 'blue' in .* are no longer those that were played"):
+        parse_arms(written(blue))
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("arm,value\na,1\n", "needs a first line with the columns arm and reward"),
+        ("", "needs a first line with the columns arm and reward"),
+        ("arm,reward\n", "has no rewards"),
+        ("arm,reward\na,1\na,secret-7\n", "line 3: needs an arm and a reward that is a number"),
+        ("arm,reward\na,nan\n", "line 2: needs an arm and a reward"),
+        ("arm,reward\na\n", "line 2: needs an arm and a reward"),
+        ("arm,reward\n,1\n", "line 2: needs an arm and a reward"),
+    ],
+)
+def test_bad_data_are_refused_by_line_and_without_a_reward(tmp_path: Path, text: str, rule: str) -> None:
+    """One line that says where; what stands there is shown to nobody."""
+    path = tmp_path / "bad.csv"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ArmError) as caught:
+        parse_arms(f"empirical({path})")
+    assert rule in str(caught.value)
+    assert "secret" not in str(caught.value)
+    with pytest.raises(ArmError, match="has no arm 'green'; it has 'a'"):
+        path.write_text("arm,reward\na,1\n", encoding="utf-8")
+        parse_arms(f"empirical({path}#green)")
+    with pytest.raises(ArmError, match="cannot be read: No such file"):
+        parse_arms(f"empirical({tmp_path / 'none.csv'})")

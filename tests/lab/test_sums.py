@@ -7,7 +7,7 @@ from scipy import special, stats
 from ldpbandits import Range, Sigmoid
 from ldpbandits.lab.algorithms import algorithm
 from ldpbandits.lab.engine.sums import encode_sums, mean_value
-from ldpbandits.lab.rewards import Beta, Choice, Gaussian, Law, Uniform, parse_arms
+from ldpbandits.lab.rewards import Beta, Choice, Empirical, Gaussian, Law, Uniform, parse_arms
 
 
 def arms(*texts: str) -> list[Law]:
@@ -52,3 +52,15 @@ def test_sums_know_their_kind() -> None:
     assert encode_sums(algorithm("ldp-ucb-l", 1.0), arms("choice(0.5)")).drop.tolist() == [1]
     assert encode_sums(algorithm("ucb1"), odd).kinds.tolist() == [0, 2, 2, 2, 2]
     assert mean_value(Choice((0.0, 1.0)), Range(0, 2)) == 0.25
+
+
+def test_data_of_ones_own_leap_as_far_as_their_values_allow() -> None:
+    """Under CTB always; under CTL, and without privacy, where there are two rewards (without privacy, 0 and 1)."""
+    clicks = Empirical("past.csv", "blue", (0.0, 1.0), (3, 1), "")
+    ratings = Empirical("past.csv", "red", (0.0, 0.5, 1.0), (1, 2, 1), "")
+    assert encode_sums(algorithm("ldp-ucb-b", 1.0), [clicks, ratings]).kinds.tolist() == [0, 0]
+    assert encode_sums(algorithm("ldp-ucb-l", 1.0), [clicks, ratings]).kinds.tolist() == [1, 2]
+    assert encode_sums(algorithm("ldp-ucb-l", 1.0), [clicks]).rare.tolist() == [0.75]
+    assert encode_sums(algorithm("ucb1"), [clicks, ratings]).kinds.tolist() == [0, 2]
+    assert encode_sums(algorithm("ucb1"), [clicks]).chance.tolist() == [0.25]
+    assert mean_value(ratings, Sigmoid()) == pytest.approx((0.5 + 2 * special.expit(0.5) + special.expit(1.0)) / 4)
