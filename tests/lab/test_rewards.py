@@ -109,7 +109,7 @@ def test_data_are_known_again_and_a_change_is_noticed(past: Path) -> None:
     assert [*parse_arms(written(blue)), *parse_arms(written(red))] == [blue, red]
     past.write_text(PAST + "blue,0,thu\n", encoding="utf-8")
     assert parse_arms(written(red)) == [red]
-    with pytest.raises(ArmError, match="the rewards of arm 'blue' in .* are no longer those that were played"):
+    with pytest.raises(ArmError, match=r"the rewards of arm 'blue' in .* are no longer those that were played"):
         parse_arms(written(blue))
 
 
@@ -133,8 +133,8 @@ def test_bad_data_are_refused_by_line_and_without_a_reward(tmp_path: Path, text:
         parse_arms(f"empirical({path})")
     assert rule in str(caught.value)
     assert "secret" not in str(caught.value)
+    path.write_text("arm,reward\na,1\n", encoding="utf-8")
     with pytest.raises(ArmError, match="has no arm 'green'; it has 'a'"):
-        path.write_text("arm,reward\na,1\n", encoding="utf-8")
         parse_arms(f"empirical({path}#green)")
     with pytest.raises(ArmError, match="cannot be read: No such file"):
         parse_arms(f"empirical({tmp_path / 'none.csv'})")

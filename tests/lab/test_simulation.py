@@ -96,7 +96,7 @@ def test_a_plot_is_a_figure(horizon: int) -> None:
 
 
 def test_an_algorithm_that_nobody_has_heard_of_is_drawn_and_summed_up() -> None:
-    """Looks and bound come with the algorithm, not from its name; one without a bound has none, and is drawn in grey."""
+    """Looks and bound come with the algorithm, not from its name; one that has neither is drawn in grey."""
     curves: Any = {}
     for played in (algorithm("ucb1"), Algorithm("ldp-imed", UCB(1.0), algorithm("ldp-ucb-b", 2.0).curator)):
         curves["bernoulli", (played.name, played.epsilon)] = simulate(played, BERNOULLI, 500, trials=2, seed=0)

@@ -85,7 +85,7 @@ class Agent:
             rule.floor,
             tally.means,
             tally.pulls,
-            tally.out,
+            tally.counts,
             tally.t,
             self._random,
             tally.indexes,

@@ -49,38 +49,29 @@ def ucb_index(arm: ArmView, _: Random, parameters: Parameters) -> float:
     return arm.mean + parameters[0] * sqrt(log(arm.t) / (arm.pulls + arm.out))
 
 
-def starving(floor: float, pulls: Sequence[float], out: Sequence[float], t: float) -> int:
-    """Return the least pulled arm (the lowest-numbered of several) if its N is <= floor log(t + 1), else -1.
+def starving(floor: float, counts: Sequence[float], t: float) -> int:
+    """Return the least pulled arm (the lowest-numbered of several) if its count is <= floor log(t + 1), else -1.
 
     It gives each arm its first pull under any floor, since 0 <= 0; with floor 4 it is the forced rule of LDP-UCB-L.
     """
     limit = floor * log(t + 1.0)
     hungry = 0
-    for arm in range(len(pulls)):  # a count compiles to vector instructions, and in nearly every round it is zero
-        hungry += pulls[arm] + out[arm] <= limit
+    for arm in range(len(counts)):  # a sum compiles to vector instructions, and in nearly every round it is zero
+        hungry += counts[arm] <= limit
     if hungry == 0:
         return -1
     least = 0
-    for arm in range(1, len(pulls)):
-        if pulls[arm] + out[arm] < pulls[least] + out[least]:
+    for arm in range(1, len(counts)):
+        if counts[arm] < counts[least]:
             least = arm
     return least
-
-
-def largest(values: Sequence[float]) -> int:
-    """Return the place of the largest value, the first of several."""
-    best = 0
-    for place in range(1, len(values)):
-        if values[place] > values[best]:
-            best = place
-    return best
 
 
 def greatest(values: Sequence[float]) -> float:
     """Return the largest value. Written so that a compiler drops it for a rule that does not look at the result."""
     most = values[0]
-    for value in values[1:]:
-        most = max(most, value)
+    for place in range(1, len(values)):
+        most = max(most, values[place])
     return most
 
 
@@ -90,19 +81,26 @@ def select(
     floor: float,
     means: Sequence[float],
     pulls: Sequence[float],
-    out: Sequence[float],
+    counts: Sequence[float],
     t: float,
     random: Random,
     indexes: MutableSequence[float],
 ) -> int:
     """Return the arm to pull next: a starving one, else the one of largest index (the lowest-numbered of several).
 
-    `indexes` is room for one number an arm: a loop without a running maximum compiles to vector instructions.
+    `counts` says how often each arm was handed out: its pulls, and those that are out. `indexes` is room for one number
+    an arm: a loop without a running maximum compiles to vector instructions.
     """
-    arm = starving(floor, pulls, out, t)
+    arm = starving(floor, counts, t)
     if arm >= 0:
         return arm
     best, arms = greatest(means), float(len(means))
     for arm in range(len(pulls)):
-        indexes[arm] = index(ArmView(means[arm], pulls[arm], out[arm], t, best, arms), random, parameters)
-    return largest(indexes)
+        indexes[arm] = index(
+            ArmView(means[arm], pulls[arm], counts[arm] - pulls[arm], t, best, arms), random, parameters
+        )
+    chosen = 0
+    for arm in range(1, len(indexes)):
+        if indexes[arm] > indexes[chosen]:
+            chosen = arm
+    return chosen

@@ -87,7 +87,7 @@ class Tally:
         self._in_use = [Arm(number) for number, arm in enumerate(self.arms) if not arm.retired]
         self._place = {arm: place for place, arm in enumerate(self._in_use)}
         self.means, self.indexes = [0.0] * len(self._in_use), [0.0] * len(self._in_use)
-        self.pulls, self.out = [0] * len(self._in_use), [0] * len(self._in_use)
+        self.pulls, self.counts = [0] * len(self._in_use), [0] * len(self._in_use)
         self._silent = [arm for arm in self._in_use if not self.arms[arm].pulls]
         for arm in self._in_use:
             self._refresh(arm)
@@ -97,7 +97,7 @@ class Tally:
         if place is None:
             return
         known = self.arms[arm]
-        self.pulls[place], self.out[place] = known.pulls, known.out
+        self.pulls[place], self.counts[place] = known.pulls, known.pulls + known.out
         if known.pulls:
             self.means[place] = known.total / known.pulls
         else:

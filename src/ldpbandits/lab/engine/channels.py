@@ -79,7 +79,6 @@ def channel_of(curator: Any) -> tuple[Respond, Parameters]:  # noqa: ANN401 - a 
     return channel.respond, channel.parameters(mechanism)
 
 
-_MAPS = {Range: 0, RealLine: 1, Sigmoid: 2}
 _DRAWS: dict[Respond, int] = {reveal: 0, bit: 1, laplace: 2}
 _reveal, _bit, _laplace = map(inlined, _DRAWS)
 
@@ -87,7 +86,7 @@ _reveal, _bit, _laplace = map(inlined, _DRAWS)
 class Known(NamedTuple):
     """A transform and a mechanism of the paper, as numbers of one shape."""
 
-    map: int
+    is_sigmoid: bool
     low: float
     width: float
     draw: int
@@ -105,11 +104,7 @@ class Own(NamedTuple):
 @inlined
 def known_response(rng: np.random.Generator, channel: Known, reward: float) -> float:
     """Make a reward a response, by a transform and a mechanism of the paper."""
-    value = reward
-    if channel.map == 0:
-        value = _range(reward, (channel.low, channel.width))
-    elif channel.map == 2:  # noqa: PLR2004 - the place in _MAPS
-        value = _sigmoid(reward, ())
+    value = _sigmoid(reward, ()) if channel.is_sigmoid else _range(reward, (channel.low, channel.width))
     if channel.draw == 1:
         return _bit(rng, value, (channel.first, channel.second))
     if channel.draw == 2:  # noqa: PLR2004 - the place in _DRAWS
@@ -121,10 +116,10 @@ def encode_channel(algorithm: Algorithm) -> tuple[Known | Own, Callable[..., flo
     """Return an algorithm's curator as numbers, and the function from reward to response that takes them."""
     transform = algorithm.curator.transform
     respond, numbers = channel_of(algorithm.curator)
-    if type(transform) in _MAPS and respond in _DRAWS:
-        low, width = transform.parameters or (0.0, 1.0)
+    if type(transform) in {Range, RealLine, Sigmoid} and respond in _DRAWS:
+        low, width = transform.parameters or (0.0, 1.0)  # the real line is not moved and not scaled
         first, second = (*numbers, 0.0, 0.0)[:2]
-        return Known(_MAPS[type(transform)], low, width, _DRAWS[respond], first, second), known_response
+        return Known(isinstance(transform, Sigmoid), low, width, _DRAWS[respond], first, second), known_response
     return Own(transform.parameters, numbers), _own_response(transform.apply, respond)
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeAlias, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbandits.lab.engine.compiled import inlined
+from ldpbandits.lab.engine.compiled import inlined, uncached
 from ldpbandits.lab.rewards import Bernoulli, Beta, Choice, Empirical, Gaussian, Law, Uniform
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -55,6 +55,19 @@ def encode_laws(arms: Sequence[Law]) -> Laws:
     return Laws(np.array(kinds), *(np.array(row, dtype=float) for row in (first, second, values, reached)))
 
 
+@uncached  # a call: written into the loop, it would slow down the laws that need no search
+def _place(reached: Floats, begin: int, count: int, share: float) -> int:
+    """Return the first of `count` places from `begin` on at which more than this share of the rewards is reached."""
+    low, high = begin, begin + count - 1
+    while low < high:
+        middle = (low + high) // 2
+        if reached[middle] > share:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
 @inlined
 def reward(rng: np.random.Generator, laws: Laws, arm: int) -> float:
     """Draw a reward of this arm."""
@@ -69,6 +82,4 @@ def reward(rng: np.random.Generator, laws: Laws, arm: int) -> float:
         return float(laws.values[int(first) + int(second * rng.random())])
     if kind == _GAUSSIAN:
         return float(first + second * rng.standard_normal())
-    begin = int(first)
-    place = np.searchsorted(laws.reached[begin : begin + int(second)], rng.random(), side="right")
-    return float(laws.values[begin + min(int(place), int(second) - 1)])
+    return laws.values[_place(laws.reached, int(first), int(second), rng.random())]

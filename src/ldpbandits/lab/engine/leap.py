@@ -300,7 +300,7 @@ def _quiet_until(floor: float, fewest: float) -> float:
 @compiled
 def _leap(play: Play, sums: Sums, rng: np.random.Generator, pulls: Floats, totals: Floats, t: int, until: int) -> None:
     n, width = len(pulls), play.parameters[0]
-    means, widths, indexes, out = np.zeros(n), np.zeros(n), np.empty(n), np.zeros(n)
+    means, widths, indexes = np.zeros(n), np.zeros(n), np.empty(n)
     for arm in range(n):
         if pulls[arm] > 0:
             means[arm], widths[arm] = totals[arm] / pulls[arm], width / sqrt(pulls[arm])
@@ -309,7 +309,7 @@ def _leap(play: Play, sums: Sums, rng: np.random.Generator, pulls: Floats, total
     while t < until:
         arm, most = -1, until - t
         if t >= quiet_until:
-            arm, most = kernels.starving(play.floor, pulls, out, float(t)), 1  # type: ignore[arg-type]
+            arm, most = kernels.starving(play.floor, pulls, float(t)), 1  # type: ignore[arg-type]
         elif quiet_until < until:
             most = max(1, int(quiet_until - t))
         if arm >= 0:

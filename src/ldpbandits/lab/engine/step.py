@@ -19,7 +19,7 @@ from ldpbandits.lab.engine.compiled import compiled, inlined, uncached
 from ldpbandits.lab.engine.laws import Floats, Laws, encode_laws, reward
 from ldpbandits.lab.rewards import Law
 
-for _kernel in (kernels.starving, kernels.largest, kernels.greatest):
+for _kernel in (kernels.starving, kernels.greatest):
     register_jitable(_kernel)
 _select: Callable[..., int] = inlined(kernels.select)
 _ucb_index = inlined(kernels.ucb_index)
@@ -57,12 +57,12 @@ def _advance(
     until: int,
 ) -> None:
     n = len(pulls)
-    means, out, indexes = np.zeros(n), np.zeros(n), np.empty(n)
+    means, indexes = np.zeros(n), np.empty(n)
     for arm in range(n):
         if pulls[arm] > 0:
             means[arm] = totals[arm] / pulls[arm]
     while t < until:
-        arm = _select(index, play.parameters, play.floor, means, pulls, out, float(t), rng, indexes)
+        arm = _select(index, play.parameters, play.floor, means, pulls, pulls, float(t), rng, indexes)
         totals[arm] += response(rng, play.channel, reward(rng, play.laws, arm))
         pulls[arm] += 1.0
         means[arm] = totals[arm] / pulls[arm]
