@@ -72,8 +72,8 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
         ("device/client.py", "from ldpbandits.server.messages import Decision"),
         ("agent/live.py", "import msgspec"),
         ("agent/estimates.py", "import ldpbandits.audit"),
-        ("device/curators.py", "from ldpbandits.audit.domain import ends"),
-        ("mean_map.py", "import ldpbandits.audit.sanity"),
+        ("device/curators.py", "from ldpbandits.audit.subject import Subject"),
+        ("mean_map.py", "import ldpbandits.audit.guess"),
     ],
 )
 def test_the_import_contract_catches_a_leak(root: Path, tmp_path: Path, module: str, line: str) -> None:

@@ -8,11 +8,11 @@ from typing import NoReturn
 import pytest
 
 from ldpbandits import BernoulliCurator, LaplaceCurator, RealLine
-from ldpbandits.audit import Layer
+from ldpbandits.audit.blackbox.refusals import bad_rewards
 from ldpbandits.audit.claim import Claim
-from ldpbandits.audit.refusals import refusal_layer
-from ldpbandits.audit.run import _subject
-from ldpbandits.audit.subject import Respond
+from ldpbandits.audit.evidence import Evidence
+from ldpbandits.audit.result import Finding
+from ldpbandits.audit.subject import Respond, subject_of
 from ldpbandits.spec import mechanisms
 from ldpbandits.spec.curator import CuratorSpec
 
@@ -22,9 +22,9 @@ CTB = BernoulliCurator(1.0)
 Say = Callable[[float], BaseException]
 
 
-def judged(respond: Respond, spec: CuratorSpec | None = None) -> Layer:
+def judged(respond: Respond, spec: CuratorSpec | None = None) -> Finding:
     """Judge a function by its refusals alone."""
-    return refusal_layer(_subject(respond, spec, None), CLAIM)
+    return bad_rewards(Evidence(subject_of(respond, spec), CLAIM), 0)
 
 
 def refusing(say: Say) -> Respond:

@@ -1,11 +1,22 @@
-"""The audit as one self-contained page: the verdict, the privacy loss over outputs, and every layer."""
+"""The audit as one self-contained page: the verdict, the privacy loss over responses, and every layer.
 
+The privacy loss is log P(y | one reward) / P(y | the other), cell by cell, drawn between the lines +epsilon and
+-epsilon that it must not cross.
+"""
+
+import io
 from base64 import b64encode
 from html import escape
 
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+
 import ldpbandits
-from ldpbandits.audit.plot import draw
-from ldpbandits.audit.result import Audit
+from ldpbandits.audit.guess import epsilon_lower
+from ldpbandits.audit.result import Audit, Profile, Reals
+from ldpbandits.lab.figures import BY_ALGORITHM
+from ldpbandits.lab.figures import STYLE as FIGURE_STYLE
 from ldpbandits.lab.report import STYLE
 
 COLOURS = """
@@ -13,11 +24,17 @@ COLOURS = """
 .consistent { color: #00664b } .violated { color: #a33b00 } td.violated { font-weight: bold }
 td { text-align: left !important; vertical-align: top } td:nth-child(2) { white-space: nowrap }
 """
+FEWEST = 20
+"""A cell with fewer responses than this shows nothing but its own noise, and is left out."""
+FURTHEST = 1e100
+"""Responses beyond are drawn here: an axis up to the largest double cannot be scaled."""
+MOST_TICKS = 12
+"""Up to this many values have a tick each."""
 
 
-def page(found: Audit) -> str:
+def page(outcome: Audit) -> str:
     """Return the page as HTML."""
-    body = "\n".join([_head(found), _pictures(found), _layers(found), _reading(found)])
+    body = "\n".join([_head(outcome), _pictures(outcome), _layers(outcome), _reading(outcome)])
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>ldpbandits: audit</title>'
         f'<meta name="viewport" content="width=device-width"><style>{STYLE}{COLOURS}</style></head>'
@@ -25,22 +42,22 @@ def page(found: Audit) -> str:
     )
 
 
-def _head(found: Audit) -> str:
+def _head(outcome: Audit) -> str:
     return (
-        f"<h1>Audit of {escape(found.what)}</h1>"
-        f'<p class="verdict {found.verdict}">{escape(found.sentence)}</p>'
-        f"<p>{found.samples:,} responses to each reward, in {found.seconds:.1f} s, by ldpbandits "
+        f"<h1>Audit of {escape(outcome.what)}</h1>"
+        f'<p class="verdict {outcome.verdict}">{escape(outcome.sentence)}</p>'
+        f"<p>{outcome.samples:,} responses to each reward, in {outcome.seconds:.1f} s, by ldpbandits "
         f"{ldpbandits.__version__}. If the claim holds, the chance that this audit calls it violated is at most "
-        f"{1 - found.confidence:.3g}.</p>"
+        f"{1 - outcome.confidence:.3g}.</p>"
     )
 
 
-def _pictures(found: Audit) -> str:
-    images = [b64encode(draw(profile, found.epsilon_claimed)).decode() for profile in found.profiles]
+def _pictures(outcome: Audit) -> str:
+    images = [b64encode(draw(profile, outcome.epsilon_claimed)).decode() for profile in outcome.profiles]
     figures = "".join(
         f'<figure><img alt="Privacy loss over the {escape(profile.over)}, with the lines of epsilon" '
         f'src="data:image/svg+xml;base64,{image}"></figure>'
-        for profile, image in zip(found.profiles, images, strict=True)
+        for profile, image in zip(outcome.profiles, images, strict=True)
     )
     return (
         f"<h2>Privacy loss over outputs</h2>{figures}"
@@ -50,19 +67,67 @@ def _pictures(found: Audit) -> str:
     )
 
 
-def _layers(found: Audit) -> str:
+def _layers(outcome: Audit) -> str:
     rows = "".join(
         f'<tr><td>{escape(layer.name)}</td><td class="{layer.verdict.replace(" ", "-")}">{layer.verdict}</td>'
         f"<td>{escape(layer.detail)}</td></tr>"
-        for layer in found.layers
+        for layer in outcome.layers
     )
     return f"<h2>Layers</h2><table>{rows}</table>"
 
 
-def _reading(found: Audit) -> str:
+def _reading(outcome: Audit) -> str:
     return (
         '<h2>How to read it</h2><p class="note">The layer exact is a proof, where it applies. The empirical layers can '
         "only refute: nothing found in so many responses does not prove that nothing is there. Lower bounds hold "
-        f"together with probability {100 * found.confidence:.10g} %. Layers that are reported do not decide; those "
+        f"together with probability {100 * outcome.confidence:.10g} %. Layers that are reported do not decide; those "
         "that are not applicable could not be run on this curator, and say why.</p>"
     )
+
+
+def losses(profile: Profile) -> tuple[Reals, Reals, Reals]:
+    """Return the estimates, and for each cell alone a 95 % interval; rewards were chosen by a fair coin."""
+    zero, one = profile.counts
+    estimate = np.log((one + 0.5) / (zero + 0.5))
+    low = epsilon_lower(one, zero + one, 0.025)
+    high = -epsilon_lower(zero, zero + one, 0.025)
+    return estimate, low, high
+
+
+def draw(profile: Profile, epsilon: float) -> bytes:
+    """Draw the estimate in each cell with a 95 % interval; return it as SVG."""
+    enough = profile.counts.sum(axis=0) >= FEWEST
+    at = np.clip(profile.at[enough], -FURTHEST, FURTHEST)
+    estimate, low, high = (values[enough] for values in losses(profile))
+    low, high = np.minimum(low, estimate), np.maximum(high, estimate)
+    top = max(2.0 * epsilon, float(np.abs(estimate).max(initial=0.0)) * 1.2)
+    bars = np.clip(np.stack([estimate - low, high - estimate]), 0, 2 * top)  # a cell of one reward only has no end
+    zero, one = profile.rewards
+    with mpl.rc_context(FIGURE_STYLE):
+        figure = Figure(figsize=(7.4, 3.6), layout="constrained")
+        axes = figure.subplots()
+        for sign in (1, -1):
+            axes.axhline(sign * epsilon, color=BY_ALGORITHM["l"][0], linewidth=1, dashes=(6, 2))
+            axes.annotate(
+                f"{'+' if sign > 0 else '−'}epsilon",  # noqa: RUF001 - a minus sign
+                (1, sign * epsilon),
+                xycoords=("axes fraction", "data"),
+                xytext=(-2, 3 * sign),
+                textcoords="offset points",
+                ha="right",
+                va="bottom" if sign > 0 else "top",
+                color=BY_ALGORITHM["l"][0],
+            )
+        axes.errorbar(at, estimate, bars, fmt="o", markersize=3, color=BY_ALGORITHM["b"][0], linewidth=1)
+        axes.set(
+            xlabel=profile.over,
+            ylabel=f"log P(response | {one:g}) / P(response | {zero:g})",
+            ylim=(-top, top),
+        )
+        if profile.are_values and len(at) <= MOST_TICKS:
+            axes.set_xticks(at)
+            axes.margins(x=0.2)
+        axes.grid(visible=True, alpha=0.2, linewidth=0.5)
+        content = io.BytesIO()
+        figure.savefig(content, format="svg", metadata={"Date": None})
+        return content.getvalue()

@@ -1,4 +1,4 @@
-"""Many responses of our curators at once: the device's law, word for word, from the device's own source of randomness.
+"""Many responses at once: the device's law, word for word, from the device's own source of randomness.
 
 A device compares 64-bit words with thresholds. The comparison of a word W with a threshold T is settled by the first
 16 bits of W unless they are those of T, since W = 2^48 head + tail with tail < 2^48:
@@ -7,8 +7,8 @@ A device compares 64-bit words with thresholds. The comparison of a word W with 
 
 So only the heads are drawn, and the tail of a word only when its head ties, once in 2^16; head and tail together are
 one uniform word, and from there on the device's own scalar code decides. Which bits are left undrawn depends on nothing
-else, so the joint law of all responses is that of the device. A test gives both sides the same words and asks for
-the same responses, bit for bit.
+else, so the joint law of all responses is that of the device. Every audit gives both sides the same words and expects
+the same responses, bit for bit (`exact.replay`).
 """
 
 import os
@@ -20,14 +20,11 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbandits.audit.domain import unit
-from ldpbandits.device.curators import BernoulliCurator, LaplaceCurator
 from ldpbandits.device.randomness import WORD, DiscreteLaplace, Draw
 
 HEAD = 16
 TAIL = WORD - HEAD
 
-Ours: TypeAlias = BernoulliCurator | LaplaceCurator
 Source: TypeAlias = Callable[[int], bytes]
 """Called with n, gives n independent uniform bytes."""
 Integers: TypeAlias = NDArray[np.int64]
@@ -36,6 +33,16 @@ Integers: TypeAlias = NDArray[np.int64]
 def source(seed: int | None) -> Source:
     """Return the operating system's randomness, as a device uses it; with a seed, for tests, a generator's."""
     return os.urandom if seed is None else np.random.Generator(np.random.SFC64(seed)).bytes
+
+
+def draw_words(count: int, random_bytes: Source) -> tuple[int, ...]:
+    """Draw whole words of 64 bits."""
+    return unpack(f"={count}Q", random_bytes(8 * count))
+
+
+def same_head(threshold: int, word: int) -> int:
+    """Return a word with the head of the threshold, so that its head ties, and a tail of its own."""
+    return threshold >> TAIL << TAIL | word >> HEAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,22 +57,22 @@ class Words:
     """Called with i, gives what device i draws its further words from."""
 
     @classmethod
-    def drawn(cls, words: int, count: int, random_bytes: Source) -> "Words":
+    def draw(cls, words: int, count: int, random_bytes: Source) -> "Words":
         """Draw the heads of `words` words for each of `count` devices, all independent."""
         heads = np.frombuffer(random_bytes(2 * words * count), np.uint16).reshape(words, count)
 
-        def draw(more: int) -> tuple[int, ...]:
-            return unpack(f"={more}Q", random_bytes(8 * more))
+        def draw_more(more: int) -> tuple[int, ...]:
+            return draw_words(more, random_bytes)
 
-        return cls(heads, lambda _word, _device: draw(1)[0] >> HEAD, lambda _device: draw)
+        return cls(heads, lambda _word, _device: draw_more(1)[0] >> HEAD, lambda _device: draw_more)
 
     def below(self, word: int, threshold: int, settle: Callable[[int, Draw], bool]) -> NDArray[np.bool_]:
         """Tell for each device whether this word is below the threshold; `settle` decides for whole words."""
         heads, top = self.heads[word], threshold >> TAIL
-        decided: NDArray[np.bool_] = heads < top
+        is_below: NDArray[np.bool_] = heads < top
         for device in np.flatnonzero(heads == top).tolist():
-            decided[device] = settle(top << TAIL | self.tail(word, device), self.further(device))
-        return decided
+            is_below[device] = settle(top << TAIL | self.tail(word, device), self.further(device))
+        return is_below
 
 
 def bits(threshold: int, words: Words) -> Integers:
@@ -85,19 +92,6 @@ def noise(law: DiscreteLaplace, words: Words) -> Integers:
         magnitude[device] += times << len(law.digits)
     negative = words.heads[0] >= 1 << (HEAD - 1)
     for device in np.flatnonzero(negative & (magnitude == 0)).tolist():  # minus zero: again, with new words
-        drawn = law.sample(words.further(device))
-        negative[device], magnitude[device] = drawn < 0, abs(drawn)
+        steps = law.sample(words.further(device))
+        negative[device], magnitude[device] = steps < 0, abs(steps)
     return np.where(negative, -magnitude, magnitude)
-
-
-def words_each(curator: Ours) -> int:
-    """How many words a response takes, unless one of them ties."""
-    return 1 if isinstance(curator, BernoulliCurator) else 2 + len(curator.noise.digits)
-
-
-def responses(curator: Ours, reward: float, words: Words) -> Integers:
-    """Return the responses of many devices to one reward, as integers: bits for CTB, steps of the grid for CTL."""
-    value = unit(curator.spec, reward)
-    if isinstance(curator, BernoulliCurator):
-        return bits(curator.threshold(value), words)
-    return curator.steps(value) + noise(curator.noise, words)
