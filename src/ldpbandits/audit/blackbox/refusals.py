@@ -100,7 +100,7 @@ def bad_rewards(evidence: Evidence, _alpha: float) -> Finding:
 def _rewards_out_of_range(evidence: Evidence) -> tuple[list[float], list[float]]:
     """Return two rewards beyond the range, above and below, and two others; none if any number can be taken."""
     spec, claim = evidence.spec, evidence.claim
-    low, high = claim.low, claim.high
+    low, high = (claim.low, claim.high) if spec is None else spec.transform.ends
     firsts, others = out_of_range(low, high), out_of_range(low, high, OTHER_DIGITS)
     is_refused = spec is None or all(spec.transform.refusal(reward) is not None for reward in firsts + others)
     return (firsts, others) if is_refused else ([], [])
