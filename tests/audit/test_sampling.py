@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from ldpbandits import BernoulliCurator, Curator, LaplaceCurator, curator_from_json
+from ldpbandits.audit.whitebox.bernoulli import bits
 from ldpbandits.audit.whitebox.known import KNOWN
-from ldpbandits.audit.whitebox.sampling import HEAD, TAIL, Integers, Words, bits, noise, source
+from ldpbandits.audit.whitebox.laplace import noise
+from ldpbandits.audit.whitebox.sampling import HEAD, TAIL, Integers, Words, source
 from ldpbandits.device.randomness import Draw
 from ldpbandits.spec.mechanisms import GRID_BITS
 

@@ -21,7 +21,7 @@ from scipy.special import bdtr, bdtrc
 from ldpbandits.audit.evidence import Moments
 from ldpbandits.audit.result import Finding, Reals
 from ldpbandits.audit.whitebox.exact import Row, judge_table
-from ldpbandits.audit.whitebox.sampling import Integers, Words, bits, same_head
+from ldpbandits.audit.whitebox.sampling import Integers, Words, same_head
 from ldpbandits.device.curators import BernoulliCurator, Curator
 from ldpbandits.device.randomness import WORD
 from ldpbandits.spec.mechanisms import Bernoulli
@@ -77,6 +77,11 @@ def words_each(_curator: BernoulliCurator) -> int:
 def responses(curator: BernoulliCurator, value: float, words: Words) -> Integers:
     """Compare one word of each device with the threshold."""
     return bits(curator.threshold(value), words)
+
+
+def bits(threshold: int, words: Words) -> Integers:
+    """Return CTB's responses when `threshold` of the 2^64 words give a 1."""
+    return words.below(0, threshold, lambda word, _: word < threshold).astype(np.int64)
 
 
 def plant(curator: BernoulliCurator, value: float, kind: int, _turn: int, row: Row) -> None:

@@ -23,7 +23,10 @@ C_contra = TypeVar("C_contra", contravariant=True)
 
 
 class Knowledge(Protocol[M_contra, C_contra]):
-    """All that the audit knows of one mechanism and of the curator that draws its responses; a module each."""
+    """All that the audit knows of one mechanism, and of the curator that draws its responses.
+
+    The modules `bernoulli` and `laplace` are such; any object with these names will do.
+    """
 
     CURATOR: type[Curator]
     """The curator whose code it is."""
@@ -42,7 +45,7 @@ class Knowledge(Protocol[M_contra, C_contra]):
         """Compare mean and variance with the formula: in words, and whether they agree at this level."""
 
     def cuts(self, mechanism: M_contra) -> Reals:
-        """Return where a picture of the responses is cut into bins; nowhere if each response is a value of its own."""
+        """Return where a picture of the responses is cut into bins; nowhere if responses are bits."""
 
     def prove(self, curator: C_contra, epsilon: float) -> Finding:
         """Compare the largest log-ratio with epsilon, by the code of the curator."""

@@ -27,15 +27,16 @@ from scipy.special import ndtri
 from ldpbandits.audit.evidence import Moments
 from ldpbandits.audit.result import Finding, Reals
 from ldpbandits.audit.whitebox.exact import PRECISION, Row
-from ldpbandits.audit.whitebox.sampling import Integers, Words, noise, same_head
+from ldpbandits.audit.whitebox.sampling import HEAD, Integers, Words, same_head
 from ldpbandits.device.curators import Curator, LaplaceCurator
-from ldpbandits.device.randomness import WORD, Coin, exp_bounds
+from ldpbandits.device.randomness import WORD, Coin, DiscreteLaplace, exp_bounds
 from ldpbandits.spec.mechanisms import GRID_BITS, Laplace
 
 CURATOR: type[Curator] = LaplaceCurator
 RULE = "abstaining between the rewards"
 LEAST = 15_000
 MARGIN = 10
+"""The normal law is off by less than this factor: see above."""
 HIGHEST = (1 << WORD) - 1
 
 
@@ -103,6 +104,23 @@ def words_each(curator: LaplaceCurator) -> int:
 def responses(curator: LaplaceCurator, value: float, words: Words) -> Integers:
     """Add the noise of each device to the step of the value."""
     return curator.steps(value) + noise(curator.noise, words)
+
+
+def noise(law: DiscreteLaplace, words: Words) -> Integers:
+    """Return CTL's noise in steps: `DiscreteLaplace.sample`, for all devices at once."""
+    magnitude = np.zeros(words.heads.shape[1], np.int64)
+    for k, coin in enumerate(law.digits):
+        magnitude |= words.below(2 + k, coin.threshold, coin.heads).astype(np.int64) << k
+    for device in np.flatnonzero(words.below(1, law.rest.threshold, law.rest.heads)).tolist():
+        draw, times = words.further(device), 1
+        while law.rest.heads(draw(1)[0], draw):
+            times += 1
+        magnitude[device] += times << len(law.digits)
+    negative = words.heads[0] >= 1 << (HEAD - 1)
+    for device in np.flatnonzero(negative & (magnitude == 0)).tolist():  # minus zero: again, with new words
+        steps = law.sample(words.further(device))
+        negative[device], magnitude[device] = steps < 0, abs(steps)
+    return np.where(negative, -magnitude, magnitude)
 
 
 def plant(curator: LaplaceCurator, _value: float, kind: int, turn: int, row: Row) -> None:

@@ -20,7 +20,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbandits.device.randomness import WORD, DiscreteLaplace, Draw
+from ldpbandits.device.randomness import WORD, Draw
 
 HEAD = 16
 TAIL = WORD - HEAD
@@ -73,25 +73,3 @@ class Words:
         for device in np.flatnonzero(heads == top).tolist():
             is_below[device] = settle(top << TAIL | self.tail(word, device), self.further(device))
         return is_below
-
-
-def bits(threshold: int, words: Words) -> Integers:
-    """Return CTB's responses when `threshold` of the 2^64 words give a 1."""
-    return words.below(0, threshold, lambda word, _: word < threshold).astype(np.int64)
-
-
-def noise(law: DiscreteLaplace, words: Words) -> Integers:
-    """Return CTL's noise in steps: `DiscreteLaplace.sample`, for all devices at once."""
-    magnitude = np.zeros(words.heads.shape[1], np.int64)
-    for k, coin in enumerate(law.digits):
-        magnitude |= words.below(2 + k, coin.threshold, coin.heads).astype(np.int64) << k
-    for device in np.flatnonzero(words.below(1, law.rest.threshold, law.rest.heads)).tolist():
-        draw, times = words.further(device), 1
-        while law.rest.heads(draw(1)[0], draw):
-            times += 1
-        magnitude[device] += times << len(law.digits)
-    negative = words.heads[0] >= 1 << (HEAD - 1)
-    for device in np.flatnonzero(negative & (magnitude == 0)).tolist():  # minus zero: again, with new words
-        steps = law.sample(words.further(device))
-        negative[device], magnitude[device] = steps < 0, abs(steps)
-    return np.where(negative, -magnitude, magnitude)
