@@ -17,8 +17,8 @@ from scipy.stats import binom
 
 from ldpbandits import BernoulliCurator, Curator, LaplaceCurator
 from ldpbandits.audit import audit
+from ldpbandits.audit.checks import BOUND_SHARE
 from ldpbandits.audit.guess import epsilon_lower
-from ldpbandits.audit.shares import SHARES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ TARGETS = {
 def chance(name: str, epsilon: float, target: float, responses: int) -> float:
     """How likely an audit of so many responses in all is to reach the target."""
     made = responses if name == "ctb" else round(responses * (1 + exp(-epsilon)) / 2)
-    alpha = SHARES["bound"] * (1 - CONFIDENCE)
+    alpha = BOUND_SHARE * (1 - CONFIDENCE)
     least, most = 0, made  # the fewest right guesses whose bound reaches the target, by bisection
     while least < most:
         middle = (least + most) // 2

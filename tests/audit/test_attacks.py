@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 from ldpbandits import BernoulliCurator, LaplaceCurator
-from ldpbandits.audit import Layer, audit, streams
+from ldpbandits.audit import audit
+from ldpbandits.audit.blackbox import streams
+from ldpbandits.audit.blackbox.refusals import out_of_range, shows
+from ldpbandits.audit.blackbox.streams import chance_of_repeat, fork
+from ldpbandits.audit.blackbox.timing import response_time
 from ldpbandits.audit.claim import Claim
-from ldpbandits.audit.refusals import out_of_range, shows
-from ldpbandits.audit.run import _subject
-from ldpbandits.audit.streams import chance_of_repeat, fork_layer
-from ldpbandits.audit.subject import Respond
-from ldpbandits.audit.timing import timing_layer
+from ldpbandits.audit.evidence import Evidence
+from ldpbandits.audit.result import Finding
+from ldpbandits.audit.subject import Respond, subject_of
 
 CLAIM = Claim.of(1.0, (0, 1), 1_000, 0.999)
 
@@ -37,9 +39,9 @@ def test_a_curator_that_hardly_varies_is_not_accused() -> None:
     assert "which may be chance" in told["known attacks: repeated seed"].detail
 
 
-def forked(respond: Respond) -> Layer:
+def forked(respond: Respond) -> Finding:
     """Judge a function by fork alone."""
-    return fork_layer(_subject(respond, None, None), CLAIM)
+    return fork(Evidence(subject_of(respond), CLAIM), CLAIM.alpha(0.01))
 
 
 def test_a_child_that_fails_or_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +76,7 @@ def test_time_that_tells_of_noise_is_reported_with_a_remedy() -> None:
             pass
         return response
 
-    layer = timing_layer(_subject(slow, None, None), CLAIM)
+    layer = response_time(Evidence(subject_of(slow), CLAIM), 0)
     assert layer.verdict == "reported"
     assert "time tells of noise" in layer.detail
     assert "send responses at a fixed delay" in layer.detail

@@ -9,10 +9,12 @@ from fractions import Fraction
 import pytest
 
 from ldpbandits import BernoulliCurator, Curator, LaplaceCurator, Range, RealLine, Sigmoid
-from ldpbandits.audit import Audit, audit, replay
+from ldpbandits.audit import Audit, audit
 from ldpbandits.audit.claim import Claim
-from ldpbandits.audit.replay import replay_layer
-from ldpbandits.audit.subject import Respond
+from ldpbandits.audit.result import Finding
+from ldpbandits.audit.subject import Respond, subject_of
+from ldpbandits.audit.whitebox import exact
+from ldpbandits.audit.whitebox.ours import WhiteBox
 from ldpbandits.device.randomness import Draw, system_words
 from ldpbandits.spec.mechanisms import GRID_BITS
 from ldpbandits.spec.transforms import Transform
@@ -104,6 +106,11 @@ def test_a_change_to_respond_alone(
     assert REPLAY not in found
 
 
+def replayed(curator: Curator, claim: Claim) -> Finding:
+    """Judge a curator by its replayed words alone."""
+    return exact.replay(WhiteBox(subject_of(curator), claim, curator=curator), 0)
+
+
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 50.0])
 @pytest.mark.parametrize(
     ("kind", "transform", "rewards"),
@@ -120,7 +127,7 @@ def test_the_sampler_is_the_device(
     """On all rows, seeded or not: no chance is involved."""
     for seed in (1, None):
         claim = Claim.of(epsilon, rewards, 1_000, 0.999, seed)
-        assert replay_layer(kind(epsilon, transform), claim).verdict == "consistent"
+        assert replayed(kind(epsilon, transform), claim).verdict == "consistent"
 
 
 def test_ties_are_planted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,9 +138,9 @@ def test_ties_are_planted(monkeypatch: pytest.MonkeyPatch) -> None:
         return Response(1.0 if draw(1)[0] <= self.threshold(value) else 0.0)
 
     monkeypatch.setattr(BernoulliCurator, "_privatise", at_most)
-    layer = replay_layer(curator, Claim.of(1.0, (0, 1), 1_000, 0.999, 1))
-    rows = 3 * replay.ROWS
-    assert layer.detail.startswith(f"{rows // replay.KINDS:,} of {rows:,} rows")
+    layer = replayed(curator, Claim.of(1.0, (0, 1), 1_000, 0.999, 1))
+    rows = 3 * exact.ROWS
+    assert layer.detail.startswith(f"{rows // exact.KINDS:,} of {rows:,} rows")
 
 
 def audited(respond: Respond) -> Audit:

@@ -11,7 +11,7 @@ from time import monotonic, sleep
 
 import pytest
 
-from ldpbandits.audit.exchange import exchange
+from ldpbandits.audit.program import exchange
 from ldpbandits.cli import main
 
 ODD = """

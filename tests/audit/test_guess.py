@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from ldpbandits.audit.blackbox import Sample, event_layer
-from ldpbandits.audit.cells import ABSTAIN, best_rule, tried
-from ldpbandits.audit.features import LOW_BITS, LOWEST, atoms, lowest_bit, size_bins
-from ldpbandits.audit.guess import Guesses, epsilon_lower
+from ldpbandits.audit.blackbox.events import LOW_BITS, LOWEST, atoms, judge_event, lowest_bit, size_bins
+from ldpbandits.audit.evidence import Sample
+from ldpbandits.audit.guess import ABSTAIN, Guesses, best_rule, epsilon_lower, try_rule
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.2, 1.0, 4.0])
@@ -45,7 +44,7 @@ def test_a_chosen_event_keeps_its_level() -> None:
         responses = (bits if run % 2 else chosen + noise).astype(float)
         sample = Sample((0.0, 1.0), chosen, responses)
         features = [size_bins(responses[::2], (0, 1)), atoms(responses[::2]), *LOW_BITS]
-        alarms += event_layer("event", features, sample, 0.1, 1.0).verdict == "violated"
+        alarms += judge_event(features, sample, 0.1, 1.0).verdict == "violated"
     assert alarms <= 90
 
 
@@ -54,7 +53,7 @@ def test_a_rule_guesses_where_the_ratio_is_extreme() -> None:
     counts = np.array([[9000, 5000, 1000, 0], [1000, 5000, 9000, 0]])
     rule, _ = best_rule(counts, counts, 0.001)
     assert rule.tolist() == [0, ABSTAIN, 1, ABSTAIN]
-    assert tried(rule, counts, 0.001) == Guesses(18_000, 20_000, 0.001)
+    assert try_rule(rule, counts, 0.001) == Guesses(18_000, 20_000, 0.001)
 
 
 def test_no_response_in_any_cell() -> None:
@@ -92,7 +91,7 @@ def test_noise_that_ends_is_seen_in_the_tails() -> None:
         noise = rng.laplace(size=800_000)
         responses = chosen + noise[np.abs(noise) <= most][: len(chosen)]
         sample = Sample((0.0, 1.0), chosen, responses)
-        return event_layer("event", [size_bins(responses[::2], (0, 1))], sample, 1e-4, 1.0).verdict
+        return judge_event([size_bins(responses[::2], (0, 1))], sample, 1e-4, 1.0).verdict
 
     assert verdict(6.0) == "violated"
     assert verdict(math.inf) == "consistent"
@@ -120,6 +119,6 @@ def test_three_rewards_are_compared_pairwise() -> None:
     chosen = rng.integers(3, size=30_000)
     responses = (rng.random(30_000) < np.array([0.4, 0.5, 0.9])[chosen]).astype(float)
     sample = Sample((0.0, 0.5, 1.0), chosen, responses)
-    layer = event_layer("event", [atoms(responses)], sample, 0.001, 1.0)
+    layer = judge_event([atoms(responses)], sample, 0.001, 1.0)
     assert layer.detail.startswith("0 or 1 by value")
     assert 1.3 < layer.epsilon_lower < math.log(6)

@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 from ldpbandits import BernoulliCurator, LaplaceCurator
-from ldpbandits.audit import audit, formulas, ours, streams
-from ldpbandits.audit.blackbox import Sample, event_layer
-from ldpbandits.audit.features import LOW_BITS, Feature, Reals, atoms
+from ldpbandits.audit import audit
+from ldpbandits.audit.blackbox import streams
+from ldpbandits.audit.blackbox.events import LOW_BITS, Feature, atoms, judge_event
+from ldpbandits.audit.evidence import Sample
 from ldpbandits.audit.guess import Guesses
-from ldpbandits.audit.sanity import moments_layer
+from ldpbandits.audit.result import Reals
+from ldpbandits.audit.whitebox import known, ours
+from ldpbandits.audit.whitebox.known import judge_moments
 
 ATTACKS = [
     "known attacks: precision event",
@@ -70,8 +73,8 @@ def levels_used(run: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> l
 
     monkeypatch.setattr(Guesses, "__init__", noted_guesses)
     monkeypatch.setattr(streams, "judge", noted(judge))
-    for module in (ours, formulas):
-        monkeypatch.setattr(module, "moments_layer", noted(moments_layer))
+    for module in (ours, known):
+        monkeypatch.setattr(module, "judge_moments", noted(judge_moments))
     run()
     return used
 
@@ -105,7 +108,7 @@ def alarms(runs: int) -> int:
     for _ in range(runs):
         chosen, responses = rng.integers(2, size=8_000), rng.integers(300, size=8_000).astype(float)
         sample = Sample((0.0, 1.0), chosen, responses)
-        count += event_layer("event", [atoms(responses[::2])], sample, 0.1, 0.01).verdict == "violated"
+        count += judge_event([atoms(responses[::2])], sample, 0.1, 0.01).verdict == "violated"
     return count
 
 
@@ -156,7 +159,7 @@ def test_each_feature_of_low_bits_is_needed(number: int, fault: Callable[[Reals,
     sample = Sample((0.0, 1.0), chosen, fault(chosen.astype(float), rng))
 
     def verdict(features: tuple[Feature, ...]) -> str:
-        return event_layer("event", features, sample, 1e-6, 1.0).verdict
+        return judge_event(features, sample, 1e-6, 1.0).verdict
 
     assert verdict((LOW_BITS[number],)) == "violated"
     assert verdict(LOW_BITS) == "violated"

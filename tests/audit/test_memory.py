@@ -7,10 +7,10 @@ import pytest
 
 from ldpbandits import BernoulliCurator, LaplaceCurator, Range
 from ldpbandits.audit import audit
+from ldpbandits.audit.blackbox.memory import memory
 from ldpbandits.audit.claim import Claim
-from ldpbandits.audit.memory import memory_layer
-from ldpbandits.audit.run import _subject
-from ldpbandits.audit.subject import Respond
+from ldpbandits.audit.evidence import Evidence
+from ldpbandits.audit.subject import Respond, subject_of
 from ldpbandits.spec import mechanisms
 from ldpbandits.spec.curator import CuratorSpec
 
@@ -19,7 +19,7 @@ CLAIM = Claim.of(1.0, (0, 1), 1_000, 0.999999, 4)
 
 def verdict(respond: Respond, spec: CuratorSpec | None) -> str:
     """What the layer says by itself."""
-    return memory_layer(_subject(respond, spec, None), CLAIM).verdict
+    return memory(Evidence(subject_of(respond, spec), CLAIM), CLAIM.alpha(0.01)).verdict
 
 
 @pytest.mark.parametrize("maxsize", [1, 128, None])

@@ -6,7 +6,7 @@ import pytest
 
 from ldpbandits import BernoulliCurator, Curator, LaplaceCurator, Range, RealLine, Sigmoid
 from ldpbandits.audit import audit
-from ldpbandits.audit.shares import SHARES
+from ldpbandits.audit.checks import CHECKS
 from ldpbandits.spec.transforms import Transform
 
 EPSILONS = [0.05, 0.2, 1.0, 2.0, 4.0]
@@ -42,7 +42,7 @@ def test_our_curators_pass(kind: type[Curator], transform: Transform, epsilon: f
 
 def test_the_shares_add_up() -> None:
     """All chances of a false alarm together are 1 - confidence."""
-    assert sum(SHARES.values()) == pytest.approx(1.0, abs=1e-12)
+    assert sum(check.share for check in CHECKS) == pytest.approx(1.0, abs=1e-12)
 
 
 def test_the_same_seed_gives_the_same_bound() -> None:

@@ -7,12 +7,12 @@ from typing import NoReturn
 
 import pytest
 
-from ldpbandits import BernoulliCurator, LaplaceCurator, RealLine
-from ldpbandits.audit import Layer
+from ldpbandits import BernoulliCurator, LaplaceCurator, Range, RealLine
+from ldpbandits.audit.blackbox.refusals import bad_rewards
 from ldpbandits.audit.claim import Claim
-from ldpbandits.audit.refusals import refusal_layer
-from ldpbandits.audit.run import _subject
-from ldpbandits.audit.subject import Respond
+from ldpbandits.audit.evidence import Evidence
+from ldpbandits.audit.result import Finding
+from ldpbandits.audit.subject import Respond, subject_of
 from ldpbandits.spec import mechanisms
 from ldpbandits.spec.curator import CuratorSpec
 
@@ -22,9 +22,9 @@ CTB = BernoulliCurator(1.0)
 Say = Callable[[float], BaseException]
 
 
-def judged(respond: Respond, spec: CuratorSpec | None = None) -> Layer:
+def judged(respond: Respond, spec: CuratorSpec | None = None) -> Finding:
     """Judge a function by its refusals alone."""
-    return refusal_layer(_subject(respond, spec, None), CLAIM)
+    return bad_rewards(Evidence(subject_of(respond, spec), CLAIM), 0)
 
 
 def refusing(say: Say) -> Respond:
@@ -150,6 +150,14 @@ def test_rewards_that_are_answered_are_not_printed() -> None:
     assert "rewards in range are shown" in judged(shown).detail
     assert judged(shown).verdict == "violated"
     assert judged(unshown).verdict != "violated"
+
+
+def test_out_of_range_is_beyond_the_range_not_beyond_the_claim() -> None:
+    """A curator of a wide range, audited on two rewards close together, answers what lies between, and rightly so."""
+    curator = BernoulliCurator(1.0, Range(0, 1e6))
+    finding = judged(curator.respond, curator.spec)
+    assert finding.verdict == "consistent"
+    assert finding.detail.startswith("infinity, NaN, out of range: refused")
 
 
 def test_an_exit_in_a_refusal_ends_nothing() -> None:

@@ -7,9 +7,10 @@ import pytest
 
 from ldpbandits import BernoulliCurator, LaplaceCurator, ParameterError
 from ldpbandits.audit import audit
+from ldpbandits.audit.blackbox.timing import response_time
 from ldpbandits.audit.claim import Claim
-from ldpbandits.audit.run import _subject
-from ldpbandits.audit.timing import timing_layer
+from ldpbandits.audit.evidence import Evidence
+from ldpbandits.audit.subject import subject_of
 
 
 def test_bad_calls_from_python() -> None:
@@ -60,7 +61,7 @@ def test_errors_of_a_curator_neither_end_the_caller_nor_show_the_reward() -> Non
     with pytest.raises(ParameterError, match="another_user must make a function"):
         audit(curator.respond, epsilon=1.0, samples=1_000, another_user=lambda: 3)  # type: ignore[arg-type,return-value]
     for respond in (fails, exits, lambda _: 10**400):
-        timed = timing_layer(_subject(respond, None, None), Claim.of(1.0, (0, 1), 1_000, 0.999))
+        timed = response_time(Evidence(subject_of(respond), Claim.of(1.0, (0, 1), 1_000, 0.999)), 0)
         assert timed.verdict == "reported"
         assert timed.detail.startswith("not measured: ")
         assert "got 1" not in timed.detail

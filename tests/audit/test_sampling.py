@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldpbandits import BernoulliCurator, LaplaceCurator, curator_from_json
-from ldpbandits.audit.sampling import HEAD, TAIL, Words, bits, noise, responses, source, words_each
+from ldpbandits import BernoulliCurator, Curator, LaplaceCurator, curator_from_json
+from ldpbandits.audit.whitebox.bernoulli import bits
+from ldpbandits.audit.whitebox.known import KNOWN
+from ldpbandits.audit.whitebox.laplace import noise
+from ldpbandits.audit.whitebox.sampling import HEAD, TAIL, Integers, Words, source
 from ldpbandits.device.randomness import Draw
 from ldpbandits.spec.mechanisms import GRID_BITS
 
@@ -34,6 +37,16 @@ def words_of(rows: list[list[int]], first: int) -> tuple[Words, list[int]]:
     heads = (table >> np.uint64(TAIL)).astype(np.uint16)
     tail = (1 << TAIL) - 1
     return Words(heads, lambda word, device: int(table[word, device]) & tail, further), consumed
+
+
+def words_each(curator: Curator) -> int:
+    """How many words a response of this curator takes."""
+    return KNOWN[type(curator.spec.mechanism)].words_each(curator)
+
+
+def responses(curator: Curator, reward: float, words: Words) -> Integers:
+    """The responses to one reward, in bulk."""
+    return KNOWN[type(curator.spec.mechanism)].responses(curator, curator.spec.value(reward), words)
 
 
 def parsed(case: dict[str, Any]) -> list[int]:
@@ -99,7 +112,7 @@ def test_undrawn_tails_are_drawn_when_a_head_ties() -> None:
     heads = np.full(2000, 5, np.uint16).tobytes()
     made = source(1)
     calls = iter([heads])
-    words = Words.drawn(1, 2000, lambda count: next(calls, None) or made(count))
+    words = Words.draw(1, 2000, lambda count: next(calls, None) or made(count))
     share = bits(threshold, words).mean()
     assert abs(share - 0.5) < 0.06  # five standard errors: false alarm 6e-7
 
@@ -108,7 +121,7 @@ def test_without_a_seed_the_words_are_the_operating_systems() -> None:
     """Bulk sampling uses the device's source of randomness; a seed, for tests, makes it repeatable."""
     assert source(None) is os.urandom
     curator = LaplaceCurator(1.0)
-    made = [responses(curator, 1.0, Words.drawn(words_each(curator), 500, source(seed))) for seed in (7, 7, None)]
+    made = [responses(curator, 1.0, Words.draw(words_each(curator), 500, source(seed))) for seed in (7, 7, None)]
     assert np.array_equal(made[0], made[1])
     assert not np.array_equal(made[0], made[2])
 

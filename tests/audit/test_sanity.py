@@ -10,9 +10,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from ldpbandits.audit.blackbox import Sample
-from ldpbandits.audit.features import Reals
-from ldpbandits.audit.formulas import sanity_layer
+from ldpbandits.audit.evidence import Sample
+from ldpbandits.audit.result import Reals
+from ldpbandits.audit.whitebox.known import KNOWN, judge_sample
 from ldpbandits.spec import mechanisms
 from ldpbandits.spec.curator import CuratorSpec
 
@@ -26,7 +26,8 @@ def judged(spec: CuratorSpec, noise: Callable[[np.random.Generator, Reals], Real
     """The verdict on responses to 0 and 1."""
     rng = np.random.default_rng(7)
     chosen = rng.integers(2, size=2 * COUNT)
-    return sanity_layer("sanity", spec, Sample((0.0, 1.0), chosen, noise(rng, chosen.astype(float))), ALPHA).verdict
+    sample = Sample((0.0, 1.0), chosen, noise(rng, chosen.astype(float)))
+    return judge_sample(KNOWN[type(spec.mechanism)], spec, sample, ALPHA).verdict
 
 
 def bits(rng: np.random.Generator, reward: Reals, bias: float = 0.0) -> Reals:

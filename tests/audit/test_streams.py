@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from ldpbandits import LaplaceCurator
-from ldpbandits.audit import Layer
+from ldpbandits.audit.blackbox.streams import LAGS, RUNS, USERS, judge, repeated_seed
 from ldpbandits.audit.claim import Claim
-from ldpbandits.audit.run import _subject
-from ldpbandits.audit.streams import LAGS, RUNS, USERS, judge, seed_layer
-from ldpbandits.audit.subject import Respond, Subject, asking
+from ldpbandits.audit.evidence import Evidence
+from ldpbandits.audit.result import Finding
+from ldpbandits.audit.subject import Respond, Subject, ask_function, subject_of
 
 CLAIM = Claim.of(1.0, (0, 1), 1_000, 0.999999)
 
@@ -22,9 +22,14 @@ def seeded(rng: random.Random) -> Respond:
     return lambda reward: float(rng.random() < (0.731 if reward else 0.269))
 
 
-def judged(make: Callable[[], Respond]) -> Layer:
+def judged_subject(subject: Subject) -> Finding:
+    """Judge the users of a subject."""
+    return repeated_seed(Evidence(subject, CLAIM), CLAIM.alpha(0.01))
+
+
+def judged(make: Callable[[], Respond]) -> Finding:
     """Judge users made in this way."""
-    return seed_layer(_subject(make(), None, make), CLAIM)
+    return judged_subject(subject_of(make(), None, make))
 
 
 @pytest.mark.parametrize("lag", [1, 2, 3, 4])
@@ -65,11 +70,11 @@ def test_how_many_users_are_made() -> None:
         made.append(1)
         return lambda _reward: random.random()
 
-    seed_layer(_subject(make(), None, make), CLAIM)
+    judged(make)
     assert len(made) == USERS + 1
-    plain = _subject(make(), None, None)
+    plain = subject_of(make())
     made.clear()
-    seed_layer(Subject("a program", plain.ask, plain.probe, another_user=lambda: asking(make())), CLAIM)
+    judged_subject(Subject("a program", plain.ask, plain.probe, another_user=lambda: ask_function(make())))
     assert len(made) == RUNS
 
 
@@ -77,7 +82,7 @@ def test_how_many_users_are_made() -> None:
 def test_the_level_is_divided_by_all_comparisons(users: int, ones: int, verdict: str) -> None:
     """Of 100 responses one or two are 1, alike by chance 1/100 or 1/4950: enough at 5 % over 9 comparisons, or not."""
     stream = np.array([1.0] * ones + [0.0] * (100 - ones))
-    layer = judge("name", [0.0] * 100, {f"user {i}": stream for i in range(users)}, 0.05)
+    layer = judge([0.0] * 100, {f"user {i}": stream for i in range(users)}, 0.05)
     assert layer.verdict == verdict
     assert len(LAGS) == 9
 
@@ -87,6 +92,6 @@ def test_the_pair_that_tells_most_decides() -> None:
     rng = np.random.default_rng(1)
     varied = rng.random(100)
     streams = {"a": np.zeros(100), "b": np.zeros(100), "c": varied, "d": varied}
-    layer = judge("name", [0.0] * 100, streams, 1e-6)
+    layer = judge([0.0] * 100, streams, 1e-6)
     assert layer.verdict == "violated"
     assert layer.detail.startswith("c and d give the same 100 responses")

@@ -96,9 +96,8 @@ def select(
         return arm
     best, arms = greatest(means), float(len(means))
     for arm in range(len(pulls)):
-        indexes[arm] = index(
-            ArmView(means[arm], pulls[arm], counts[arm] - pulls[arm], t, best, arms), random, parameters
-        )
+        out = counts[arm] - pulls[arm]
+        indexes[arm] = index(ArmView(means[arm], pulls[arm], out, t, best, arms), random, parameters)
     chosen = 0
     for arm in range(1, len(indexes)):
         if indexes[arm] > indexes[chosen]:

@@ -4,7 +4,10 @@
     print(audit(BernoulliCurator(epsilon=1.0)))
     print(audit(anything_that_maps_a_reward_to_a_response, rewards=(0, 1), epsilon=1.0))
 
-It needs the extra `lab`, and says so only when it is used: the command line reads its options without.
+Where to look: `checks.py` is the table of all checks. `blackbox/` has those that see responses only, `whitebox/` those
+that know the mechanism or its code. Every lower bound of epsilon rests on the inequality in `guess.py`.
+
+An audit needs the extra `lab`, and says so only when it is used: the command line reads its options without.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,13 +1,17 @@
-"""What is claimed, and how hard the audit looks: checked once, then passed to every layer."""
+"""What is claimed of a curator, and how hard the audit looks. Checked once, then passed to every check."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeAlias
 
-from ldpbandits.audit.shares import SHARES, Share
 from ldpbandits.checks import check_count, check_epsilon, check_probability, is_number
 from ldpbandits.errors import ParameterError
 
 LEAST_SAMPLES = 1_000
+
+Law: TypeAlias = Mapping[float, Mapping[Any, Fraction]]
+"""For each reward, the exact probability of each response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +29,13 @@ class Claim:
     def of(
         cls, epsilon: object, rewards: Sequence[float], samples: object, confidence: object, seed: object = None
     ) -> "Claim":
-        """Check what was given."""
-        listed = tuple(dict.fromkeys(rewards))
-        if len(listed) < 2 or not all(map(is_number, listed)):  # noqa: PLR2004 - a pair to tell apart
-            raise ParameterError(f"rewards must be at least two different finite numbers, got {len(listed)}")
+        """Check each part, and drop rewards that are listed twice."""
+        distinct = tuple(dict.fromkeys(rewards))
+        if len(distinct) < 2 or not all(map(is_number, distinct)):  # noqa: PLR2004 - a pair to tell apart
+            raise ParameterError(f"rewards must be at least two different finite numbers, got {len(distinct)}")
         return cls(
             check_epsilon(epsilon),
-            tuple(map(float, listed)),
+            tuple(map(float, distinct)),
             check_count("samples", samples, least=LEAST_SAMPLES),
             check_probability("confidence", confidence),
             None if seed is None else check_count("seed", seed, least=0),
@@ -49,9 +53,9 @@ class Claim:
 
     @property
     def calls(self) -> int:
-        """How many responses the empirical layers draw in all."""
+        """How many responses are asked for in all."""
         return self.samples * len(self.rewards)
 
-    def alpha(self, share: Share) -> float:
-        """Return the chance of error that a test may use up."""
-        return SHARES[share] * (1 - self.confidence)
+    def alpha(self, share: float) -> float:
+        """Return the chance of a false alarm of a check that has this share of it."""
+        return share * (1 - self.confidence)

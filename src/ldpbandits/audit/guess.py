@@ -1,30 +1,44 @@
-"""How many guesses may be right: the one inequality on which every lower bound of epsilon here rests.
+"""Guessing the reward: the one inequality on which every lower bound of epsilon rests, and how to guess well.
 
-Let a fair coin choose between two rewards, let a curator respond to the chosen one, and let somebody who sees the
-response guess the coin, or abstain. If the curator is epsilon-LDP, then for every response y
+The inequality. A fair coin chooses between two rewards, a curator responds to the chosen one, and somebody who sees the
+response guesses the coin, or abstains. If the curator is epsilon-LDP, then for every response y
 
     P(coin = c | response = y) <= e^epsilon / (1 + e^epsilon)
 
-(Bayes: the odds of the coin given y are P(y | one reward) / P(y | the other), since the coin is fair). So whatever the
-rule for guessing and for abstaining, each guess that is made is right with at most that probability, given all the
-others; the number right among m guesses is at most Binomial(m, e^epsilon / (1 + e^epsilon)) in law, and
+(Bayes: the odds of the coin given y are P(y | one reward) / P(y | the other), since the coin is fair). So each guess is
+right with at most that probability, given all the others, whatever the rule for guessing and abstaining. The number of
+right ones among m guesses is at most Binomial(m, e^epsilon / (1 + e^epsilon)) in law, and
 
     logit of the Clopper-Pearson lower limit of (right, m)
 
-is below epsilon with probability at least 1 - alpha. Nothing is assumed about the law of the responses, nothing is
-approximated, and the rule may be anything that was fixed before these responses were seen.
+is below epsilon with probability at least 1 - alpha. Nothing is assumed about the law of the responses, and nothing is
+approximated. The rule may be any, as long as it was fixed before these responses were seen.
+
+The rule. Responses are sorted into cells by some feature: a bin of their size, their value, their lowest bit. A rule
+names, for each cell, the reward to guess, or abstains. The best rule is that of Neyman and Pearson: guess where the
+likelihood ratio is extreme, and abstain elsewhere. The ratios are not known, so they are estimated from some responses.
+The bound is computed from others, which had no part in the choice of the rule, so it stays valid.
 """
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv
 
-from ldpbandits.audit.result import Layer
+from ldpbandits.audit.result import Counts, Finding, Reals
+
+Rule: TypeAlias = NDArray[np.int8]
+"""For each cell 0 or 1, the reward to guess, or ABSTAIN."""
+ABSTAIN = -1
+ALONE = 0.05
+"""A cell is ranked by its bound at this level, so that a cell with a single response does not rank first."""
+CAUTION = 1e-3
+"""Cells are added as long as the bound at this part of the level grows: few cells that chance favoured must not win."""
 
 
-def epsilon_lower(right: ArrayLike, guesses: ArrayLike, alpha: float) -> NDArray[np.float64]:
+def epsilon_lower(right: ArrayLike, guesses: ArrayLike, alpha: float) -> Reals:
     """Return what epsilon is at least, with confidence 1 - alpha, for each count; below 0 it says nothing."""
     k, m = np.asarray(right, np.float64), np.asarray(guesses, np.float64)
     limit = betaincinv(np.maximum(k, 1), m - np.maximum(k, 1) + 1, alpha)
@@ -34,25 +48,55 @@ def epsilon_lower(right: ArrayLike, guesses: ArrayLike, alpha: float) -> NDArray
 
 @dataclass(frozen=True, slots=True)
 class Guesses:
-    """So many guesses, so many of them right, and the chance of error that their bound may use up."""
+    """How many guesses were right, how many there were, and the chance of error that their bound may use up."""
 
     right: int
-    made: int
+    total: int
     alpha: float
 
     @property
     def epsilon_lower(self) -> float:
         """What epsilon is at least, with confidence 1 - alpha; never below 0."""
-        return max(0.0, float(epsilon_lower(self.right, self.made, self.alpha))) if self.made else 0.0
+        return max(0.0, float(epsilon_lower(self.right, self.total, self.alpha))) if self.total else 0.0
+
+    def finding(self, epsilon: float, rule: str) -> Finding:
+        """Judge a claim: it is violated if the lower bound is above the epsilon that is claimed."""
+        lower = self.epsilon_lower
+        return Finding("violated" if lower > epsilon else "consistent", f"{rule}: {self}", lower)
 
     def __str__(self) -> str:
         """Say how good the guesses were, and what follows."""
-        if not self.made:
+        if not self.total:
             return "no guess could be made"
-        return f"{self.right:,} of {self.made:,} guesses right: epsilon is at least {self.epsilon_lower:.4f}"
+        return f"{self.right:,} of {self.total:,} guesses right: epsilon is at least {self.epsilon_lower:.4f}"
 
 
-def bound_layer(name: str, guesses: Guesses, epsilon: float, how: str) -> Layer:
-    """Judge a claim by a bound: violated if epsilon is at least more than was claimed."""
-    lower = guesses.epsilon_lower
-    return Layer(name, "violated" if lower > epsilon else "consistent", f"{how}: {guesses}", lower)
+def count_cells(cells: NDArray[np.int64], rewards: NDArray[np.int64], pair: tuple[int, int], size: int) -> Counts:
+    """Count the responses to each of two rewards in each of `size` cells; rewards are numbers, as in `pair`."""
+    return np.stack([np.bincount(cells[rewards == reward], minlength=size) for reward in pair])
+
+
+def best_rule(for_ranking: Counts, for_cutting: Counts, alpha: float) -> tuple[Rule, float]:
+    """Return a rule, and a bound that it may be expected to exceed.
+
+    The first counts rank the cells, and say which reward to guess in each. The second decide in how many of the cells
+    to guess. On the same responses, the few cells that chance favoured would look better than all that are good.
+    """
+    total, lead = for_ranking.sum(axis=0), for_ranking.max(axis=0)
+    order = np.argsort(-epsilon_lower(lead, np.maximum(total, 1), ALONE), kind="stable")
+    order = order[total[order] > 0]
+    side = np.argmax(for_ranking, axis=0)[order]
+    right, guesses = np.cumsum(for_cutting[side, order]), np.cumsum(for_cutting[:, order].sum(axis=0))
+    bounds = np.where(guesses > 0, epsilon_lower(right, np.maximum(guesses, 1), alpha * CAUTION), -np.inf)
+    rule = np.full(total.shape, ABSTAIN, np.int8)
+    if not len(order):
+        return rule, -np.inf
+    size = int(np.argmax(bounds)) + 1
+    rule[order[:size]] = side[:size]
+    return rule, float(np.max(bounds))
+
+
+def try_rule(rule: Rule, counts: Counts, alpha: float) -> Guesses:
+    """Guess by a rule, on responses that had no part in its choice."""
+    right = int(counts[0, rule == 0].sum() + counts[1, rule == 1].sum())
+    return Guesses(right, int(counts[:, rule != ABSTAIN].sum()), alpha)

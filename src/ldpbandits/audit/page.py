@@ -1,34 +1,53 @@
-"""The audit as one self-contained page: the verdict, the privacy loss over outputs, and every layer."""
+"""The audit as one self-contained page: the verdict, the privacy loss over responses, and every layer.
+
+The privacy loss is log P(y | one reward) / P(y | the other), cell by cell, drawn between the lines +epsilon and
+-epsilon that it must not cross.
+"""
 
 from html import escape
 
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+
 import ldpbandits
-from ldpbandits.audit.plot import draw
-from ldpbandits.audit.result import Audit
+from ldpbandits.audit.guess import epsilon_lower
+from ldpbandits.audit.result import Audit, Profile, Reals
+from ldpbandits.output.colours import BLUE, VERMILION
 from ldpbandits.output.page import Cell, document, picture, table
+from ldpbandits.output.style import STYLE, save
+
+FEWEST = 20
+"""A cell with fewer responses than this shows nothing but its own noise, and is left out."""
+FURTHEST = 1e100
+"""Responses beyond are drawn here: an axis up to the largest double cannot be scaled."""
+MOST_TICKS = 12
+"""Up to this many values have a tick each."""
 
 
-def page(audit: Audit) -> str:
+def page(outcome: Audit) -> str:
     """Return the page as HTML."""
-    return document("ldpbandits: audit", "\n".join([_head(audit), _pictures(audit), _layers(audit), _reading(audit)]))
-
-
-def _head(audit: Audit) -> str:
-    return (
-        f"<h1>Audit of {escape(audit.what)}</h1>"
-        f'<p class="verdict {audit.verdict}">{escape(audit.sentence)}</p>'
-        f"<p>{audit.samples:,} responses to each reward, in {audit.seconds:.1f} s, by ldpbandits "
-        f"{ldpbandits.__version__}. If the claim holds, the chance that this audit calls it violated is at most "
-        f"{1 - audit.confidence:.3g}.</p>"
+    return document(
+        "ldpbandits: audit", "\n".join([_head(outcome), _pictures(outcome), _layers(outcome), _reading(outcome)])
     )
 
 
-def _pictures(audit: Audit) -> str:
+def _head(outcome: Audit) -> str:
+    return (
+        f"<h1>Audit of {escape(outcome.what)}</h1>"
+        f'<p class="verdict {outcome.verdict}">{escape(outcome.sentence)}</p>'
+        f"<p>{outcome.samples:,} responses to each reward, in {outcome.seconds:.1f} s, by ldpbandits "
+        f"{ldpbandits.__version__}. If the claim holds, the chance that this audit calls it violated is at most "
+        f"{1 - outcome.confidence:.3g}.</p>"
+    )
+
+
+def _pictures(outcome: Audit) -> str:
     figures = "".join(
         picture(
-            draw(profile, audit.epsilon_claimed), f"Privacy loss over the {profile.over}, with the lines of epsilon"
+            draw(profile, outcome.epsilon_claimed), f"Privacy loss over the {profile.over}, with the lines of epsilon"
         )
-        for profile in audit.profiles
+        for profile in outcome.profiles
     )
     return (
         f"<h2>Privacy loss over outputs</h2>{figures}"
@@ -38,15 +57,63 @@ def _pictures(audit: Audit) -> str:
     )
 
 
-def _layers(audit: Audit) -> str:
-    rows = [(layer.name, Cell(layer.verdict, layer.verdict.replace(" ", "-")), layer.detail) for layer in audit.layers]
+def _layers(outcome: Audit) -> str:
+    rows = [
+        (layer.name, Cell(layer.verdict, layer.verdict.replace(" ", "-")), layer.detail) for layer in outcome.layers
+    ]
     return f"<h2>Layers</h2>{table(rows, look='text')}"
 
 
-def _reading(audit: Audit) -> str:
+def _reading(outcome: Audit) -> str:
     return (
         '<h2>How to read it</h2><p class="note">The layer exact is a proof, where it applies. The empirical layers can '
         "only refute: nothing found in so many responses does not prove that nothing is there. Lower bounds hold "
-        f"together with probability {100 * audit.confidence:.10g} %. Layers that are reported do not decide; those "
+        f"together with probability {100 * outcome.confidence:.10g} %. Layers that are reported do not decide; those "
         "that are not applicable could not be run on this curator, and say why.</p>"
     )
+
+
+def losses(profile: Profile) -> tuple[Reals, Reals, Reals]:
+    """Return the estimates, and for each cell alone a 95 % interval; rewards were chosen by a fair coin."""
+    zero, one = profile.counts
+    estimate = np.log((one + 0.5) / (zero + 0.5))
+    low = epsilon_lower(one, zero + one, 0.025)
+    high = -epsilon_lower(zero, zero + one, 0.025)
+    return estimate, low, high
+
+
+def draw(profile: Profile, epsilon: float) -> bytes:
+    """Draw the estimate in each cell with a 95 % interval; return it as SVG."""
+    enough = profile.counts.sum(axis=0) >= FEWEST
+    at = np.clip(profile.at[enough], -FURTHEST, FURTHEST)
+    estimate, low, high = (values[enough] for values in losses(profile))
+    low, high = np.minimum(low, estimate), np.maximum(high, estimate)
+    top = max(2.0 * epsilon, float(np.abs(estimate).max(initial=0.0)) * 1.2)
+    bars = np.clip(np.stack([estimate - low, high - estimate]), 0, 2 * top)  # a cell of one reward only has no end
+    zero, one = profile.rewards
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(7.4, 3.6), layout="constrained")
+        axes = figure.subplots()
+        for sign in (1, -1):
+            axes.axhline(sign * epsilon, color=VERMILION, linewidth=1, dashes=(6, 2))
+            axes.annotate(
+                f"{'+' if sign > 0 else '−'}epsilon",  # noqa: RUF001 - a minus sign
+                (1, sign * epsilon),
+                xycoords=("axes fraction", "data"),
+                xytext=(-2, 3 * sign),
+                textcoords="offset points",
+                ha="right",
+                va="bottom" if sign > 0 else "top",
+                color=VERMILION,
+            )
+        axes.errorbar(at, estimate, bars, fmt="o", markersize=3, color=BLUE, linewidth=1)
+        axes.set(
+            xlabel=profile.over,
+            ylabel=f"log P(response | {one:g}) / P(response | {zero:g})",
+            ylim=(-top, top),
+        )
+        if profile.are_values and len(at) <= MOST_TICKS:
+            axes.set_xticks(at)
+            axes.margins(x=0.2)
+        axes.grid(visible=True, alpha=0.2, linewidth=0.5)
+        return save(figure, "svg")

@@ -1,20 +1,28 @@
-"""What an audit found, as data: one verdict, the lower bound reached, and every layer by name."""
+"""The outcome of an audit, as data: one verdict, the lower bound reached, and every layer by name.
+
+A check returns a `Finding`. With the name of its check a finding is a `Layer`. All layers make an `Audit`.
+"""
 
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-if TYPE_CHECKING:
-    from ldpbandits.audit.profile import Profile
+import numpy as np
+from numpy.typing import NDArray
 
 Verdict: TypeAlias = Literal["consistent", "violated"]
 LayerVerdict: TypeAlias = Literal["consistent", "violated", "reported", "not applicable"]
 """`reported` layers inform and never decide; `not applicable` ones could not be run, and say why."""
 
+Reals: TypeAlias = NDArray[np.float64]
+Counts: TypeAlias = NDArray[np.int64]
+"""Of shape (2, cells): how many responses to either of two rewards fell into each cell."""
+LOWEST_BIT = "position of the lowest bit of the response"
+
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One check: what it is called, what it says, and what it saw."""
+    """One check of an audit: its name, its verdict, and the reason."""
 
     name: str
     verdict: LayerVerdict
@@ -28,12 +36,45 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check has to say. It does not know its name: that is in the table of checks."""
+
+    verdict: LayerVerdict
+    detail: str
+    epsilon_lower: float = 0.0
+
+    def layer(self, name: str) -> Layer:
+        """Return the finding under the name of its check."""
+        return Layer(name, self.verdict, self.detail, self.epsilon_lower)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The privacy loss over responses, for a picture: how often each of two rewards led into each cell."""
+
+    rewards: tuple[float, float]
+    at: Reals
+    """The middle of each bin, or the value."""
+    counts: Counts
+    are_values: bool
+    """Each cell is a single value; otherwise it is a bin."""
+    over: str = "response"
+    """What the cells are cells of."""
+
+
+def middles(cuts: Reals) -> Reals:
+    """Return the middles of the bins between equidistant cuts, and of the two beyond, drawn as wide."""
+    width = cuts[1] - cuts[0]
+    return np.append(cuts - width / 2, cuts[-1] + width / 2)
+
+
+@dataclass(frozen=True, slots=True)
 class Audit:
     """The outcome for one curator and one claim.
 
     If the curator keeps its claim, it is called violated with probability at most 1 - confidence; and with probability
-    at least `confidence` its true epsilon is no less than `epsilon_lower`. That nothing was found proves nothing: only
-    the layer `exact` does.
+    at least `confidence` its true epsilon is no less than `epsilon_lower`. `consistent` is no proof: only the layer
+    `exact` proves.
     """
 
     what: str
@@ -43,8 +84,8 @@ class Audit:
     """Responses to each reward, on average: each call gets a reward chosen at random."""
     seconds: float
     layers: tuple[Layer, ...]
-    profiles: "tuple[Profile, ...]" = field(default=(), repr=False, compare=False)
-    """The privacy loss over outputs, and over their low-order bits if they have any, to be drawn."""
+    profiles: tuple[Profile, ...] = field(default=(), repr=False, compare=False)
+    """The privacy loss over responses, and over their low-order bits if they have any, to be drawn."""
 
     @property
     def violated(self) -> tuple[Layer, ...]:
@@ -64,15 +105,15 @@ class Audit:
     @property
     def sentence(self) -> str:
         """The verdict in words."""
-        reached = f"{self.epsilon_lower:.4g} at {100 * self.confidence:.10g} %"
+        bound = f"{self.epsilon_lower:.4g} at {100 * self.confidence:.10g} %"
         if not self.violated:
-            return f"consistent with epsilon = {self.epsilon_claimed:g} (lower bound reached: {reached})"
+            return f"consistent with epsilon = {self.epsilon_claimed:g} (lower bound reached: {bound})"
         if self.epsilon_lower > self.epsilon_claimed:
-            return f"VIOLATED: at least {reached}"
+            return f"VIOLATED: at least {bound}"
         return f"VIOLATED: {', '.join(layer.name for layer in self.violated)}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return what was found as plain JSON-able data; a lower bound that is infinite is null."""
+        """Return the audit as plain JSON-able data; a lower bound that is infinite is null."""
         return {
             "verdict": self.verdict,
             "epsilon_claimed": self.epsilon_claimed,

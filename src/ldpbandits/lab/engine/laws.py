@@ -82,4 +82,4 @@ def reward(rng: np.random.Generator, laws: Laws, arm: int) -> float:
         return float(laws.values[int(first) + int(second * rng.random())])
     if kind == _GAUSSIAN:
         return float(first + second * rng.standard_normal())
-    return laws.values[_place(laws.reached, int(first), int(second), rng.random())]
+    return float(laws.values[_place(laws.reached, int(first), int(second), rng.random())])

@@ -10,8 +10,8 @@ whatever the law. It is a p-value that needs no model: 2^-120 or so for 128 fair
 says the same, of which nothing can be told in this way.
 
 One stream may also run a few responses behind the other, so they are compared at several lags too, over those calls
-that had the same reward; and a seed of few bits repeats among many users only, so many are asked. The level is divided
-by the number of all these comparisons.
+that had the same reward. A seed of few bits repeats only among many users, so many are asked. The level is divided by
+the number of all these comparisons.
 """
 
 import os
@@ -26,17 +26,17 @@ from time import monotonic
 import numpy as np
 
 from ldpbandits.audit.claim import Claim
-from ldpbandits.audit.features import Reals
-from ldpbandits.audit.result import Layer
-from ldpbandits.audit.subject import Ask, Subject
+from ldpbandits.audit.evidence import Evidence
+from ldpbandits.audit.result import Finding, Reals
+from ldpbandits.audit.subject import Ask
 
 LENGTH = 256
 LAGS = (0, *(sign * lag for lag in (1, 2, 3, 4) for sign in (1, -1)))
 """By how many responses one stream may be behind the other."""
 USERS = 16
-"""Among so many users a seed of 4 bits is repeated all but once in a million times, one of 6 bits 6 times in 7."""
+"""Among 16 users a seed of 4 bits is repeated all but once in a million times, one of 6 bits 6 times in 7."""
 RUNS = 4
-"""Users, where each is a run of a program."""
+"""Users of a program: each is a run, and takes its time."""
 PATIENCE = 60.0
 """Seconds that a forked child may take."""
 
@@ -51,61 +51,60 @@ def chance_of_repeat(rewards: Sequence[float], responses: Reals) -> float:
     return exp(-log_orders)
 
 
-def judge(name: str, rewards: Sequence[float], streams: dict[str, Reals], alpha: float) -> Layer:
+def judge(rewards: Sequence[float], streams: dict[str, Reals], alpha: float) -> Finding:
     """Compare streams pairwise, at every lag; the pair whose likeness is the least likely decides."""
-    given = np.asarray(rewards)
+    asked = np.asarray(rewards)
     pairs = list(combinations(streams.items(), 2))
     alike = []
     for (one, first), (other, second) in pairs:
         for lag in LAGS:
-            overlap = slice(max(lag, 0), len(given) + min(lag, 0)), slice(max(-lag, 0), len(given) - max(lag, 0))
-            kept = given[overlap[0]] == given[overlap[1]]
-            if np.array_equal(first[overlap[0]][kept], second[overlap[1]][kept], equal_nan=True):
-                chance = chance_of_repeat(given[overlap[0]][kept].tolist(), first[overlap[0]][kept])
+            here, there = slice(max(lag, 0), len(asked) + min(lag, 0)), slice(max(-lag, 0), len(asked) - max(lag, 0))
+            same = asked[here] == asked[there]
+            if np.array_equal(first[here][same], second[there][same], equal_nan=True):
+                chance = chance_of_repeat(asked[here][same].tolist(), first[here][same])
                 behind = f", {abs(lag)} apart," if lag else ""
-                alike.append((chance, f"{one} and {other}{behind} give the same {np.count_nonzero(kept)} responses"))
+                alike.append((chance, f"{one} and {other}{behind} give the same {np.count_nonzero(same)} responses"))
     if not alike:
         who = ", ".join(streams) if len(streams) <= RUNS else f"{len(streams)} users"
-        return Layer(name, "consistent", f"{who} draw different noise, over {len(rewards)} responses")
-    chance, told = min(alike)
+        return Finding("consistent", f"{who} draw different noise, over {len(rewards)} responses")
+    chance, text = min(alike)
     if chance < alpha / (len(pairs) * len(LAGS)):
         by_chance = f"by chance: {max(chance, 1e-99):.0e} at most"
-        return Layer(name, "violated", f"{told}; {by_chance}. Whoever knows one reward knows both")
-    return Layer(name, "reported", f"{told}, which may be chance: they hardly vary")
+        return Finding("violated", f"{text}; {by_chance}. Whoever knows one reward knows both")
+    return Finding("reported", f"{text}, which may be chance: they hardly vary")
 
 
-def asked_of_each(claim: Claim) -> list[float]:
+def _rewards_to_ask(claim: Claim) -> list[float]:
     """Return the same reward for a while, then another: so that streams can be compared at a lag."""
     return [claim.low] * (LENGTH // 2) + [claim.high] * (LENGTH // 2)
 
 
-def seed_layer(subject: Subject, claim: Claim) -> Layer:
+def repeated_seed(evidence: Evidence, alpha: float) -> Finding:
     """Ask the curators of many users, each made from scratch."""
-    name = "known attacks: repeated seed"
+    subject = evidence.subject
     if subject.another_user is None:
-        return Layer(name, "not applicable", "give another_user, a function that makes the curator of another user")
-    asked, users = asked_of_each(claim), RUNS if subject.respond is None else USERS
-    streams = {f"user {i + 1}": subject.another_user()(asked) for i in range(users)}
-    return judge(name, asked, streams, claim.alpha("seed"))
+        return Finding("not applicable", "give another_user, a function that makes the curator of another user")
+    rewards, users = _rewards_to_ask(evidence.claim), RUNS if subject.respond is None else USERS
+    return judge(rewards, {f"user {i + 1}": subject.another_user()(rewards) for i in range(users)}, alpha)
 
 
-def fork_layer(subject: Subject, claim: Claim) -> Layer:
+def fork(evidence: Evidence, alpha: float) -> Finding:
     """Fork twice, and ask parent and children."""
-    name = "known attacks: fork"
+    subject = evidence.subject
     if subject.respond is None:
-        return Layer(name, "not applicable", "a program is started anew for each user; see repeated seed")
+        return Finding("not applicable", "a program is started anew for each user; see repeated seed")
     if not hasattr(os, "fork"):
-        return Layer(name, "not applicable", "this system has no fork")
-    asked = asked_of_each(claim)
-    subject.ask(asked[:8])  # so that what is made at the first response is there to be copied
-    children = {f"child {i}": _in_child(subject.ask, asked) for i in (1, 2)}
+        return Finding("not applicable", "this system has no fork")
+    rewards = _rewards_to_ask(evidence.claim)
+    subject.ask(rewards[:8])  # so that what is made at the first response is there to be copied
+    children = {f"child {i}": _ask_in_child(subject.ask, rewards) for i in (1, 2)}
     if any(responses is None for responses in children.values()):
-        return Layer(name, "not applicable", "the curator does not respond in a forked process")
-    streams = {"parent": subject.ask(asked), **{who: made for who, made in children.items() if made is not None}}
-    return judge(name, asked, streams, claim.alpha("fork"))
+        return Finding("not applicable", "the curator does not respond in a forked process")
+    answers = {who: responses for who, responses in children.items() if responses is not None}
+    return judge(rewards, {"parent": subject.ask(rewards), **answers}, alpha)
 
 
-def _in_child(ask: Ask, rewards: Sequence[float]) -> Reals | None:
+def _ask_in_child(ask: Ask, rewards: Sequence[float]) -> Reals | None:
     """Ask in a forked child; None if it fails or takes too long."""
     read, write = os.pipe()
     with warnings.catch_warnings():

@@ -3,9 +3,9 @@
 An error travels: into logs, into crash reports, to whoever runs the server. So what is said on refusal must not depend
 on the reward: not the type, message, arguments, attributes or notes of the exception, not its causes, no line that was
 printed or logged. That is judged in two ways. No number that is said may be near the reward; and two rewards on the
-same side of the range must be refused in the same words, however the reward might be written. On which side of the
-range a reward lies may be said, and is reported: a refused reward becomes no response, so that no promise covers it,
-but whoever reads the errors learns its side. Nor may a reward that is answered be printed or logged.
+same side of the range must be refused in the same words, however the reward might be written. An error may say on which
+side of the range the reward lies, and that is reported: a refused reward becomes no response, so that no promise covers
+it, but whoever reads the errors learns its side. Nor may a reward that is answered be printed or logged.
 
 Frames of a traceback hold local variables, which collectors of errors send along: our own curators must not keep the
 reward there; for other functions it is reported, since the frame may be that of a wrapper of one's own.
@@ -17,14 +17,10 @@ from dataclasses import dataclass
 from math import inf, log10, nan
 
 from ldpbandits.audit.claim import Claim
-from ldpbandits.audit.overheard import in_process
-from ldpbandits.audit.result import Layer, LayerVerdict
+from ldpbandits.audit.evidence import Evidence
+from ldpbandits.audit.result import Finding, LayerVerdict
 from ldpbandits.audit.subject import Probe, Subject
-from ldpbandits.spec.transforms import Range
 
-__all__ = ["in_process", "out_of_range", "refusal_layer", "shows"]
-
-NAME = "known attacks: bad rewards"
 DIGITS = ("17519283", "83624051")
 """Of the rewards out of range: digits that nobody would write by chance."""
 OTHER_DIGITS = ("29460817", "61938472")
@@ -51,31 +47,31 @@ def shows(text: str, reward: float, span: float = inf) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
-    """What two different rewards on each side of the range were told."""
+class _Comparison:
+    """How the words differ in which two rewards on each side of the range are refused."""
 
     differ: bool = False
-    """Two rewards on one side were told different things."""
+    """Two rewards on one side are refused in different words."""
     vary: bool = False
-    """One reward was told different things at two times, so that words cannot be compared."""
+    """One reward is refused in different words at two times, so that words cannot be compared."""
     tell_side: bool = False
 
 
-def _same(one: Probe, other: Probe) -> bool:
+def _same_words(one: Probe, other: Probe) -> bool:
     return ADDRESS.sub("at", one.said) == ADDRESS.sub("at", other.said)
 
 
-def _compared(subject: Subject, firsts: Sequence[tuple[float, Probe]], others: Sequence[float]) -> _Words:
+def _compare(subject: Subject, firsts: Sequence[tuple[float, Probe]], others: Sequence[float]) -> _Comparison:
     """Compare refusals of two rewards on each side, and of the two sides."""
     for (reward, probe), other in zip(firsts, others, strict=True):
         second = subject.probe(other)
         if probe.response is not None or second.response is not None:
-            return _Words()  # answered: that is judged elsewhere
-        if not _same(probe, second):
-            is_steady = _same(probe, subject.probe(reward))
-            return _Words(differ=is_steady, vary=not is_steady)
+            return _Comparison()  # answered: that is judged elsewhere
+        if not _same_words(probe, second):
+            is_steady = _same_words(probe, subject.probe(reward))
+            return _Comparison(differ=is_steady, vary=not is_steady)
     (_, above), (_, below) = firsts
-    return _Words(tell_side=not _same(above, below))
+    return _Comparison(tell_side=not _same_words(above, below))
 
 
 def _is_printed(subject: Subject, claim: Claim) -> bool:
@@ -85,23 +81,32 @@ def _is_printed(subject: Subject, claim: Claim) -> bool:
     return all(shows(subject.probe(reward).said, reward, span) for reward in rewards)
 
 
-def refusal_layer(subject: Subject, claim: Claim) -> Layer:
-    """Give rewards that cannot be taken, and judge what comes back."""
-    kinds = {"infinity": [inf, -inf], "NaN": [nan]}
-    if subject.spec is None or isinstance(subject.spec.transform, Range):
-        kinds["out of range"] = out_of_range(claim.low, claim.high)
+def bad_rewards(evidence: Evidence, _alpha: float) -> Finding:
+    """Give rewards that cannot be taken, and judge what comes back. No chance is involved."""
+    subject = evidence.subject
+    above_and_below, others = _rewards_out_of_range(evidence)
+    kinds = {"infinity": [inf, -inf], "NaN": [nan], **({"out of range": above_and_below} if above_and_below else {})}
     probes = {kind: [(reward, subject.probe(reward)) for reward in rewards] for kind, rewards in kinds.items()}
     outside = probes.get("out of range", [])
-    words = _compared(subject, outside, out_of_range(claim.low, claim.high, OTHER_DIGITS)) if outside else _Words()
+    words = _compare(subject, outside, others) if outside else _Comparison()
     fault = _fault(outside, words)
-    if fault is None and _is_printed(subject, claim):
+    if fault is None and _is_printed(subject, evidence.claim):
         fault = "rewards in range are shown: in a printed or logged line, or in an error"
     if fault is not None:
-        return Layer(NAME, "violated", fault)
-    return _unshown(subject, probes, words)
+        return Finding("violated", fault)
+    return _judge_refusals(probes, words, "reported" if evidence.spec is None else "violated")
 
 
-def _fault(outside: Sequence[tuple[float, Probe]], words: _Words) -> str | None:
+def _rewards_out_of_range(evidence: Evidence) -> tuple[list[float], list[float]]:
+    """Return two rewards beyond the range, above and below, and two others; none if any number can be taken."""
+    spec, claim = evidence.spec, evidence.claim
+    low, high = (claim.low, claim.high) if spec is None else spec.transform.ends
+    firsts, others = out_of_range(low, high), out_of_range(low, high, OTHER_DIGITS)
+    is_refused = spec is None or all(spec.transform.refusal(reward) is not None for reward in firsts + others)
+    return (firsts, others) if is_refused else ([], [])
+
+
+def _fault(outside: Sequence[tuple[float, Probe]], words: _Comparison) -> str | None:
     """Say how a reward out of range is shown, if it is."""
     if any(shows(probe.said, reward) for reward, probe in outside):
         return "what is said on refusal shows the reward: in an error, or in a printed line"
@@ -112,23 +117,24 @@ def _fault(outside: Sequence[tuple[float, Probe]], words: _Words) -> str | None:
     return None
 
 
-def _unshown(subject: Subject, probes: dict[str, list[tuple[float, Probe]]], words: _Words) -> Layer:
-    """Judge whether bad rewards were refused, none of which was shown."""
-    answered = [kind for kind, made in probes.items() if any(probe.response is not None for _, probe in made)]
-    unless_ours: LayerVerdict = "reported" if subject.spec is None else "violated"
+def _judge_refusals(
+    probes: dict[str, list[tuple[float, Probe]]], words: _Comparison, if_not_refused: LayerVerdict
+) -> Finding:
+    """Judge whether bad rewards are refused, where no reward is shown. A curator with a spec must refuse them."""
+    answered = [kind for kind, pairs in probes.items() if any(probe.response is not None for _, probe in pairs)]
     if answered:
-        told = f"answered, not refused: {', '.join(answered)}"
-        if subject.spec is None:
-            told += ". The claim is for the rewards given: check others first"
-        return Layer(NAME, unless_ours, told)
-    if any(probe.kept for made in probes.values() for _, probe in made):
-        told = "refused; but a frame of the traceback keeps the reward, for collectors of errors to send on"
-        return Layer(NAME, unless_ours, told)
+        text = f"answered, not refused: {', '.join(answered)}"
+        if if_not_refused == "reported":
+            text += ". The claim is for the rewards given: check others first"
+        return Finding(if_not_refused, text)
+    if any(probe.is_in_frame for pairs in probes.values() for _, probe in pairs):
+        text = "refused; but a frame of the traceback keeps the reward, for collectors of errors to send on"
+        return Finding(if_not_refused, text)
     refused = f"{', '.join(probes)}: refused"
     if words.vary:
-        told = "what is said differs from time to time, so that only numbers near the reward were looked for"
-        return Layer(NAME, "reported", f"{refused}; {told}")
+        text = "what is said differs from time to time, so that only numbers near the reward were looked for"
+        return Finding("reported", f"{refused}; {text}")
     if words.tell_side:
-        told = "what is said tells on which side of the range it lay, to whoever reads errors; no response does"
-        return Layer(NAME, "reported", f"{refused}; {told}")
-    return Layer(NAME, "consistent", f"{refused}, and nothing that is said depends on the reward")
+        text = "what is said tells on which side of the range it lay, to whoever reads errors; no response does"
+        return Finding("reported", f"{refused}; {text}")
+    return Finding("consistent", f"{refused}, and nothing that is said depends on the reward")

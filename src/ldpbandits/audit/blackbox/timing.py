@@ -1,7 +1,8 @@
-"""Whether the time of a response tells the size of its noise, or the reward: reported, never judged.
+"""Does the time that a response takes tell the size of its noise, or the reward? It is reported, never judged.
 
-Rank correlation of time with the size of the noise, and the medians of time for two rewards. Somebody who can measure
-this has a side channel that no law of responses closes; the remedy is outside of the curator.
+Two things are measured: the rank correlation of time with the size of the noise, and the median time for each of two
+rewards. Somebody who can measure them has a side channel that no law of responses closes; the remedy is outside of the
+curator.
 """
 
 from math import sqrt
@@ -10,10 +11,9 @@ from time import perf_counter_ns
 import numpy as np
 from scipy.stats import rankdata
 
-from ldpbandits.audit.claim import Claim
-from ldpbandits.audit.features import Reals
-from ldpbandits.audit.result import Layer
-from ldpbandits.audit.subject import Respond, Subject, as_number
+from ldpbandits.audit.evidence import Evidence
+from ldpbandits.audit.result import Finding, Reals
+from ldpbandits.audit.subject import Respond, as_number
 
 CALLS = 2_000
 NOTEWORTHY = 5.0
@@ -23,29 +23,28 @@ LARGEST = 1e100
 REMEDY = "send responses at a fixed delay after the reward, so that their time tells nothing"
 
 
-def timing_layer(subject: Subject, claim: Claim) -> Layer:
+def response_time(evidence: Evidence, _alpha: float) -> Finding:
     """Time single responses to two rewards in turn."""
-    name = "known attacks: response time"
-    if subject.respond is None:
-        return Layer(name, "not applicable", f"not measured through a pipe; to be safe, {REMEDY}")
-    timed = _timed(subject.respond, claim.low, claim.high)
-    if isinstance(timed, str):
-        return Layer(name, "reported", f"not measured: {timed}")
-    times, responses = timed
+    if evidence.subject.respond is None:
+        return Finding("not applicable", f"not measured through a pipe; to be safe, {REMEDY}")
+    measured = _measure(evidence.subject.respond, evidence.claim.low, evidence.claim.high)
+    if isinstance(measured, str):
+        return Finding("reported", f"not measured: {measured}")
+    times, responses = measured
     noise = np.abs(responses - np.median(responses, axis=1, keepdims=True))
     link = max((_rank_correlation(times[i], noise[i]) for i in (0, 1)), key=abs)
     medians = np.median(times, axis=1) / 1e3
     is_large = noise > np.median(noise, axis=1, keepdims=True)
     longer = float(np.median(times[is_large]) - np.median(times[~is_large])) if is_large.any() else 0.0
-    told = (
+    text = (
         f"median {medians[0]:.2f} and {medians[1]:.2f} us for the two rewards, "
         f"{longer:+.0f} ns where noise is large (rank correlation {link:+.2f})"
     )
     is_linked = abs(link) * sqrt(CALLS - 1) > NOTEWORTHY
-    return Layer(name, "reported", f"{told}{': time tells of noise' if is_linked else ''}. To be safe, {REMEDY}")
+    return Finding("reported", f"{text}{': time tells of noise' if is_linked else ''}. To be safe, {REMEDY}")
 
 
-def _timed(respond: Respond, low: float, high: float) -> tuple[Reals, Reals] | str:
+def _measure(respond: Respond, low: float, high: float) -> tuple[Reals, Reals] | str:
     """Return times and responses, or why there are none; what an error says is not repeated."""
     times, responses = np.empty((2, CALLS)), np.empty((2, CALLS))
     for call in range(CALLS):

@@ -1,0 +1,161 @@
+"""A curator whose code the audit knows: many responses are drawn in bulk from its law, a few from the device itself."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpbandits.audit.claim import Claim
+from ldpbandits.audit.evidence import Evidence, Moments, Progress, Sample, draw_sample
+from ldpbandits.audit.guess import Guesses, best_rule, try_rule
+from ldpbandits.audit.result import LOWEST_BIT, Finding, Profile, Reals, middles
+from ldpbandits.audit.whitebox.known import KNOWN, Knowledge, judge_moments
+from ldpbandits.audit.whitebox.sampling import Integers, Words, source
+from ldpbandits.device.curators import Curator
+from ldpbandits.spec.curator import CuratorSpec
+
+DEVICE_SAMPLES = 20_000
+"""Responses to each reward from the device's own code, one by one, beside those drawn in bulk."""
+CHUNK = 1 << 15
+LOW_BITS_SAMPLES = 4_000_000
+"""Low bits are either clean or plainly not: more responses than these would only take time."""
+WORD_CELLS = 65
+"""A lowest bit is in one of 64 places, or there is none."""
+
+
+@dataclass(frozen=True)
+class WhiteBox(Evidence):
+    """A curator that is known by its code, and what is drawn from it."""
+
+    curator: Curator = field(kw_only=True)
+
+    @property
+    def spec(self) -> CuratorSpec:
+        """The curator as data."""
+        return self.curator.spec
+
+    @property
+    def known(self) -> Knowledge[Any, Any]:
+        """What the audit knows of it."""
+        return KNOWN[type(self.spec.mechanism)]
+
+    @cached_property
+    def sample(self) -> Sample:
+        """As many responses as a device gives in a moment, one by one, and fresh ones each time."""
+        claim, samples = self.claim, min(self.claim.samples, DEVICE_SAMPLES)
+        on_device = replace(claim, rewards=(claim.low, claim.high), samples=samples, seed=None)
+        return draw_sample(self.subject, on_device, lambda _count: None)
+
+    @cached_property
+    def tally(self) -> "Tally":
+        """Responses drawn in bulk."""
+        return draw_tally(self.curator, self.known, self.claim, self.progress)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What is kept of the responses: counts and sums, so that any number of them fits into memory."""
+
+    edges: tuple[int, int]
+    """Where to guess: the low reward at or below the first, the high one at or above the second; in units."""
+    origins: Sequence[int]
+    """What is subtracted from responses before they are summed: squares of large rewards would hide the noise."""
+    unit: float
+    """Responses are whole multiples of this."""
+    cuts: Reals
+    """Where the picture is cut into cells; nowhere for bits."""
+    right: int = 0
+    guesses: int = 0
+    count: list[int] = field(default_factory=lambda: [0, 0])
+    total: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    squares: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    low_bits: NDArray[np.int64] = field(default_factory=lambda: np.zeros((4, 2, WORD_CELLS), np.int64))
+    """By quarter of the responses, reward and cell: a rule is chosen on two quarters and tried on the others."""
+    picture: NDArray[np.int64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make room for the picture."""
+        self.picture = np.zeros((2, len(self.cuts) + 1), np.int64)
+
+    def add(self, reward: int, responses: Integers, quarter: int | None) -> None:
+        """Count these responses to one of the two rewards."""
+        low = int(np.count_nonzero(responses <= self.edges[0]))
+        high = int(np.count_nonzero(responses >= self.edges[1]))
+        self.right += (low, high)[reward]
+        self.guesses += low + high
+        off = (responses - self.origins[reward]) * self.unit
+        self.count[reward] += len(responses)
+        self.total[reward] += float(off.sum())
+        # Not a dot product: on a busy machine the threads of that would wait for each other.
+        self.squares[reward] += float((off * off).sum())
+        if quarter is not None:
+            lowest = np.bitwise_count(((responses & -responses) - 1).view(np.uint64))  # 64 where there is none
+            self.low_bits[quarter, reward] += np.bincount(lowest, minlength=WORD_CELLS)
+            cells = np.searchsorted(self.cuts, responses * self.unit)
+            self.picture[reward] += np.bincount(cells, minlength=len(self.cuts) + 1)
+
+
+def draw_tally(curator: Curator, known: Knowledge[Any, Any], claim: Claim, progress: Progress) -> Tally:
+    """Draw 2 * samples responses, each to a reward chosen by a fair coin, and count them.
+
+    Only how many coins fall on either side matters, not their order, since the responses are independent.
+    """
+    mechanism, calls = curator.spec.mechanism, 2 * claim.samples
+    values = [curator.spec.value(reward) for reward in (claim.low, claim.high)]
+    origins = [known.origin(value) for value in values]
+    tally = Tally(known.edges(*origins), origins, mechanism.unit, known.cuts(mechanism))
+    words_each = known.words_each(curator)
+    # Two streams of one seed, as far apart as two generators are.
+    coins, random_bytes = np.random.default_rng(claim.seed), source(claim.seed)
+    for start in range(0, calls, CHUNK):
+        size = min(CHUNK, calls - start)
+        heads = int(coins.binomial(size, 0.5))
+        quarter = None if not len(tally.cuts) or start >= LOW_BITS_SAMPLES else start // CHUNK % 4
+        for reward, count in enumerate((size - heads, heads)):
+            words = Words.draw(words_each, count, random_bytes)
+            tally.add(reward, known.responses(curator, values[reward], words), quarter)
+        progress(start + size)
+    return tally
+
+
+def best_guess(evidence: WhiteBox, alpha: float) -> Finding:
+    """Guess as is best against this mechanism."""
+    guesses = Guesses(evidence.tally.right, evidence.tally.guesses, alpha)
+    return guesses.finding(evidence.claim.epsilon, evidence.known.RULE)
+
+
+def low_bits(evidence: WhiteBox, alpha: float) -> Finding:
+    """Guess the reward by the lowest bit of the response."""
+    if not len(evidence.tally.cuts):
+        return Finding("not applicable", "the response is a single bit")
+    first, second, third, fourth = evidence.tally.low_bits
+    rule, _ = best_rule(first, second, alpha)
+    guesses = try_rule(rule, third + fourth, alpha)
+    return guesses.finding(evidence.claim.epsilon, "position of the lowest bit")
+
+
+def mean_and_variance(evidence: WhiteBox, alpha: float) -> Finding:
+    """Compare mean and variance with the formula."""
+    tally, claim, spec = evidence.tally, evidence.claim, evidence.spec
+    moments = [
+        Moments(spec.value(reward), tally.count[i], tally.total[i], tally.squares[i], tally.origins[i] * tally.unit)
+        for i, reward in enumerate((claim.low, claim.high))
+    ]
+    return judge_moments(evidence.known, spec.mechanism, moments, alpha)
+
+
+def profiles(evidence: WhiteBox) -> tuple[Profile, ...]:
+    """Return the privacy loss over responses, and over their lowest bits."""
+    tally, rewards = evidence.tally, (evidence.claim.low, evidence.claim.high)
+    if not len(tally.cuts):
+        ones = np.array(tally.total, np.int64)
+        counts = np.stack([np.array(tally.count) - ones, ones], axis=1)
+        return (Profile(rewards, np.array([0.0, 1.0]), counts, are_values=True),)
+    positions = np.arange(WORD_CELLS - 1, dtype=np.float64) + np.log2(tally.unit)
+    return (
+        Profile(rewards, middles(tally.cuts), tally.picture, are_values=False),
+        Profile(rewards, positions, tally.low_bits.sum(axis=0)[:, :-1], are_values=True, over=LOWEST_BIT),
+    )
