@@ -117,7 +117,7 @@ def rule_from_json(data: object, *, may_import: bool = False) -> Rule:
     kind = named.get("kind") if isinstance(named, Mapping) else None
     if may_import and isinstance(named, Mapping) and isinstance(kind, str) and ":" in kind:
         return check_rule(build(_imported(kind), named, "rule"))
-    return RULES.from_json(named)
+    return check_rule(RULES.from_json(named))
 
 
 def _imported(place: str) -> Any:  # noqa: ANN401 - whatever is there; check_rule looks at it

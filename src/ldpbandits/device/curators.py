@@ -84,7 +84,8 @@ class Curator(ABC):
 
     def __repr__(self) -> str:
         """Show the call that makes this curator."""
-        return f"{type(self).__name__}(epsilon={self.epsilon}, transform={self._spec.transform})"
+        numbers = ", ".join(f"{name}={value!r}" for name, value in field_values(self._spec.mechanism).items())
+        return f"{type(self).__name__}({numbers}, transform={self._spec.transform})"
 
     def __eq__(self, other: object) -> bool:
         """Curators are equal when their specs are."""

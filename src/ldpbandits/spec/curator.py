@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ldpbandits.checks import is_number, shown
-from ldpbandits.errors import SpecError
+from ldpbandits.checks import check_epsilon, is_number, shown
+from ldpbandits.errors import ParameterError, SpecError
 from ldpbandits.spec.mechanisms import MECHANISMS, Mechanism
 from ldpbandits.spec.registry import build
 from ldpbandits.spec.transforms import TRANSFORMS, Range, Transform
@@ -59,6 +59,10 @@ class CuratorSpec:
             raise SpecError(
                 f"the {self.mechanism.kind} mechanism needs rewards in a range: use Range(low, high) or Sigmoid()"
             )
+        try:  # whatever the mechanism itself checks: an epsilon below 0 would give a device's budget back
+            check_epsilon(self.mechanism.epsilon)
+        except ParameterError as error:
+            raise SpecError(str(error)) from None
 
     @property
     def epsilon(self) -> float:
