@@ -100,12 +100,13 @@ class Algorithm:
             # The ends of an unbounded law are infinite, and are no rewards: what is refused there says nothing.
             ends = [min(max(end, -1e300), 1e300) for end in arm.range]
             rule = next((rule for rule in map(transform.refusal, ends) if rule is not None), None)
-            if rule is not None:
-                takes = f"rewards in [{transform.low:g}, {transform.high:g}]" if isinstance(transform, Range) else rule
+            if rule is not None and isinstance(transform, Range):
                 raise ParameterError(
-                    f"{self.name} takes {takes}; those of {written(arm)} are not: "
-                    "for unbounded rewards use ucb1-s, ldp-ucb-bs or ldp-ucb-ls"
+                    f"{self.name} takes rewards in [{transform.low:g}, {transform.high:g}]; those of {written(arm)} "
+                    "are not: for unbounded rewards use ucb1-s, ldp-ucb-bs or ldp-ucb-ls"
                 )
+            if rule is not None:
+                raise ParameterError(f"{self.name} cannot take the rewards of {written(arm)}: {rule}")
 
     def to_json(self) -> dict[str, Any]:
         """Return name, rule and curator as plain JSON-able data; `algorithms_from_json` takes it back."""
