@@ -44,7 +44,14 @@ class Guarantee:
 
 @dataclass(frozen=True, slots=True)
 class CuratorSpec:
-    """Which curator: a mechanism with its epsilon, and the transform that stands before it."""
+    """Which curator: a mechanism with its epsilon, and the transform that stands before it.
+
+    >>> spec = CuratorSpec.from_json({"mechanism": "bernoulli", "epsilon": 1, "transform": {"kind": "sigmoid"}})
+    >>> spec
+    CuratorSpec(mechanism=Bernoulli(epsilon=1.0), transform=Sigmoid())
+    >>> print(spec.guarantee)
+    For any two finite rewards, every response is at most e^1.0 times as likely under one as under the other.
+    """
 
     mechanism: Mechanism
     transform: Transform = field(default_factory=Range)
