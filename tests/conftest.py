@@ -8,7 +8,8 @@ import pytest
 
 from ldpbandits.device.randomness import Draw
 
-pytest.register_assert_rewrite("tests.server.store_contract")  # a rule that is broken shows the values, as a test does
+# A promise that is broken shows the values, as a test does.
+pytest.register_assert_rewrite("tests.server.store_contract", "tests.spec.kind_contract")
 
 
 @pytest.fixture

@@ -1,13 +1,18 @@
 """Which sums of responses can be drawn at once, and with which chance."""
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 import pytest
 from scipy import special, stats
 
-from ldpbandits import Range, Sigmoid
-from ldpbandits.lab.algorithms import algorithm
-from ldpbandits.lab.engine.sums import encode_sums, mean_value
+from ldpbandits import CuratorSpec, Range, Sigmoid, paper_rule
+from ldpbandits.lab.algorithms import Algorithm, algorithm
+from ldpbandits.lab.engine.channels import CHANNELS, Channel, laplace
+from ldpbandits.lab.engine.sums import NOISY, OTHER, encode_sums, mean_value
 from ldpbandits.lab.rewards import Beta, Choice, Empirical, Gaussian, Law, Uniform, parse_arms
+from ldpbandits.spec.mechanisms import MECHANISMS, Laplace
 
 
 def arms(*texts: str) -> list[Law]:
@@ -64,3 +69,20 @@ def test_data_of_ones_own_leap_as_far_as_their_values_allow() -> None:
     assert encode_sums(algorithm("ucb1"), [clicks, ratings]).kinds.tolist() == [0, 2]
     assert encode_sums(algorithm("ucb1"), [clicks]).chance.tolist() == [0.25]
     assert mean_value(ratings, Sigmoid()) == pytest.approx((0.5 + 2 * special.expit(0.5) + special.expit(1.0)) / 4)
+
+
+@dataclass(frozen=True)
+class Wider(Laplace):
+    """A mechanism of somebody's own that is derived from ours, and has more noise."""
+
+    kind: ClassVar[str] = "wider"
+
+
+def test_a_mechanism_that_is_derived_from_ours_is_drawn_by_its_own_channel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The closed form of CTL's noise is for CTL alone: the scale of another one is known to its channel only."""
+    monkeypatch.setattr(MECHANISMS, "_types", {**MECHANISMS._types, "wider": Wider})
+    monkeypatch.setitem(CHANNELS, Wider, Channel(laplace, lambda mechanism: (2 / mechanism.epsilon,)))
+    bandit = arms("bernoulli(0.9)", "bernoulli(0.5)")
+    derived = Algorithm("wider", paper_rule(Laplace(1.0)), CuratorSpec(Wider(1.0)))
+    assert encode_sums(derived, bandit).kinds.tolist() == [OTHER, OTHER]
+    assert encode_sums(algorithm("ldp-ucb-l", 1.0), bandit).kinds.tolist() == [NOISY, NOISY]

@@ -84,17 +84,21 @@ def running(
     folder: Path,
     *,
     before: Sequence[str] = (),
+    serve: Sequence[str] = SERVE,
+    options: Sequence[str] = (),
     database: Path | None = None,
     environment: dict[str, str] | None = None,
     keys: dict[str, str] | None = None,
 ) -> Iterator[Running]:
-    """Run a server on a database in this folder; `before` is put before the command."""
+    """Run a server on a database in this folder, from there; `before` is put before the command, options after it."""
     log = folder / f"log-{time.monotonic_ns()}"
-    command = [*before, *SERVE, "--port", "0", "--database", str(database or folder / "agent.db")]
+    command = [*before, *serve, "--port", "0", "--database", str(database or folder / "agent.db"), *options]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("LDPBANDITS_")}
     with (
         log.open("wb") as file,
-        subprocess.Popen(command, stdout=file, stderr=file, env={**clean, **(environment or {})}) as process,
+        subprocess.Popen(
+            command, stdout=file, stderr=file, cwd=folder, env={**clean, **(environment or {})}
+        ) as process,
     ):
         try:
             host, port = _address(process, log)

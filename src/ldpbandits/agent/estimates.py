@@ -51,7 +51,7 @@ def estimate(
     >>> from ldpbandits import BernoulliCurator
     >>> found = estimate(10_000, 6_000.0, BernoulliCurator(epsilon=1.0))
     >>> f"{found.mean:.3f} in [{found.low:.3f}, {found.high:.3f}]"
-    '0.716 in [0.683, 0.750]'
+    '0.716 in [0.683, 0.749]'
     """
     spec = CuratorSpec.of(curator)
     pulls = check_count("pulls", pulls, least=0)

@@ -59,7 +59,11 @@ RULES: Registry[NamedRule] = Registry("rule")
 @RULES.register
 @dataclass(frozen=True, slots=True)
 class UCB:
-    """Pull the arm of largest mean + width sqrt(log t / N), after every arm with N <= floor log(t + 1)."""
+    """Pull the arm of largest mean + width sqrt(log t / N), after every arm with N <= floor log(t + 1).
+
+    >>> UCB(width=0.5)
+    UCB(width=0.5, floor=0.0)
+    """
 
     width: float
     floor: float = 0.0
@@ -117,7 +121,7 @@ def rule_from_json(data: object, *, may_import: bool = False) -> Rule:
     kind = named.get("kind") if isinstance(named, Mapping) else None
     if may_import and isinstance(named, Mapping) and isinstance(kind, str) and ":" in kind:
         return check_rule(build(_imported(kind), named, "rule"))
-    return RULES.from_json(named)
+    return check_rule(RULES.from_json(named))
 
 
 def _imported(place: str) -> Any:  # noqa: ANN401 - whatever is there; check_rule looks at it
@@ -137,17 +141,30 @@ def _imported(place: str) -> Any:  # noqa: ANN401 - whatever is there; check_rul
 
 
 def paper_rule(mechanism: Mechanism) -> UCB:
-    """Return the paper's rule for a mechanism, with its proof of near-minimal regret."""
+    """Return the paper's rule for a mechanism, with its proof of near-minimal regret.
+
+    >>> from ldpbandits import LaplaceCurator
+    >>> paper_rule(LaplaceCurator(epsilon=2.0).spec.mechanism) == ldp_ucb_l(2.0)
+    True
+    """
     return UCB(mechanism.width, mechanism.floor)
 
 
 def ucb1() -> UCB:
-    """UCB1 (Auer, Cesa-Bianchi, Fischer 2002): the baseline that sees the rewards themselves."""
+    """UCB1 (Auer, Cesa-Bianchi, Fischer 2002): the baseline that sees the rewards themselves.
+
+    >>> ucb1()
+    UCB(width=1.4142135623730951, floor=0.0)
+    """
     return UCB(width=sqrt(2))
 
 
 def ldp_ucb_b() -> UCB:
-    """LDP-UCB-B (paper, Agent 2), and LDP-UCB-BS: UCB1's rule, on the responses of CTB or CTB-S."""
+    """LDP-UCB-B (paper, Agent 2), and LDP-UCB-BS: UCB1's rule, on the responses of CTB or CTB-S.
+
+    >>> ldp_ucb_b() == ucb1()
+    True
+    """
     return UCB(Bernoulli.width, Bernoulli.floor)
 
 
@@ -156,5 +173,9 @@ def ldp_ucb_l(epsilon: float) -> UCB:
 
     The index adds sqrt(2 log t / N) for the rewards and sqrt(32 log t / N) / epsilon for the noise; arms are starving
     up to 4 log(t + 1) pulls because the bound on the noise holds only beyond.
+
+    >>> rule = ldp_ucb_l(epsilon=2.0)
+    >>> round(rule.width, 3), rule.floor
+    (4.243, 4.0)
     """
     return paper_rule(Laplace(check_epsilon(epsilon)))

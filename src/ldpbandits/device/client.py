@@ -61,7 +61,16 @@ class Flushed:
 
 
 class Client:
-    """A device's part in one experiment. Several clients, processes and experiments may share one ledger."""
+    """A device's part in one experiment. Several clients, processes and experiments may share one ledger.
+
+    >>> limits = Limits(epsilon=1, budget=10)
+    >>> with Client(url, "headline", key=key, limits=limits, ledger=":memory:") as client:
+    ...     pull = client.decide()  # show the user pull.name
+    ...     pull.observe(1)  # the reward stays here; one random bit is sent
+    ...     client.spent()
+    True
+    1.0
+    """
 
     def __init__(  # noqa: PLR0913 - each is a choice of the owner or of the app
         self,

@@ -84,7 +84,8 @@ class Curator(ABC):
 
     def __repr__(self) -> str:
         """Show the call that makes this curator."""
-        return f"{type(self).__name__}(epsilon={self.epsilon}, transform={self._spec.transform})"
+        numbers = ", ".join(f"{name}={value!r}" for name, value in field_values(self._spec.mechanism).items())
+        return f"{type(self).__name__}({numbers}, transform={self._spec.transform})"
 
     def __eq__(self, other: object) -> bool:
         """Curators are equal when their specs are."""
@@ -102,6 +103,9 @@ class BernoulliCurator(Curator):
     U < Q + floor(r (P - Q)). Both responses have probability between Q / 2^64 and P / 2^64 whatever the reward, and
     P / Q <= e^epsilon because Q is rounded up. It is the law of the paper's two steps (round r to a bit at random, then
     flip that bit at random) in one draw.
+
+    >>> BernoulliCurator(epsilon=1.0).respond(0.75) in (0.0, 1.0)
+    True
     """
 
     mechanism = Bernoulli
@@ -127,6 +131,11 @@ class LaplaceCurator(Curator):
     e^(-epsilon |z| / 2^20), exactly. 0 and 1 are on the grid, so two rewards in [0, 1] are at most 2^20 steps apart
     and no response is more than e^epsilon times likelier under one. On the real line the same holds for rewards that
     differ by at most 1, since rounding commutes with adding 1.
+
+    >>> curator = LaplaceCurator(epsilon=1.0, transform=Range(0, 5))
+    >>> response = curator.respond(4.0)  # of any size, and of either sign
+    >>> (response * 2**20).is_integer()
+    True
     """
 
     mechanism = Laplace

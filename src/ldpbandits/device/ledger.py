@@ -27,6 +27,11 @@ class Limits:
     """What the owner of a device allows: an epsilon a response, and a budget of epsilon over any `window` seconds.
 
     On the real line, epsilon is promised only for rewards within 1 of each other: that must be allowed by name.
+
+    >>> from ldpbandits import LaplaceCurator
+    >>> Limits(epsilon=1, budget=10).check(LaplaceCurator(epsilon=2).spec)
+    Traceback (most recent call last):
+    ldpbandits.errors.LimitError: the agent asks for epsilon = 2 a response; the owner of this device allows 1
     """
 
     epsilon: float
@@ -56,7 +61,13 @@ class Limits:
 
 
 class Ledger:
-    """The sum of what was spent, in a file. Clients that are to share a budget share a ledger."""
+    """The sum of what was spent, in a file. Clients that are to share a budget share a ledger.
+
+    >>> ledger = Ledger(":memory:")  # gone with the process: a real device has a file
+    >>> ledger.spent(now=0.0, window=MONTH)
+    0.0
+    >>> ledger.close()
+    """
 
     def __init__(self, path: Path | str) -> None:
         """Open the ledger, or start one that only this user can read; ':memory:' is for simulated devices."""

@@ -58,6 +58,10 @@ class Algorithm:
     """How a bandit is played: a rule for the agent, and the curator whose responses it sees.
 
     `looks` and `bound` (the name of a theorem in `theory.upper`) are for figures and tables.
+
+    >>> spec = CuratorSpec(Bernoulli(epsilon=1.0), Range(0, 5))
+    >>> Algorithm("stars", paper_rule(spec.mechanism), spec).epsilon
+    1.0
     """
 
     name: str
@@ -100,12 +104,13 @@ class Algorithm:
             # The ends of an unbounded law are infinite, and are no rewards: what is refused there says nothing.
             ends = [min(max(end, -1e300), 1e300) for end in arm.range]
             rule = next((rule for rule in map(transform.refusal, ends) if rule is not None), None)
-            if rule is not None:
-                takes = f"rewards in [{transform.low:g}, {transform.high:g}]" if isinstance(transform, Range) else rule
+            if rule is not None and isinstance(transform, Range):
                 raise ParameterError(
-                    f"{self.name} takes {takes}; those of {written(arm)} are not: "
-                    "for unbounded rewards use ucb1-s, ldp-ucb-bs or ldp-ucb-ls"
+                    f"{self.name} takes rewards in [{transform.low:g}, {transform.high:g}]; those of {written(arm)} "
+                    "are not: for unbounded rewards use ucb1-s, ldp-ucb-bs or ldp-ucb-ls"
                 )
+            if rule is not None:
+                raise ParameterError(f"{self.name} cannot take the rewards of {written(arm)}: {rule}")
 
     def to_json(self) -> dict[str, Any]:
         """Return name, rule and curator as plain JSON-able data; `algorithms_from_json` takes it back."""
@@ -178,6 +183,10 @@ def with_rule(rule: Rule, curator: str | None = None, epsilon: float | None = No
     """Return the algorithm that plays a rule of any kind on the responses of a curator, by the paper's name for it.
 
     Without a curator it is CTB, or none when there is no epsilon either. Its name is the rule's, unless it has one.
+
+    >>> from ldpbandits import UCB
+    >>> with_rule(UCB(width=0.5), "ctl", epsilon=2, name="narrow").curator
+    CuratorSpec(mechanism=Laplace(epsilon=2.0), transform=Range(low=0.0, high=1.0))
     """
     chosen = ("none" if epsilon is None else "ctb") if curator is None else curator
     if chosen not in CURATORS:

@@ -55,7 +55,13 @@ from ldpbandits.lab.simulation import Simulation
 
 @dataclass(frozen=True)
 class Experiment:
-    """Some algorithms on one bandit: one curve each."""
+    """Some algorithms on one bandit: one curve each.
+
+    >>> text = {"arms": ["2*bernoulli(0.5)"], "horizon": 100, "algorithms": [{"name": "ldp-ucb-b", "epsilon": [1, 2]}]}
+    >>> experiment = Experiment.from_json(text)
+    >>> [(played.name, played.epsilon) for played in experiment.algorithms]
+    [('ldp-ucb-b', 1.0), ('ldp-ucb-b', 2.0)]
+    """
 
     arms: tuple[Law, ...]
     algorithms: tuple[Algorithm, ...]

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ldpbandits
+from ldpbandits.lab.engine.channels import channel_of
 from ldpbandits.lab.engine.compiled import code_hash, source_hash
 from ldpbandits.lab.experiments import Experiment
 from ldpbandits.lab.play import Curve
@@ -58,8 +59,10 @@ class Folder:
     def _place(self, curve: Curve, trial: int) -> Path:
         """A file named by all that determines the numbers: whatever changes, the trial is played anew."""
         algorithm = curve.algorithm
+        respond, numbers = channel_of(algorithm.curator)
+        codes = [code_hash(own) for own in (algorithm.rule.index, algorithm.curator.transform.apply, respond)]
         description = [
-            self._source, code_hash(algorithm.rule.index), algorithm.to_json(), [written(arm) for arm in curve.arms],
+            self._source, codes, numbers, algorithm.to_json(), [written(arm) for arm in curve.arms],
             curve.checkpoints, curve.entropy, curve.engine,
         ]  # fmt: skip
         key = sha256(json.dumps(description).encode()).hexdigest()[:16]

@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Simulation:
-    """Some trials of one algorithm on one bandit."""
+    """Some trials of one algorithm on one bandit.
+
+    >>> from ldpbandits.lab import simulate
+    >>> played = simulate("ucb1", ["bernoulli(0.9)", "bernoulli(0.5)"], horizon=1000, trials=3, seed=1)
+    >>> played.pulls[:, -1].sum(axis=1)  # of both arms, at the last checkpoint of each trial
+    array([1000., 1000., 1000.])
+    """
 
     algorithm: Algorithm
     arms: tuple[Law, ...]

@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ldpbandits.checks import is_number, shown
-from ldpbandits.errors import SpecError
+from ldpbandits.checks import check_epsilon, is_number, shown
+from ldpbandits.errors import ParameterError, SpecError
 from ldpbandits.spec.mechanisms import MECHANISMS, Mechanism
 from ldpbandits.spec.registry import build
 from ldpbandits.spec.transforms import TRANSFORMS, Range, Transform
@@ -44,7 +44,14 @@ class Guarantee:
 
 @dataclass(frozen=True, slots=True)
 class CuratorSpec:
-    """Which curator: a mechanism with its epsilon, and the transform that stands before it."""
+    """Which curator: a mechanism with its epsilon, and the transform that stands before it.
+
+    >>> spec = CuratorSpec.from_json({"mechanism": "bernoulli", "epsilon": 1, "transform": {"kind": "sigmoid"}})
+    >>> spec
+    CuratorSpec(mechanism=Bernoulli(epsilon=1.0), transform=Sigmoid())
+    >>> print(spec.guarantee)
+    For any two finite rewards, every response is at most e^1.0 times as likely under one as under the other.
+    """
 
     mechanism: Mechanism
     transform: Transform = field(default_factory=Range)
@@ -59,6 +66,10 @@ class CuratorSpec:
             raise SpecError(
                 f"the {self.mechanism.kind} mechanism needs rewards in a range: use Range(low, high) or Sigmoid()"
             )
+        try:  # whatever the mechanism itself checks: an epsilon below 0 would give a device's budget back
+            check_epsilon(self.mechanism.epsilon)
+        except ParameterError as error:
+            raise SpecError(str(error)) from None
 
     @property
     def epsilon(self) -> float:

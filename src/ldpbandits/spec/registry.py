@@ -9,7 +9,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from ldpbandits.checks import shown
-from ldpbandits.errors import SpecError
+from ldpbandits.errors import ParameterError, SpecError
 
 
 class Kind(Protocol):
@@ -84,7 +84,13 @@ def build(data: type[T], values: Mapping[Any, Any], sort: str, ignore: str = "ki
     kind = getattr(data, "kind", data.__name__)
     arguments = check_keys(f"a {sort} of kind {kind!r}", values, required, set(listed), ignore=ignore)
     # JSON has lists where frozen data have tuples.
-    return data(**{name: tuple(value) if isinstance(value, list) else value for name, value in arguments.items()})
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in arguments.items()}
+    try:
+        return data(**values)
+    except SpecError:
+        raise
+    except ParameterError as error:  # of a check that does not know what it checks for
+        raise SpecError(str(error)) from None
 
 
 def check_keys(

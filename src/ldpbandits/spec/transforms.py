@@ -78,7 +78,14 @@ def sigmoid(x: float) -> float:
 @TRANSFORMS.register
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Rewards are declared to lie in [low, high] and are scaled to [0, 1]."""
+    """Rewards are declared to lie in [low, high] and are scaled to [0, 1].
+
+    >>> stars = Range(1, 5)
+    >>> stars.apply(4, stars.parameters)
+    0.75
+    >>> stars.refusal(6)
+    'a reward must lie in the declared range [1.0, 5.0]'
+    """
 
     low: float = 0.0
     high: float = 1.0
@@ -152,6 +159,9 @@ class Sigmoid:
 
     The order of the arms' means survives when every arm has the same law of noise (paper, Lemma 4); with noise that
     differs between arms it may not.
+
+    >>> Sigmoid.apply(0.0, ())
+    0.5
     """
 
     kind: ClassVar[str] = "sigmoid"

@@ -60,7 +60,7 @@ def _row(algorithm: Algorithm, arm: Law) -> tuple[int, float, float, float, floa
     low, high = (curator.transform.apply(reward, curator.transform.parameters) for reward in two[:2])
     if isinstance(curator, NotPrivate):
         return (BITS, 1 - two[2], 0.0, 0.0, 0.0) if (low, high) == (0, 1) else other
-    if isinstance(curator.mechanism, mechanisms.Laplace):
+    if type(curator.mechanism) is mechanisms.Laplace:  # one that is derived from it may draw otherwise
         # A constant reward never drops: by how much it would does not matter, but must not be 0.
         return (NOISY, 0.0, high, high - low, two[2]) if low < high else (NOISY, 0.0, high, 1.0, 0.0)
     return other

@@ -1,0 +1,218 @@
+"""What every mechanism, transform and rule promises, as checks that any of them is put through.
+
+test_registries.py runs them on all that is registered, so that what is added is tested by being added; tests of kinds
+of one's own call `CURATOR_CONTRACT` with a `CuratorSpec` and `RULE_CONTRACT` with a rule.
+"""
+
+import json
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, fields
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ldpbandits import UCB, Agent, CuratorSpec, Response, Rule, estimate
+from ldpbandits.agent.rules import RULES, check_rule, rule_from_json, rule_to_json
+from ldpbandits.device.curators import curator_from_json
+from ldpbandits.lab.algorithms import Algorithm, algorithm
+from ldpbandits.lab.engine.channels import known_response
+from ldpbandits.lab.engine.laws import reward as draw_reward
+from ldpbandits.lab.engine.step import encode, stepping
+from ldpbandits.lab.rewards import Choice, parse_arms
+from ldpbandits.spec.mechanisms import MECHANISMS
+from ldpbandits.spec.transforms import TRANSFORMS
+
+DRAWS = 4_000
+STANDARD_ERRORS = 5
+"""A mean of many independent responses strays further with probability 6e-7, by the normal law; all is seeded."""
+
+CuratorPromise: TypeAlias = Callable[[CuratorSpec], None]
+RulePromise: TypeAlias = Callable[[Rule], None]
+CURATOR_CONTRACT: list[CuratorPromise] = []
+RULE_CONTRACT: list[RulePromise] = []
+
+
+def curator_promise(check: CuratorPromise) -> CuratorPromise:
+    """Add a check to the contract of mechanisms and transforms."""
+    CURATOR_CONTRACT.append(check)
+    return check
+
+
+def rule_promise(check: RulePromise) -> RulePromise:
+    """Add a check to the contract of rules."""
+    RULE_CONTRACT.append(check)
+    return check
+
+
+def example(kind: type[Any]) -> Any:
+    """Return an object of a kind: fields that have no default are 1."""
+    required = [f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING]
+    return kind(**dict.fromkeys(required, 1.0))
+
+
+def specs() -> list[CuratorSpec]:
+    """Return every pair of a mechanism and a transform that are registered and go together."""
+    pairs = [(example(mechanism), example(transform)) for mechanism in MECHANISMS for transform in TRANSFORMS]
+    return [CuratorSpec(*pair) for pair in pairs if pair[1].bounded or pair[0].takes_any_value]
+
+
+def rules() -> list[Rule]:
+    """Return a rule of every kind that is registered."""
+    return [example(kind) for kind in RULES]
+
+
+def rewards(spec: CuratorSpec) -> list[float]:
+    """Return some rewards that can be taken: two neighbours, and what silence counts as."""
+    return [*spec.transform.ends, spec.transform.default_reward]
+
+
+def device_responses(spec: CuratorSpec, reward: float) -> list[float]:
+    """Draw responses as a device does, but from seeded words."""
+    rng, curator = random.Random(1), curator_from_json(spec)
+
+    def words(count: int) -> Sequence[int]:
+        return [rng.getrandbits(64) for _ in range(count)]
+
+    return [curator.respond_not_private(reward, words) for _ in range(DRAWS)]
+
+
+def lab_responses(spec: CuratorSpec, reward: float) -> list[float]:
+    """Draw responses as the lab does, in its compiled loop."""
+    advance = stepping(Algorithm("one", UCB(1.0), spec), [Choice((reward,))])
+    rng, drawn = np.random.default_rng(2), []
+    for _ in range(DRAWS):
+        pulls, totals = np.ones(1), np.zeros(1)
+        advance(rng, pulls, totals, 1, 2)
+        drawn.append(float(totals[0]))
+    return drawn
+
+
+@curator_promise
+def goes_through_json_without_loss(spec: CuratorSpec) -> None:
+    """The JSON of a spec, as text, gives an equal spec back, and an equal curator on the device."""
+    told = json.loads(json.dumps(spec.to_json()))
+    assert told["mechanism"] == spec.mechanism.kind
+    assert told["transform"]["kind"] == spec.transform.kind
+    assert CuratorSpec.from_json(told) == spec
+    assert curator_from_json(told).spec == spec
+    assert curator_from_json(told).to_json() == spec.to_json()
+
+
+@curator_promise
+def says_what_it_promises(spec: CuratorSpec) -> None:
+    """The guarantee has the epsilon, a distance and words; the ends can be taken and are neighbours."""
+    guarantee, (one, other) = spec.guarantee, spec.transform.ends
+    assert guarantee.epsilon == spec.epsilon == spec.mechanism.epsilon > 0
+    assert guarantee.neighbours == spec.transform.neighbours > 0
+    assert guarantee.covers in str(guarantee)
+    assert 0 < abs(one - other) <= guarantee.neighbours
+
+
+@curator_promise
+def takes_rewards_and_refuses_others(spec: CuratorSpec) -> None:
+    """Rewards are mapped to values that the mechanism takes; infinity is refused, or has a nearest reward."""
+    transform = spec.transform
+    for reward in rewards(spec):
+        assert transform.refusal(reward) is None
+        assert transform.nearest(reward) in (reward, None)
+        assert not transform.bounded or 0 <= spec.value(reward) <= 1
+    rule = transform.refusal(math.inf)
+    assert rule is not None
+    assert "inf" not in rule.replace("finite", "")
+
+
+@curator_promise
+def debiases_what_it_says_of_the_mean(spec: CuratorSpec) -> None:
+    """`debiased_mean` is the inverse of `response_mean`, which is linear and grows."""
+    mechanism = spec.mechanism
+    low, high = mechanism.response_mean(0.0), mechanism.response_mean(1.0)
+    assert low < high
+    for mean in (0.0, 0.25, 0.7, 1.0):
+        assert math.isclose(mechanism.response_mean(mean), low + mean * (high - low), rel_tol=1e-12)
+        assert math.isclose(mechanism.debiased_mean(mechanism.response_mean(mean)), mean, abs_tol=1e-9)
+
+
+@curator_promise
+def tells_possible_responses_from_others(spec: CuratorSpec) -> None:
+    """What a device responds is a whole number of units; half a unit, and what is beyond the limits, is none."""
+    mechanism = spec.mechanism
+    assert math.frexp(mechanism.unit)[0] == 0.5  # a power of two
+    for response in device_responses(spec, spec.transform.default_reward):
+        units = spec.in_units(response)
+        assert units is not None
+        assert units * mechanism.unit == response
+    assert spec.in_units(mechanism.unit / 2) is None
+    assert spec.in_units(math.nan) is None
+    if spec.transform.bounded:
+        least, most = mechanism.limits
+        assert spec.in_units(least * mechanism.unit) == least
+        assert spec.in_units(most * mechanism.unit) == most
+        assert spec.in_units((most + 1) * mechanism.unit) is None
+        assert spec.in_units((least - 1) * mechanism.unit) is None
+
+
+@curator_promise
+def draws_what_the_law_says(spec: CuratorSpec) -> None:
+    """Responses of device and lab have the mean of the public law, within 5 standard errors (false alarm 6e-7)."""
+    for reward in rewards(spec):
+        mean = spec.mechanism.response_mean(spec.value(reward))
+        for responses in (device_responses(spec, reward), lab_responses(spec, reward)):
+            error = np.std(responses, ddof=1) / math.sqrt(len(responses))
+            assert abs(np.mean(responses) - mean) < STANDARD_ERRORS * error
+
+
+@curator_promise
+def is_estimated(spec: CuratorSpec) -> None:
+    """An agent of the paper's rule counts its responses, and the interval covers the mean. False alarm: 1e-9."""
+    agent = Agent.for_curator(spec, arms=1)
+    reward = spec.transform.ends[1]
+    for response in device_responses(spec, reward):
+        agent.update(agent.select(), Response(response))
+    sigma = None if spec.transform.bounded else 0.0
+    found = agent.estimates(sub_gaussian=sigma)["0"]
+    assert (found.of, found.pulls, found.fits) == (spec.transform.of, DRAWS, True)
+    assert found.mean is not None
+    sure = estimate(DRAWS, agent.totals[0], spec, alpha=1e-9, sub_gaussian=sigma)
+    assert sure.low <= spec.transform.reward(spec.value(reward)) <= sure.high
+    assert sure.low <= found.low <= found.high <= sure.high
+    assert Agent.from_json(json.loads(json.dumps(agent.to_json()))).to_json() == agent.to_json()
+
+
+@rule_promise
+def is_data(rule: Rule) -> None:
+    """A rule is checked, compared and hashed; its JSON, as text, gives an equal rule back."""
+    assert check_rule(rule) is rule
+    assert rule_from_json(json.loads(json.dumps(rule_to_json(rule))), may_import=True) == rule
+    assert hash(rule) == hash(rule_from_json(rule_to_json(rule), may_import=True))
+
+
+@rule_promise
+def plays_the_same_live_and_compiled(rule: Rule) -> None:
+    """For 3,000 rounds on the same stream, the compiled loop and `Agent` choose the same arm."""
+    arms = [law for text in ("bernoulli(0.8)", "3*beta(4,4)", "uniform(0,1)") for law in parse_arms(text)]
+    played = Algorithm("replay", rule, algorithm("ldp-ucb-b", 2.0).curator)
+    (play, _), advance = encode(played, arms), stepping(played, arms)
+    compiled_rng, live_rng = (np.random.Generator(np.random.PCG64(17)) for _ in range(2))
+    pulls, totals, before = np.zeros(len(arms)), np.zeros(len(arms)), np.zeros(len(arms))
+    agent = Agent(rule, len(arms), random=live_rng)
+    for t in range(3_000):
+        advance(compiled_rng, pulls, totals, t, t + 1)
+        arm = agent.select()
+        reward = draw_reward.py_func(live_rng, play.laws, arm)  # type: ignore[attr-defined]
+        response = known_response.py_func(live_rng, play.channel, reward)  # type: ignore[attr-defined]
+        agent.update(arm, Response(float(response)))
+        before[arm] += 1
+        assert pulls[arm] == before[arm], t
+    assert agent.totals == tuple(totals)
+
+
+@rule_promise
+def hands_out_every_arm_to_a_crowd(rule: Rule) -> None:
+    """With nothing answered yet, no arm waits for more than one full round, however many are out."""
+    agent = Agent(rule, 5)
+    assert sorted(agent.issue() for _ in range(5)) == list(range(5))
+    for _ in range(20):
+        agent.issue()
+    assert agent.t == 25

@@ -1,0 +1,43 @@
+"""The glossary names what there is, each word once."""
+
+import pkgutil
+import re
+from importlib import import_module
+from pathlib import Path
+
+import ldpbandits
+
+TEXT = (Path(__file__).parent.parent / "docs" / "glossary.md").read_text(encoding="utf-8")
+ENTRIES = re.findall(r"^- \*\*([a-z ]+)\*\*(?: \(`(\w+)`\))?: ", TEXT, flags=re.MULTILINE)
+NAMED = set(re.findall(r"`([A-Z]\w+)`", TEXT))
+WORDS = """
+arm pull reward value response unit gap regret horizon bound epsilon neighbours guarantee transform mechanism curator
+kind budget claim layer agent rule index floor tally out law algorithm channel trial checkpoint curve experiment engine
+step leap archive ticket nonce ledger outbox store
+"""
+
+
+def names() -> set[str]:
+    """Return every name in every module of the package."""
+    modules = (found.name for found in pkgutil.walk_packages(ldpbandits.__path__, "ldpbandits."))
+    return {name for module in modules if not module.endswith("__main__") for name in vars(import_module(module))}
+
+
+def test_each_word_is_explained_once() -> None:
+    """Every line is an entry, no word has two, and the words of the design are among them."""
+    words = [word for word, _ in ENTRIES]
+    assert len(words) == len(set(words)) == TEXT.count("\n- ")
+    assert set(WORDS.split()) <= set(words)
+
+
+def test_a_word_that_is_a_class_is_there() -> None:
+    """What the glossary calls a class exists under that name, and a name that does not is noticed."""
+    assert NAMED - names() == set()
+    assert {"NoSuchClass"} - names()
+    assert len(NAMED) > 25
+
+
+def test_a_class_goes_by_its_word() -> None:
+    """The class beside a word is that word."""
+    for word, name in ENTRIES:
+        assert name in ("", word.capitalize())
