@@ -112,7 +112,7 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
         ("agent/rules.py", "import ldpbandits.lab.rewards"),
         ("device/curators.py", "from ldpbandits.agent.agent import Agent"),
         ("device/randomness.py", "import numpy"),
-        ("spec/curator.py", "import ldpbandits.device.transforms"),
+        ("spec/curator.py", "import ldpbandits.device.curators"),
         ("server/service.py", "from ldpbandits.device.curators import BernoulliCurator"),
         ("server/reports.py", "import ldpbandits.theory.bounds"),
         ("device/client.py", "from ldpbandits.server.messages import Decision"),

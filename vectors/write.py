@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ldpbandits import BernoulliCurator, Curator, LaplaceCurator, Range, RealLine, Sigmoid
+from ldpbandits.device.curators import transformed
 from ldpbandits.device.randomness import Coin, first_bits
-from ldpbandits.device.transforms import transformed
 from ldpbandits.spec.transforms import Transform
 
 FOLDER = Path(__file__).parent

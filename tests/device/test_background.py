@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ldpbandits import Client, Limits, TicketError
+from ldpbandits.device.client import LONGEST_LIFETIME
 from ldpbandits.device.keeper import LONGEST_SLEEP
 from ldpbandits.device.ledger import Ledger
-from ldpbandits.device.replies import LONGEST_LIFETIME
 from ldpbandits.types import Response
 
 if TYPE_CHECKING:

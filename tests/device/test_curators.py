@@ -22,8 +22,8 @@ from ldpbandits import (
     curator_from_json,
 )
 from ldpbandits.device import curators as curators_module
+from ldpbandits.device.curators import transformed
 from ldpbandits.device.randomness import Draw
-from ldpbandits.device.transforms import transformed
 from ldpbandits.spec.mechanisms import GRID_BITS
 from ldpbandits.spec.transforms import Transform
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ldpbandits import Client, LDPBanditsError, Limits, ServerError, TicketError
-from ldpbandits.device import replies
+from ldpbandits.device import client as device_client
 from ldpbandits.device.curators import CURATORS
 from ldpbandits.spec import mechanisms
 
@@ -136,7 +136,7 @@ def test_nesting_that_can_be_read_but_not_shown(
     def too_deep(_: object) -> str:
         raise RecursionError
 
-    monkeypatch.setattr(replies, "shown", too_deep)
+    monkeypatch.setattr(device_client, "shown", too_deep)
     agent.script = [(200, {"ticket": "t", **agent.decision, "expires_in": NESTED})]
     assert refused_for_nothing(agent, device).code == "nonsense"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ldpbandits import BernoulliCurator, Ledger, LedgerError, LimitError, Limits, TicketError
-from ldpbandits.device import outbox as outbox_module
+from ldpbandits.device.curators import curator_from_text
 from ldpbandits.device.ledger import DAY
 from ldpbandits.device.outbox import Entry, Outbox
 from ldpbandits.types import Arm, Response
@@ -120,15 +120,15 @@ def test_the_curator_of_a_pull_is_made_once(device: "Device", monkeypatch: pytes
         make(self, *args, **options)
 
     monkeypatch.setattr(BernoulliCurator, "__init__", watch)
-    outbox_module._curator.cache_clear()
+    curator_from_text.cache_clear()
     client = device()
     pull = client.decide()
     assert len(curators) == 1
     assert pull.observe(1) is True
     assert len(curators) == 1
-    for _ in range(3):
+    for _ in range(3):  # what asks for the same curator gets the same: it holds no state
         client.decide()
-    assert len(curators) == 4
-    for again in client.pulls():  # as after a restart: from the file, and once for all that ask for the same
+    assert len(curators) == 1
+    for again in client.pulls():  # as after a restart, from the file, which has it in full
         assert again.observe(1) is True
-    assert len(curators) == 5
+    assert len(curators) == 2

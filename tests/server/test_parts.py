@@ -15,12 +15,11 @@ from ldpbandits.server.app import application
 from ldpbandits.server.keys import Keys, Role
 from ldpbandits.server.messages import NewExperiment
 from ldpbandits.server.metrics import text
-from ldpbandits.server.open_tickets import OpenTickets
 from ldpbandits.server.operations import OPERATIONS, Text
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import Answer, Outcome, Store, Unavailable
 from ldpbandits.server.store.sqlite import SqliteStore
-from ldpbandits.server.tickets import Ticket, new_nonce
+from ldpbandits.server.tickets import OpenTickets, Ticket, new_nonce
 from ldpbandits.types import Arm
 
 NEW = NewExperiment("headline", ["blue", "green"], {"mechanism": "bernoulli", "epsilon": 1.0}, ticket_lifetime=100)

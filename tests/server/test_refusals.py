@@ -11,7 +11,7 @@ from tests.server.inprocess import Reply, ask
 
 from ldpbandits.errors import ParameterError
 from ldpbandits.server.app import application
-from ldpbandits.server.endpoint import LARGEST_BODY
+from ldpbandits.server.http import LARGEST_BODY
 from ldpbandits.server.operations import OPERATIONS
 from ldpbandits.server.service import Service
 from ldpbandits.server.store.sqlite import SqliteStore

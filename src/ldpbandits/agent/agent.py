@@ -49,6 +49,7 @@ class Agent:
         With a curator's spec, responses that it cannot have given are refused. `random` is for rules that draw.
         """
         self.rule = check_rule(rule)
+        self._index, self._parameters, self._floor = rule.index, rule.parameters, rule.floor
         self.names = _names(arms)
         self.curator = curator
         self.tally = Tally(ArmTally() for _ in self.names)
@@ -77,12 +78,12 @@ class Agent:
 
     def select(self) -> Arm:
         """Return the arm to pull next; asking changes nothing."""
-        rule, tally = self.rule, self.tally
+        tally = self.tally
         arms = tally.in_use
         place = select(
-            rule.index,
-            rule.parameters,
-            rule.floor,
+            self._index,
+            self._parameters,
+            self._floor,
             tally.means,
             tally.pulls,
             tally.counts,

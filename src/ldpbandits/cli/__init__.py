@@ -4,6 +4,7 @@ A command is one module of this folder with a `Command`, and one entry in COMMAN
 """
 
 import argparse
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -24,7 +25,8 @@ COMMANDS = (
 
 def main(arguments: Sequence[str] | None = None, commands: Sequence[Command] = COMMANDS) -> int:
     """Run the command line; return the exit code."""
-    options, unknown = parser(commands).parse_known_args(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    options, unknown = parser(commands, words[0] if words else "").parse_known_args(words)
     command: Command = options.chosen
     try:
         if unknown:
@@ -57,8 +59,9 @@ def _explain(error: BaseException, command: Command) -> tuple[int, str]:
             return command.failed, str(error)
 
 
-def parser(commands: Sequence[Command] = COMMANDS) -> argparse.ArgumentParser:
-    """Return the parser of all commands."""
+def parser(commands: Sequence[Command] = COMMANDS, chosen: str = "") -> argparse.ArgumentParser:
+    """Return the parser: it knows all commands by name, and the options of the chosen one, or of all of them."""
+    is_known = chosen in {command.name for command in commands}
     whole = Parser(prog="ldpbandits", description=ldpbandits.__doc__, allow_abbrev=False)
     whole.add_argument("--version", action="version", version=f"ldpbandits {ldpbandits.__version__}")
     parsers = whole.add_subparsers(required=True, metavar="COMMAND")
@@ -66,6 +69,8 @@ def parser(commands: Sequence[Command] = COMMANDS) -> argparse.ArgumentParser:
         description = f"{command.help[0].upper()}{command.help[1:]}."
         one = parsers.add_parser(command.name, help=command.help, description=description, allow_abbrev=False)
         one.set_defaults(chosen=command)
+        if is_known and command.name != chosen:
+            continue
         if command.has_json:
             one.add_argument("--json", action="store_true", help="print JSON instead of tables")
         command.add_arguments(one)

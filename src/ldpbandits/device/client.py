@@ -10,25 +10,33 @@ listening to retries tells no more. When no reward comes in time, the declared d
 no response is missing because there was none.
 """
 
+import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Any, Self, TypeGuard
 from weakref import WeakSet
 
-from ldpbandits.device.curators import Curator
-from ldpbandits.device.http import Http
+from ldpbandits.checks import shown
+from ldpbandits.device.curators import Curator, Refused, curator_from_text, transformed
+from ldpbandits.device.http import NONSENSE, Http
 from ldpbandits.device.keeper import Keeper
 from ldpbandits.device.ledger import Ledger, Limits, default_path
 from ldpbandits.device.outbox import Entry, Outbox
-from ldpbandits.device.replies import is_acknowledgement, read_decision
-from ldpbandits.errors import LedgerError, ServerError, TicketError
-from ldpbandits.spec.protocol import FINAL, RESPONSES, decisions_path
+from ldpbandits.errors import LedgerError, ServerError, SpecError, TicketError
+from ldpbandits.spec.protocol import FINAL, RESPONSES, Acknowledged, decisions_path
 from ldpbandits.types import Arm, Response, Reward
+
+LONGEST_LIFETIME = 366 * 24 * 3600
+LONGEST_TEXT = 1000
+"""An agent must not fill a device's disk."""
+MOST_ARMS = 1 << 31
+MARGIN = 60.0
+"""How long before a ticket expires its default is sent at the latest, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +97,7 @@ class Client:
         it, call `flush()` from time to time.
         """
         url = url.rstrip("/")
-        self._experiment = experiment
+        self._decisions = decisions_path(experiment)
         self._limits = limits
         self._http = Http(url, key, timeout)
         self._ledger = ledger if isinstance(ledger, Ledger) else Ledger(default_path() if ledger is None else ledger)
@@ -103,7 +111,7 @@ class Client:
 
     def decide(self) -> Pull:
         """Ask which arm to pull; accept it only within the owner's limits."""
-        reply = self._http.post(decisions_path(self._experiment), {})
+        reply = self._http.post(self._decisions, {})
         now = time.time()
         entry = read_decision(reply, now)
         self._outbox.keep(entry, self._limits, now)
@@ -222,3 +230,50 @@ def _tell_clients_of_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_tell_clients_of_fork)
+
+
+def read_decision(reply: Mapping[str, Any], now: float) -> Entry:
+    """Return the pull that an agent has asked for now, or say what is wrong with its reply."""
+    try:
+        return _read_decision(reply, now)
+    except RecursionError:  # lists in lists, which cannot even be shown
+        raise ServerError("the agent's decision is nested without end", code=NONSENSE) from None
+
+
+def is_acknowledgement(reply: Mapping[str, Any]) -> bool:
+    """Tell whether the agent says that a response is counted, now or before: a hotel's login page answers 200 too."""
+    return reply.get("status") in tuple(Acknowledged)  # a tuple: the agent may have sent a list, which has no hash
+
+
+def _read_decision(reply: Mapping[str, Any], now: float) -> Entry:
+    try:
+        curator = curator_from_text(json.dumps(reply.get("curator"), sort_keys=True))
+    except SpecError as error:
+        raise ServerError(f"the agent asks for a curator that there is not: {error}", code=NONSENSE) from None
+    arm, name, ticket = reply.get("arm"), reply.get("name", ""), reply.get("ticket")
+    default, lifetime = reply.get("default"), reply.get("expires_in")
+    if (
+        not _is_number(arm)
+        or not isinstance(arm, int)
+        or not 0 <= arm < MOST_ARMS
+        or not _is_text(name)
+        or not _is_text(ticket)
+        or not ticket
+    ):
+        raise ServerError("the agent's decision has no arm, name and ticket", code=NONSENSE)
+    if not _is_number(lifetime) or not 0 < lifetime <= LONGEST_LIFETIME:
+        raise ServerError(f"the agent's ticket must hold for up to a year, got {shown(lifetime)}", code=NONSENSE)
+    if not _is_number(default) or isinstance(transformed(curator.spec.transform, default), Refused):
+        raise ServerError("the agent's default is not a possible reward", code=NONSENSE)
+    due = now + lifetime - min(MARGIN, lifetime / 10)
+    return Entry(ticket, Arm(arm), name, curator, float(default), due)
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    """Tell whether JSON has a number here, of any size; true and false are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_text(value: object) -> TypeGuard[str]:
+    """Tell whether a text can be kept and shown: half of a surrogate pair, which JSON can hold, cannot."""
+    return isinstance(value, str) and len(value) <= LONGEST_TEXT and not any("\ud800" <= c <= "\udfff" for c in value)

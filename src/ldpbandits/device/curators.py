@@ -1,15 +1,21 @@
 """Curators: a reward goes in, a private response comes out, and nothing else leaves.
 
 `BernoulliCurator` is the paper's CTB, `LaplaceCurator` its CTL; behind `Sigmoid()` they are CTB-S and CTL-S.
+
+Every check of a reward is in `transformed`. A reward that cannot be taken is answered with the rule it breaks; the
+exception is raised elsewhere, because the frames of its traceback hold local variables, and there the reward is one.
 """
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import cached_property, lru_cache
+from math import inf, isnan
+from numbers import Rational, Real
 from typing import Any, ClassVar
 
 from ldpbandits.device.randomness import WORD, DiscreteLaplace, Draw, discrete_laplace, first_bits, system_words
-from ldpbandits.device.transforms import Refused, transformed
 from ldpbandits.errors import RewardError, SpecError
 from ldpbandits.spec.curator import CuratorSpec, Guarantee
 from ldpbandits.spec.mechanisms import GRID_BITS, Bernoulli, Laplace, Mechanism
@@ -19,6 +25,50 @@ from ldpbandits.types import Response, Reward
 
 UNIT_BITS = 53
 """CTB takes a reward in [0, 1] to a multiple of 2^-53, which loses nothing above 2^-53 in a float."""
+
+
+class Refused(str):
+    """The rule that a reward breaks."""
+
+    __slots__ = ()
+
+
+def transformed(transform: Transform, reward: object, *, clip: bool = False) -> float | Fraction | Refused:
+    """Check a reward and apply the transform. With `clip`, a reward out of range counts as the nearest one in range."""
+    number = _number(reward)
+    if isinstance(number, Refused):
+        return number
+    if clip:
+        nearest = transform.nearest(number)
+        if nearest is None:
+            return Refused("rewards on the real line have no range to clip to: declare one with Range(low, high)")
+        number = nearest
+    else:
+        rule = transform.refusal(number)
+        if rule is not None:
+            return Refused(rule)
+    if not transform.exact:
+        return transform.apply(number, transform.parameters)
+    exact = _exact(reward)
+    return exact if isinstance(exact, Refused) else transform.apply(exact, transform.parameters)  # type: ignore[arg-type]
+
+
+def _number(reward: object) -> float | Refused:
+    """Return the reward as a float, infinite when it is beyond the floats."""
+    if not isinstance(reward, (float, int)) and not isinstance(reward, Real):
+        return Refused("a reward must be a number: an int, a float or another real number")
+    try:
+        number = float(reward)
+    except OverflowError:
+        return inf if reward > 0 else -inf  # type: ignore[operator]
+    return Refused("a reward must be a number, not NaN") if isnan(number) else number
+
+
+def _exact(reward: object) -> Fraction | Refused:
+    """Return the reward without rounding: a float would move large ints, and neighbours apart."""
+    if not isinstance(reward, (float, Rational)):
+        return Refused("a reward on the real line must be an int, a float or a Fraction")
+    return Fraction(reward)
 
 
 class Curator(ABC):
@@ -52,6 +102,11 @@ class Curator(ABC):
     def to_json(self) -> dict[str, Any]:
         """Return this curator as plain JSON-able data; `curator_from_json` takes it back."""
         return self._spec.to_json()
+
+    @cached_property
+    def text(self) -> str:
+        """The JSON of this curator; `curator_from_text` takes it back."""
+        return json.dumps(self.to_json(), sort_keys=True)
 
     def respond(self, reward: Reward | float, *, clip: bool = False) -> Response:
         """Return one private response to this reward; each call spends epsilon anew."""
@@ -192,3 +247,9 @@ def curator_from_json(spec: object) -> Curator:
     """
     checked = CuratorSpec.of(spec)
     return CURATORS.find(checked.mechanism)(transform=checked.transform, **field_values(checked.mechanism))
+
+
+@lru_cache(maxsize=64)
+def curator_from_text(text: str) -> Curator:
+    """Make a curator from its JSON, once for all pulls that ask for the same one: it holds no state."""
+    return curator_from_json(json.loads(text))

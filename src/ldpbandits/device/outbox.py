@@ -5,12 +5,10 @@ never will. First it awaits a reward, until it is due and a default takes the re
 be sent. Everything is on disk, so that a restart loses no pull and draws no response anew.
 """
 
-import json
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
-from ldpbandits.device.curators import Curator, curator_from_json
+from ldpbandits.device.curators import Curator, curator_from_text
 from ldpbandits.device.ledger import Ledger, Limits
 from ldpbandits.device.randomness import system_words
 from ldpbandits.errors import LedgerError, TicketError
@@ -71,7 +69,7 @@ class Outbox:
                     *self._experiment,
                     entry.arm,
                     entry.name,
-                    json.dumps(entry.curator.to_json()),
+                    entry.curator.text,
                     entry.default_reward,
                     entry.due,
                 ),
@@ -140,10 +138,8 @@ def _entry(row: tuple[Any, ...]) -> Entry:
     return Entry(ticket, arm, name, _curator(curator), default_reward, due, response, tries, next_try)
 
 
-@lru_cache(maxsize=64)
 def _curator(text: str) -> Curator:
-    """Make a curator from its JSON, once for all pulls that ask for the same one: it holds no state."""
     try:
-        return curator_from_json(json.loads(text))
+        return curator_from_text(text)
     except ValueError as error:  # of JSON, or of the spec
         raise LedgerError(f"the ledger is damaged: {error}") from None

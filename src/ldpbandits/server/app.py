@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
@@ -11,9 +12,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, request_response
-from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ldpbandits.server.endpoint import HEADERS, Endpoint, problem
+from ldpbandits.server.http import HEADERS, Endpoint, Methods, problem
 from ldpbandits.server.openapi import openapi
 from ldpbandits.server.operations import OPERATIONS
 from ldpbandits.server.service import Service
@@ -42,48 +42,17 @@ def application(service: Service) -> Starlette:
                 await keeper
             service.close()
 
-    paths: dict[str, dict[str, ASGIApp]] = {}
+    paths: dict[str, Any] = {}
     for operation in OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method] = Endpoint(service, operation)
     paths["/openapi.json"] = {"GET": request_response(show_openapi)}
     app = Starlette(
-        routes=[Route(path, _Methods(methods)) for path, methods in paths.items()],
+        routes=[Route(path, Methods(methods)) for path, methods in paths.items()],
         exception_handlers={HTTPException: _http_problem, Exception: _broken},
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False  # a path has one spelling
     return app
-
-
-class _Methods:
-    """What may be done at one path. The router's own way knows one method a path when it says which are allowed."""
-
-    def __init__(self, methods: dict[str, ASGIApp]) -> None:
-        self._methods = methods | ({"HEAD": methods["GET"]} if "GET" in methods else {})
-        self._allow = ", ".join(sorted([*self._methods, "OPTIONS"]))
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        endpoint = self._methods.get(scope["method"])
-        if endpoint is not None:
-            await endpoint(scope, receive, send)
-        elif scope["method"] == "OPTIONS":
-            await _preflight(self._allow)(scope, receive, send)
-        else:
-            raise HTTPException(405, headers={"Allow": self._allow})
-
-
-def _preflight(allow: str) -> Response:
-    """Tell a browser that any page may take part.
-
-    That is safe: keys travel in a header that no browser adds by itself, and there are no cookies.
-    """
-    allowed = {
-        "Allow": allow,
-        "Access-Control-Allow-Methods": "GET, POST",
-        "Access-Control-Allow-Headers": "Authorization, Content-Type",
-        "Access-Control-Max-Age": "86400",
-    }
-    return Response(status_code=204, headers={**HEADERS, **allowed})
 
 
 async def _http_problem(_: Request, error: Exception) -> Response:

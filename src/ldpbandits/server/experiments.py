@@ -11,9 +11,8 @@ from ldpbandits.agent.rules import Rule, rule_from_json, rule_to_json
 from ldpbandits.agent.tally import ArmTally, Tally
 from ldpbandits.errors import DatabaseError, ParameterError
 from ldpbandits.server.messages import NewExperiment
-from ldpbandits.server.open_tickets import OpenTickets
 from ldpbandits.server.store import Definition, Status, StoredExperiment
-from ldpbandits.server.tickets import Ticket, new_nonce
+from ldpbandits.server.tickets import OpenTickets, Ticket, new_nonce
 from ldpbandits.spec.curator import CuratorSpec
 from ldpbandits.types import Arm
 

@@ -1,57 +1,17 @@
 """Run the application in uvicorn, on a socket that already listens."""
 
-import asyncio
 import gc
 import signal
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, cast
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ldpbandits.server.app import application
+from ldpbandits.server.http import OneWrite
 from ldpbandits.server.service import Service
-
-
-class _Joined:
-    """A transport that sends in one piece what is written in one turn of the event loop.
-
-    uvicorn writes head and body one after the other, and each write is a call to the system and wakes the reader. For
-    replies as small as ours that is much of the work.
-    """
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._waiting: list[bytes] = []
-
-    def write(self, data: bytes) -> None:
-        if not self._waiting:
-            self._loop.call_soon(self._flush)
-        self._waiting.append(data)
-
-    def close(self) -> None:
-        self._flush()
-        self._transport.close()
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the rest is the transport's
-        return getattr(self._transport, name)
-
-    def _flush(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        if waiting:
-            self._transport.write(b"".join(waiting))
-
-
-class _OneWrite(HttpToolsProtocol):
-    """uvicorn's HTTP, with one write a reply."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Put the joining transport before the connection's own."""
-        super().connection_made(cast("asyncio.Transport", _Joined(transport, self.loop)))
 
 
 class Server(uvicorn.Server):
@@ -62,7 +22,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 application(service),
-                http=_OneWrite,
+                http=OneWrite,
                 log_level="warning",
                 access_log=False,
                 server_header=False,

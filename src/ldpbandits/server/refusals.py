@@ -14,16 +14,10 @@ class Refusal(Exception):  # noqa: N818 - an answer, not a fault of the server
         self.message = message
 
 
-_RESPONSES = {
+REFUSED = {
     Outcome.CHANGED: (409, "another response to this ticket has been counted"),
     Outcome.EXPIRED: (410, "the ticket has expired"),
     Outcome.CLOSED: (410, "the experiment is closed"),
     Outcome.IMPOSSIBLE: (422, "not a possible response of this curator"),
 }
-
-
-def check(outcome: Outcome) -> None:
-    """Raise what a device is told of a response that does not count; its code is the outcome's own name."""
-    if outcome in _RESPONSES:
-        status, sentence = _RESPONSES[outcome]
-        raise Refusal(status, outcome.value, sentence)
+"""What a device is told of a response that does not count; the code is the outcome's own word."""

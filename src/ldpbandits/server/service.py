@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from time import time
 
 from ldpbandits.errors import ParameterError
-from ldpbandits.server import experiments, limits, refusals, reports
+from ldpbandits.server import experiments, limits, reports
 from ldpbandits.server.committer import LARGEST_BATCH, Committer
 from ldpbandits.server.experiments import ArmRecord, LiveExperiment
 from ldpbandits.server.keys import Keys, Role
@@ -23,7 +23,7 @@ from ldpbandits.server.messages import (
     Summary,
     Tallies,
 )
-from ldpbandits.server.refusals import Refusal
+from ldpbandits.server.refusals import REFUSED, Refusal
 from ldpbandits.server.store import Answer, ArmTotal, Exists, Outcome, Status, Store, StoredResponse
 from ldpbandits.spec.protocol import Code
 from ldpbandits.types import Arm
@@ -110,8 +110,10 @@ class Service:
             experiment.answered(ticket)
         if outcome is not Outcome.COUNTED:
             experiment.rejected[outcome.value] += 1
-        refusals.check(outcome)
-        return Counted("counted" if outcome is Outcome.COUNTED else "duplicate")
+        if outcome in REFUSED:
+            status, sentence = REFUSED[outcome]
+            raise Refusal(status, outcome.value, sentence)
+        return Counted(outcome.value)
 
     async def create(self, new: NewExperiment) -> Report:
         """Check what the types of a new experiment cannot, keep it and start it."""

@@ -15,9 +15,10 @@ A spec is what an agent asks of a device, and what a device shows to its owner b
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf, isfinite
 from typing import Any
 
-from ldpbandits.checks import check_epsilon, is_number, shown
+from ldpbandits.checks import check_epsilon, shown
 from ldpbandits.errors import ParameterError, SpecError
 from ldpbandits.spec.mechanisms import MECHANISMS, Mechanism
 from ldpbandits.spec.registry import build
@@ -85,15 +86,11 @@ class CuratorSpec:
         """Return the value that the mechanism takes for a reward that can be taken."""
         return self.transform.apply(reward, self.transform.parameters)
 
-    def in_units(self, response: object) -> int | None:
+    def in_units(self, response: float) -> int | None:
         """Return a response as a whole number of units; None when this curator cannot have given it."""
-        if not is_number(response):
-            return None
         units = response / self.mechanism.unit  # exact: a unit is a power of two
-        least, most = self.mechanism.limits
-        if self.transform.bounded and not least <= units <= most:
-            return None
-        return int(units) if units == int(units) else None
+        least, most = self.mechanism.limits if self.transform.bounded else (-inf, inf)
+        return int(units) if least <= units <= most and isfinite(units) and units == int(units) else None
 
     def to_json(self) -> dict[str, Any]:
         """Return the spec as plain JSON-able data; `from_json` takes it back."""

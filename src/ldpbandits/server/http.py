@@ -1,13 +1,16 @@
-"""One operation over HTTP: check the key, read the message, call the service, write what it says. It logs no request.
+"""HTTP: a request becomes an operation, and what the service says becomes a reply. It logs no request.
 
 It speaks ASGI itself: beside all that a framework does for a request, handing out an arm is a small thing.
 """
 
-from typing import Any
+import asyncio
+from typing import Any, cast
 
 import msgspec
-from starlette.responses import StreamingResponse
-from starlette.types import Message, Receive, Scope, Send
+from starlette.exceptions import HTTPException
+from starlette.responses import Response, StreamingResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ldpbandits.server.keys import Role
 from ldpbandits.server.messages import Problem
@@ -103,3 +106,74 @@ def _read(decoder: "msgspec.json.Decoder[Any]", body: bytes) -> object:
         return decoder.decode(body or b"{}")  # a message of which nothing is required may be left out
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Refusal(400, Code.MALFORMED, f"the body is not what is asked for: {error}") from None
+
+
+class Methods:
+    """What may be done at one path. The router's own way knows one method a path when it says which are allowed."""
+
+    def __init__(self, methods: dict[str, ASGIApp]) -> None:
+        """Take what answers to each method."""
+        self._methods = methods | ({"HEAD": methods["GET"]} if "GET" in methods else {})
+        self._allow = ", ".join(sorted([*self._methods, "OPTIONS"]))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand a request on, or say which methods there are."""
+        endpoint = self._methods.get(scope["method"])
+        if endpoint is not None:
+            await endpoint(scope, receive, send)
+        elif scope["method"] == "OPTIONS":
+            await _preflight(self._allow)(scope, receive, send)
+        else:
+            raise HTTPException(405, headers={"Allow": self._allow})
+
+
+def _preflight(allow: str) -> Response:
+    """Tell a browser that any page may take part.
+
+    That is safe: keys travel in a header that no browser adds by itself, and there are no cookies.
+    """
+    allowed = {
+        "Allow": allow,
+        "Access-Control-Allow-Methods": "GET, POST",
+        "Access-Control-Allow-Headers": "Authorization, Content-Type",
+        "Access-Control-Max-Age": "86400",
+    }
+    return Response(status_code=204, headers={**HEADERS, **allowed})
+
+
+class _Joined:
+    """A transport that sends in one piece what is written in one turn of the event loop.
+
+    uvicorn writes head and body one after the other, and each write is a call to the system and wakes the reader. For
+    replies as small as ours that is much of the work.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._waiting: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        if not self._waiting:
+            self._loop.call_soon(self._flush)
+        self._waiting.append(data)
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the rest is the transport's
+        return getattr(self._transport, name)
+
+    def _flush(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            self._transport.write(b"".join(waiting))
+
+
+class OneWrite(HttpToolsProtocol):
+    """uvicorn's HTTP, with one write a reply."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Put the joining transport before the connection's own."""
+        super().connection_made(cast("asyncio.Transport", _Joined(transport, self.loop)))
