@@ -10,12 +10,11 @@ import pytest
 
 from ldpbandits import BernoulliCurator, LaplaceCurator
 from ldpbandits.audit import audit
-from ldpbandits.audit.blackbox import streams
+from ldpbandits.audit.blackbox import repeats as streams
 from ldpbandits.audit.blackbox.refusals import out_of_range, shows
-from ldpbandits.audit.blackbox.streams import chance_of_repeat, fork
+from ldpbandits.audit.blackbox.repeats import chance_of_repeat, fork
 from ldpbandits.audit.blackbox.timing import response_time
-from ldpbandits.audit.claim import Claim
-from ldpbandits.audit.evidence import Evidence
+from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.result import Finding
 from ldpbandits.audit.subject import Respond, subject_of
 

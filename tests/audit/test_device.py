@@ -10,7 +10,7 @@ import pytest
 
 from ldpbandits import BernoulliCurator, Curator, LaplaceCurator, Range, RealLine, Sigmoid
 from ldpbandits.audit import Audit, audit
-from ldpbandits.audit.claim import Claim
+from ldpbandits.audit.evidence import Claim
 from ldpbandits.audit.result import Finding
 from ldpbandits.audit.subject import Respond, subject_of
 from ldpbandits.audit.whitebox import exact

@@ -9,7 +9,7 @@ import pytest
 
 from ldpbandits import BernoulliCurator, LaplaceCurator
 from ldpbandits.audit import audit
-from ldpbandits.audit.blackbox import streams
+from ldpbandits.audit.blackbox import repeats as streams
 from ldpbandits.audit.blackbox.events import LOW_BITS, Feature, atoms, judge_event
 from ldpbandits.audit.evidence import Sample
 from ldpbandits.audit.guess import Guesses

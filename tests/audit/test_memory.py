@@ -7,9 +7,8 @@ import pytest
 
 from ldpbandits import BernoulliCurator, LaplaceCurator, Range
 from ldpbandits.audit import audit
-from ldpbandits.audit.blackbox.memory import memory
-from ldpbandits.audit.claim import Claim
-from ldpbandits.audit.evidence import Evidence
+from ldpbandits.audit.blackbox.repeats import memory
+from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.subject import Respond, subject_of
 from ldpbandits.spec import mechanisms
 from ldpbandits.spec.curator import CuratorSpec

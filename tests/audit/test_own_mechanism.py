@@ -13,8 +13,7 @@ import pytest
 from ldpbandits import Curator, Range
 from ldpbandits.audit import Audit, audit
 from ldpbandits.audit.checks import BOUND_SHARE, CHECKS, share
-from ldpbandits.audit.claim import Claim
-from ldpbandits.audit.evidence import Evidence
+from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.subject import subject_of
 from ldpbandits.device.curators import CURATORS
 from ldpbandits.device.randomness import WORD, Draw

@@ -9,8 +9,7 @@ import pytest
 
 from ldpbandits import BernoulliCurator, LaplaceCurator, Range, RealLine
 from ldpbandits.audit.blackbox.refusals import bad_rewards
-from ldpbandits.audit.claim import Claim
-from ldpbandits.audit.evidence import Evidence
+from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.result import Finding
 from ldpbandits.audit.subject import Respond, subject_of
 from ldpbandits.spec import mechanisms

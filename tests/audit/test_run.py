@@ -8,8 +8,7 @@ import pytest
 from ldpbandits import BernoulliCurator, LaplaceCurator, ParameterError
 from ldpbandits.audit import audit
 from ldpbandits.audit.blackbox.timing import response_time
-from ldpbandits.audit.claim import Claim
-from ldpbandits.audit.evidence import Evidence
+from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.subject import subject_of
 
 

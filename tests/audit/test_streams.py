@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from ldpbandits import LaplaceCurator
-from ldpbandits.audit.blackbox.streams import LAGS, RUNS, USERS, judge, repeated_seed
-from ldpbandits.audit.claim import Claim
-from ldpbandits.audit.evidence import Evidence
+from ldpbandits.audit.blackbox.repeats import LAGS, RUNS, USERS, judge, repeated_seed
+from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.result import Finding
 from ldpbandits.audit.subject import Respond, Subject, ask_function, subject_of
 

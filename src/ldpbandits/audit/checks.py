@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ldpbandits.audit.blackbox.events import chosen_event, low_bits, precision, reward_before
-from ldpbandits.audit.blackbox.memory import memory
 from ldpbandits.audit.blackbox.refusals import bad_rewards
-from ldpbandits.audit.blackbox.streams import fork, repeated_seed
+from ldpbandits.audit.blackbox.repeats import fork, memory, repeated_seed
 from ldpbandits.audit.blackbox.timing import response_time
 from ldpbandits.audit.evidence import Evidence
 from ldpbandits.audit.result import Finding, Layer

@@ -6,8 +6,7 @@ from time import perf_counter
 
 from ldpbandits.audit.blackbox import events
 from ldpbandits.audit.checks import run_checks
-from ldpbandits.audit.claim import Claim, Law
-from ldpbandits.audit.evidence import Evidence, Progress
+from ldpbandits.audit.evidence import Claim, Evidence, Law, Progress
 from ldpbandits.audit.result import Audit
 from ldpbandits.audit.subject import Respond, Subject, subject_of
 from ldpbandits.audit.whitebox import ours

@@ -8,7 +8,6 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from ldpbandits.audit.claim import LEAST_SAMPLES
 from ldpbandits.checks import LARGEST_EPSILON, SMALLEST_EPSILON, check_count
 from ldpbandits.cli.common import BAD_INPUT, Command, named_number, show, show_json
 from ldpbandits.device.curators import BernoulliCurator, Curator, LaplaceCurator
@@ -95,6 +94,7 @@ def _audit(options: argparse.Namespace) -> "Audit":
         raise ParameterError("--timeout goes with --command")
     curator = None if options.curator is None else _curator(options.curator, named_number("epsilon", options.epsilon))
     with needs("lab"):
+        from ldpbandits.audit.evidence import LEAST_SAMPLES
         from ldpbandits.audit.program import TIMEOUT, program
         from ldpbandits.audit.run import OTHERS_SAMPLES, OUR_SAMPLES, audit
         from ldpbandits.output.progress import bar

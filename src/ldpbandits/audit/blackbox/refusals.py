@@ -16,8 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, log10, nan
 
-from ldpbandits.audit.claim import Claim
-from ldpbandits.audit.evidence import Evidence
+from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.result import Finding, LayerVerdict
 from ldpbandits.audit.subject import Probe, Subject
 

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from ldpbandits.audit.claim import Law
-from ldpbandits.audit.evidence import Evidence
+from ldpbandits.audit.evidence import Evidence, Law
 from ldpbandits.audit.result import Finding
 from ldpbandits.audit.whitebox.sampling import TAIL, Source, Words, draw_words, source
 from ldpbandits.device.randomness import WORD, exp_bounds

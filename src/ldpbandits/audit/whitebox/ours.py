@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbandits.audit.claim import Claim
-from ldpbandits.audit.evidence import Evidence, Moments, Progress, Sample, draw_sample
+from ldpbandits.audit.evidence import Claim, Evidence, Moments, Progress, Sample, draw_sample
 from ldpbandits.audit.guess import Guesses, best_rule, try_rule
 from ldpbandits.audit.result import LOWEST_BIT, Finding, Profile, Reals, middles
 from ldpbandits.audit.whitebox.known import KNOWN, Knowledge, judge_moments
