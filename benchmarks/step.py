@@ -29,7 +29,7 @@ class UsersRule:
     @staticmethod
     def index(arm: ArmView, random: Random, parameters: Parameters) -> float:
         """UCB's index, written again."""
-        return arm.mean + parameters[0] * sqrt(log(arm.t) / (arm.pulls + arm.out))
+        return arm.mean + parameters[0] * sqrt(log(arm.t) / arm.n)
 
 
 def nanoseconds(run: Callable[[np.random.Generator, int], object]) -> float:

@@ -121,4 +121,4 @@ def test_t_counts_what_is_in_and_what_is_out() -> None:
                 live.tally.add(arm, 1, 0.0)
         else:
             out.append(live.issue())
-        assert live.t == sum(arm.pulls + arm.out for arm in live.tally.arms)
+        assert live.t == sum(arm.n for arm in live.tally.arms)

@@ -40,7 +40,7 @@ def test_the_cache_serves_and_notices_an_edited_kernel(root: Path, tmp_path: Pat
     assert first[1] == 0
     assert second == (first[0], 1)
     kernels = source / "ldpbandits" / "agent" / "kernels.py"
-    formula = "arm.mean + parameters[0] * sqrt(log(arm.t) / (arm.pulls + arm.out))"
+    formula = "arm.mean + parameters[0] * sqrt(log(arm.t) / arm.n)"
     text = kernels.read_text(encoding="utf-8")
     assert text.count(formula) == 1
     kernels.write_text(text.replace(formula, "arm.mean + 0.1 * sqrt(log(arm.t) / arm.pulls)"), encoding="utf-8")

@@ -142,7 +142,7 @@ class OwnUCB1:
     @staticmethod
     def index(arm: ArmView, random: Random, parameters: Parameters) -> float:
         """Mean + sqrt(2 log t / N)."""
-        return arm.mean + math.sqrt(parameters[0] * math.log(arm.t) / (arm.pulls + arm.out))
+        return arm.mean + math.sqrt(parameters[0] * math.log(arm.t) / arm.n)
 
 
 @numba.njit  # type: ignore[untyped-decorator]

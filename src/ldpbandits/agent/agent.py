@@ -173,7 +173,7 @@ class Agent:
         if not arms or not all(isinstance(column, list) and len(column) == arms for column in (names, *columns)):
             raise SnapshotError("a snapshot's pulls, totals, out, retired and names are lists with one entry an arm")
         tallies = [_arm_from_json(number, *row) for number, row in enumerate(zip(*columns, strict=True))]
-        t = sum(arm.pulls + arm.out for arm in tallies)
+        t = sum(arm.n for arm in tallies)
         if not is_number(snapshot["t"]) or snapshot["t"] != t:
             raise SnapshotError(f"t must be the sum of the pulls, {t}, got {shown(snapshot['t'])}")
         rule = rule_from_json(snapshot["rule"], may_import=may_import)

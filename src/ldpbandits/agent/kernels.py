@@ -19,6 +19,8 @@ class ArmView(NamedTuple):
     """The number of its responses."""
     out: float
     """How many of its pulls are out."""
+    n: float
+    """How often it was handed out, the paper's N: pulls + out."""
     t: float
     """The number of all pulls of all arms, answered or out."""
     best: float
@@ -42,11 +44,11 @@ A rule that draws nothing leaves `random` alone.
 
 
 def ucb_index(arm: ArmView, _: Random, parameters: Parameters) -> float:
-    """Mean + width sqrt(log t / N), with N = pulls + out and parameters = (width,).
+    """Mean + width sqrt(log t / N), with parameters = (width,).
 
     Pulls that are out count as if their responses were in, but only for the width: nothing is assumed about them.
     """
-    return arm.mean + parameters[0] * sqrt(log(arm.t) / (arm.pulls + arm.out))
+    return arm.mean + parameters[0] * sqrt(log(arm.t) / arm.n)
 
 
 def starving(floor: float, counts: Sequence[float], t: float) -> int:
@@ -96,8 +98,9 @@ def select(
         return arm
     best, arms = greatest(means), float(len(means))
     for arm in range(len(pulls)):
-        out = counts[arm] - pulls[arm]
-        indexes[arm] = index(ArmView(means[arm], pulls[arm], out, t, best, arms), random, parameters)
+        n = counts[arm]
+        view = ArmView(means[arm], pulls[arm], n - pulls[arm], n, t, best, arms)
+        indexes[arm] = index(view, random, parameters)
     chosen = 0
     for arm in range(1, len(indexes)):
         if indexes[arm] > indexes[chosen]:

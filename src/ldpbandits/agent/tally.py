@@ -19,6 +19,11 @@ class ArmTally:
     out: int = 0
     retired: bool = False
 
+    @property
+    def n(self) -> int:
+        """How often the arm was handed out: its pulls, and those that are out."""
+        return self.pulls + self.out
+
 
 class Tally:
     """The tallies of all arms, and beside them, for the kernels, rows of those that are not retired.
@@ -81,7 +86,7 @@ class Tally:
 
     def _arrange(self) -> None:
         """Lay the arms that are handed out side by side, as the kernels take them."""
-        self.t = sum(arm.pulls + arm.out for arm in self.arms)
+        self.t = sum(arm.n for arm in self.arms)
         self._pulls_in_all = sum(arm.pulls for arm in self.arms)
         self._total_in_all = sum(arm.total for arm in self.arms)
         self._in_use = [Arm(number) for number, arm in enumerate(self.arms) if not arm.retired]
@@ -97,7 +102,7 @@ class Tally:
         if place is None:
             return
         known = self.arms[arm]
-        self.pulls[place], self.counts[place] = known.pulls, known.pulls + known.out
+        self.pulls[place], self.counts[place] = known.pulls, known.n
         if known.pulls:
             self.means[place] = known.total / known.pulls
         else:

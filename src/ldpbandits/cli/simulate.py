@@ -1,6 +1,7 @@
 """`ldpbandits simulate`: one algorithm from flags, or an experiment from a file."""
 
 import argparse
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ from ldpbandits.errors import ParameterError
 from ldpbandits.extras import needs
 from ldpbandits.lab.algorithms import CURATORS, NAMES, Algorithm, algorithm, is_private, with_rule
 from ldpbandits.lab.rewards import written
+from ldpbandits.spec.curator import CuratorSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the results of FILE (default: its name)")
     parser.add_argument("--algorithm", metavar="A", help=f"one of {', '.join(NAMES)}")
     parser.add_argument("--rule", metavar="MODULE:CLASS", help="instead of --algorithm: a rule of your own")
-    parser.add_argument("--curator", metavar="C", help=f"for --rule: {', '.join(CURATORS)} (default ctb, or none)")
+    curators = f"for --rule: {', '.join(CURATORS)}, or JSON (default ctb, or none without epsilon)"
+    parser.add_argument("--curator", metavar="C", help=curators)
     parser.add_argument("--epsilon", type=number, metavar="E", help=f"{EPSILON_HELP}; every ldp- algorithm needs it")
     parser.add_argument("--arm", action="append", metavar="LAW", help=ARM_HELP)
     parser.add_argument("--horizon", type=number, metavar="T", help="rounds a trial, such as 1e5")
@@ -73,13 +76,23 @@ def _algorithm(options: argparse.Namespace) -> Algorithm:
     if options.rule is not None:
         if options.algorithm is not None:
             raise ParameterError("--algorithm names one of ours, --rule one of yours: give one of them")
-        return with_rule(rule_from_json(options.rule, may_import=True), options.curator, epsilon)
+        return with_rule(rule_from_json(options.rule, may_import=True), _curator(options.curator), epsilon)
     if options.curator is not None:
         raise ParameterError("--curator goes with --rule; an algorithm has its own")
     if options.algorithm in NAMES and not is_private(options.algorithm) and epsilon is not None:
         say(f"ldpbandits simulate: {options.algorithm} is not private, --epsilon has no effect")
         epsilon = None
     return algorithm(options.algorithm, epsilon)
+
+
+def _curator(text: str | None) -> str | CuratorSpec | None:
+    """Return the paper's name of a curator, or a spec that is written as JSON."""
+    if text is None or not text.startswith("{"):
+        return text
+    try:
+        return CuratorSpec.from_json(json.loads(text))
+    except json.JSONDecodeError as error:
+        raise ParameterError(f"--curator is not JSON: {error}") from None
 
 
 def _run_flags(options: argparse.Namespace) -> None:

@@ -223,7 +223,11 @@ class Curators:
         self._by_mechanism: dict[type[Mechanism], type[Curator]] = {}
 
     def register(self, curator: type[Curator]) -> type[Curator]:
-        """Add a curator for its mechanism; usable as a decorator."""
+        """Add a curator for its mechanism; usable as a decorator. A mechanism has one curator only."""
+        known = self._by_mechanism.get(curator.mechanism)
+        if known is not None and (known.__module__, known.__qualname__) != (curator.__module__, curator.__qualname__):
+            place = f"{known.__module__}.{known.__name__}"
+            raise SpecError(f"the mechanism {curator.mechanism.kind} has a curator already: {place}")
         self._by_mechanism[curator.mechanism] = curator
         return curator
 

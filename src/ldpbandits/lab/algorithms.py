@@ -179,8 +179,10 @@ def algorithm(name: str, epsilon: float | None = None) -> Algorithm:
     return _KNOWN[name].with_epsilon(name, epsilon)
 
 
-def with_rule(rule: Rule, curator: str | None = None, epsilon: float | None = None, name: str = "") -> Algorithm:
-    """Return the algorithm that plays a rule of any kind on the responses of a curator, by the paper's name for it.
+def with_rule(
+    rule: Rule, curator: str | CuratorSpec | None = None, epsilon: float | None = None, name: str = ""
+) -> Algorithm:
+    """Return the algorithm that plays a rule of any kind on the responses of a curator: a spec, or the paper's name.
 
     Without a curator it is CTB, or none when there is no epsilon either. Its name is the rule's, unless it has one.
 
@@ -188,43 +190,59 @@ def with_rule(rule: Rule, curator: str | None = None, epsilon: float | None = No
     >>> with_rule(UCB(width=0.5), "ctl", epsilon=2, name="narrow").curator
     CuratorSpec(mechanism=Laplace(epsilon=2.0), transform=Range(low=0.0, high=1.0))
     """
+    return Algorithm(name or type(rule).__name__, rule, _curator(curator, epsilon))
+
+
+def _curator(curator: str | CuratorSpec | None, epsilon: float | None) -> CuratorSpec | NotPrivate:
+    if isinstance(curator, CuratorSpec):
+        if epsilon is not None:
+            raise ParameterError("epsilon: stands in the curator")
+        return curator
     chosen = ("none" if epsilon is None else "ctb") if curator is None else curator
     if chosen not in CURATORS:
-        raise ParameterError(f"curator must be one of {', '.join(CURATORS)}, got {shown(chosen)}")
+        raise ParameterError(f"curator must be one of {', '.join(CURATORS)}, or a spec, got {shown(chosen)}")
     mechanism, transform = CURATORS[chosen]
-    if (mechanism is None) != (epsilon is None):
-        need = "is not private and takes no epsilon" if mechanism is None else "is private and needs an epsilon"
-        raise ParameterError(f"the curator {chosen} {need}")
-    spec = NotPrivate(transform) if mechanism is None else CuratorSpec(mechanism(epsilon), transform)  # type: ignore[arg-type]
-    return Algorithm(name or type(rule).__name__, rule, spec)
+    if mechanism is None and epsilon is not None:
+        raise ParameterError(f"the curator {chosen} is not private and takes no epsilon")
+    if mechanism is None:
+        return NotPrivate(transform)
+    if epsilon is None:
+        raise ParameterError(f"the curator {chosen} is private and needs an epsilon")
+    return CuratorSpec(mechanism(epsilon), transform)
 
 
 def algorithms_from_json(table: object) -> list[Algorithm]:
-    """Read what a file says of an algorithm: one of ours by name, or one with a rule, for one epsilon or several.
+    """Read what a file says of an algorithm: one of ours by name, or a rule and a curator, for one epsilon or several.
 
     {"name": "ldp-ucb-b", "epsilon": [0.2, 2]}            one of ours, twice
     {"rule": "my_module:MyRule", "epsilon": 1}            a rule of your own on CTB; curator, name: see `with_rule`
+    {"name": "mine", "curator": {...}}                    the paper's rule on any curator
     {"name": ..., "rule": {...}, "curator": {...}}        what `Algorithm.to_json` writes
     """
     if not isinstance(table, Mapping) or not table.keys() <= {"name", "epsilon", "rule", "curator"}:
         raise ParameterError(f"an algorithm has a name or a rule, an epsilon and a curator, got {shown(table)}")
-    if "rule" not in table and "name" not in table:
+    if not {"name", "rule", "curator"} & table.keys():
         raise ParameterError("an algorithm needs a name, or a rule")
-    epsilons = table.get("epsilon")
+    epsilons, curator, name = table.get("epsilon"), table.get("curator"), table.get("name", "")
     if epsilons == []:
         raise ParameterError("epsilon: a list of epsilons needs at least one")
     listed: Sequence[Any] = epsilons if isinstance(epsilons, list) else [epsilons]
-    if "rule" not in table:
-        if "curator" in table:
-            raise ParameterError("curator: goes with a rule; a name alone says which curator there is")
-        check_name(table["name"])
-        return [algorithm(table["name"], epsilon) for epsilon in listed]
-    rule, curator, name = rule_from_json(table["rule"], may_import=True), table.get("curator"), table.get("name", "")
-    if isinstance(curator, Mapping):
-        if epsilons is not None:
-            raise ParameterError("epsilon: stands in the curator")
-        return [_like_ours(Algorithm(name or type(rule).__name__, rule, _curator_from_json(curator)))]
-    return [with_rule(rule, curator, epsilon, name) for epsilon in listed]
+    if "rule" not in table and "curator" not in table:
+        check_name(name)
+        return [algorithm(name, epsilon) for epsilon in listed]
+    spec = _curator_from_json(curator) if isinstance(curator, Mapping) else None
+    if spec is not None and epsilons is not None:
+        raise ParameterError("epsilon: stands in the curator")
+    played = []
+    for epsilon in listed:
+        seen = _curator(curator, epsilon) if spec is None else spec
+        own = rule_from_json(table["rule"], may_import=True) if "rule" in table else _usual_rule(seen)
+        played.append(_like_ours(Algorithm(name or type(own).__name__, own, seen)))
+    return played
+
+
+def _usual_rule(curator: CuratorSpec | NotPrivate) -> Rule:
+    return ucb1() if isinstance(curator, NotPrivate) else paper_rule(curator.mechanism)
 
 
 def _curator_from_json(data: Mapping[str, Any]) -> CuratorSpec | NotPrivate:

@@ -81,6 +81,7 @@ def _any_of(
     kinds = []
     for kind in filter(only, registry):
         listed = fields(kind)
+        required = [field.name for field in listed if field.default is field.default_factory is MISSING]
         kinds.append(
             {
                 "type": "object",
@@ -90,7 +91,7 @@ def _any_of(
                     **{field.name: number for field in listed},
                     **known,
                 },
-                "required": [registry.key, *(field.name for field in listed if field.default is MISSING)],
+                "required": [registry.key, *required],
                 "additionalProperties": False,
             }
         )
