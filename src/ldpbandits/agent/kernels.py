@@ -73,7 +73,8 @@ def greatest(values: Sequence[float]) -> float:
     """Return the largest value. Written so that a compiler drops it for a rule that does not look at the result."""
     most = values[0]
     for place in range(1, len(values)):
-        most = max(most, values[place])
+        if values[place] > most:  # noqa: PLR1730 - in plain Python a call of max takes twice as long
+            most = values[place]
     return most
 
 

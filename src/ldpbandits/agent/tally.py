@@ -63,15 +63,18 @@ class Tally:
 
     def hand_out(self, arm: Arm) -> None:
         """One more pull of this arm is out."""
-        self.arms[arm].out += 1
-        self.t += 1
-        self._refresh(arm)
+        self._change_out(arm, 1)
 
     def take_back(self, arm: Arm) -> None:
         """One pull of this arm is no longer out: answered, or its time is up."""
-        self.arms[arm].out -= 1
-        self.t -= 1
-        self._refresh(arm)
+        self._change_out(arm, -1)
+
+    def _change_out(self, arm: Arm, change: int) -> None:
+        self.arms[arm].out += change
+        self.t += change
+        place = self._place.get(arm)
+        if place is not None:
+            self.counts[place] += change
 
     def add_arm(self) -> Arm:
         """Add an arm that nobody has pulled; it gets the next number."""
