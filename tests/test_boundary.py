@@ -123,7 +123,7 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
         ("theory/table.py", "from ldpbandits.lab.play import play_all"),
         ("server/process.py", "import ldpbandits.cli.serve"),
         ("lab/results.py", "from ldpbandits.cli.common import say"),
-        ("output/page.py", "from ldpbandits.lab.rewards import written"),
+        ("output/page.py", "from ldpbandits.lab.rewards import arm_text"),
         ("output/files.py", "import ldpbandits.device.ledger"),
         ("server/app.py", "from ldpbandits.output.style import STYLE"),
         ("device/ledger.py", "from ldpbandits.output.progress import bar"),

@@ -1,7 +1,9 @@
 """The glossary names what there is, each word once."""
 
+import ast
 import pkgutil
 import re
+from collections import Counter
 from importlib import import_module
 from pathlib import Path
 
@@ -41,3 +43,15 @@ def test_a_class_goes_by_its_word() -> None:
     """The class beside a word is that word."""
     for word, name in ENTRIES:
         assert name in ("", word.capitalize())
+
+
+def test_a_word_is_one_class() -> None:
+    """In all of the package each class of the glossary is defined once: a reader need not ask which one is meant."""
+    defined = Counter(
+        node.name
+        for path in Path(ldpbandits.__path__[0]).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert {name for name in NAMED if defined[name] > 1} <= {"Bernoulli"}  # a mechanism, and a law of rewards: its name
+    assert defined["Tally"] == defined["Claim"] == defined["Store"] == defined["Rule"] == 1

@@ -30,7 +30,7 @@ def is_whole(value: object) -> TypeGuard[int]:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def shown(value: object) -> str:
+def brief(value: object) -> str:
     """Write a value for an error, in one line of bearable length."""
     try:
         text = repr(value).replace("\n", " ")
@@ -43,19 +43,19 @@ def check_epsilon(epsilon: object) -> float:
     """Check that `epsilon` is finite and > 0, and no further out than anyone needs."""
     if not is_number(epsilon) or not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
         limits = f"from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}"
-        raise ParameterError(f"epsilon must be finite and > 0, {limits}, got {shown(epsilon)}")
+        raise ParameterError(f"epsilon must be finite and > 0, {limits}, got {brief(epsilon)}")
     return float(epsilon)
 
 
 def check_count(name: str, value: object, least: int = 1) -> int:
     """Check that `value` is a whole number of at least `least`; 1e5 counts as whole."""
     if not is_number(value) or value != int(value) or value < least:
-        raise ParameterError(f"{name} must be a whole number >= {least}, got {shown(value)}")
+        raise ParameterError(f"{name} must be a whole number >= {least}, got {brief(value)}")
     return int(value)
 
 
 def check_probability(name: str, value: object) -> float:
     """Check that `value` lies strictly between 0 and 1."""
     if not is_number(value) or not 0 < value < 1:
-        raise ParameterError(f"{name} must lie strictly between 0 and 1, got {shown(value)}")
+        raise ParameterError(f"{name} must lie strictly between 0 and 1, got {brief(value)}")
     return float(value)

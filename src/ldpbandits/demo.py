@@ -28,12 +28,12 @@ LIKED = {"Weather": 0.2, "Sports": 0.35, "Politics": 0.25, "Science": 0.7, "Trav
 AT_ONCE = 8
 """So many devices take part at the same time."""
 
-Report: TypeAlias = Mapping[str, Any]
+ReportJson: TypeAlias = Mapping[str, Any]
 """What the server says about an experiment."""
 
 
 @dataclass(frozen=True)
-class Agent:
+class DemoServer:
     """A running server, and the keys to it."""
 
     url: str
@@ -57,14 +57,14 @@ class Agent:
         curator = {"mechanism": "bernoulli", "epsilon": epsilon}
         self.ask("/v1/experiments", {"name": "headlines", "arms": list(LIKED), "curator": curator})
 
-    def report(self) -> Report:
+    def report(self) -> ReportJson:
         """Return all about the experiment."""
-        report: Report = self.ask("/v1/experiments/headlines")
+        report: ReportJson = self.ask("/v1/experiments/headlines")
         return report
 
 
 @contextmanager
-def running() -> Iterator[Agent]:
+def running() -> Iterator[DemoServer]:
     """Start a server with a database that is gone afterwards."""
     keys = {role: f"{role}-{token_urlsafe(24)}" for role in ("admin", "client")}
     environment = os.environ | {f"LDPBANDITS_{role.upper()}_KEY": key for role, key in keys.items()}
@@ -76,15 +76,15 @@ def running() -> Iterator[Agent]:
             url = next((word.rstrip(",") for word in words if word.startswith("http://")), None)
             if url is None:
                 raise DatabaseError("the server did not start: " + " ".join(words))
-            yield Agent(url, keys["admin"], keys["client"])
+            yield DemoServer(url, keys["admin"], keys["client"])
         finally:
             server.terminate()
             server.communicate()
 
 
 def play(
-    agent: Agent, devices: int, pulls: int, epsilon: float, watch: Callable[[Report], None] | None = None
-) -> Report:
+    agent: DemoServer, devices: int, pulls: int, epsilon: float, watch: Callable[[ReportJson], None] | None = None
+) -> ReportJson:
     """Let every device take part; call `watch` with a report now and then; return the last report."""
     limits = Limits(epsilon=epsilon, budget=epsilon * pulls)
     with ThreadPoolExecutor(AT_ONCE) as crowd:
@@ -102,7 +102,7 @@ def play(
     return agent.report()
 
 
-def visit(agent: Agent, limits: Limits, pulls: int) -> None:
+def visit(agent: DemoServer, limits: Limits, pulls: int) -> None:
     """Be one device: show what the agent says, see whether the user likes it, respond. Its owner allows just that."""
     user = random.SystemRandom()
     ledger = Ledger(":memory:")

@@ -3,7 +3,8 @@
 import json
 import math
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import pytest
 
@@ -12,17 +13,21 @@ from ldpbandits import (
     Agent,
     Arm,
     ArmError,
+    BernoulliCurator,
     LaplaceCurator,
     ParameterError,
     Response,
     ResponseError,
     SnapshotError,
     SpecError,
+    estimate,
     ldp_ucb_b,
     ldp_ucb_l,
     ucb1,
 )
+from ldpbandits.agent import rules
 from ldpbandits.agent.rules import rule_from_json, rule_to_json
+from ldpbandits.agent.tally import ArmTally
 from ldpbandits.device.randomness import Draw
 
 RULES = [ucb1(), ldp_ucb_b(), ldp_ucb_l(0.5), UCB(0.0), UCB(1.0, floor=2.0)]
@@ -199,3 +204,127 @@ def test_ldp_ucb_l_needs_an_epsilon(epsilon: Any) -> None:
 def test_an_agent_shows_its_tally() -> None:
     """repr() says what it knows."""
     assert repr(Agent(UCB(1, 2), 2)) == "Agent(UCB(width=1.0, floor=2.0), pulls=[0, 0])"
+
+
+def test_a_pull_that_is_out_is_settled_by_its_response_or_given_up() -> None:
+    """`issue`, then `update` or `take_back`: t is right, and nothing that is not out can be taken back."""
+    agent = Agent(ucb1(), ["blue", "red"])
+    assert [agent.issue(), agent.issue()] == [0, 1]
+    assert agent.t == 2
+    agent.update("blue", Response(1.0))
+    agent.take_back("red")
+    assert (agent.t, agent.pulls) == (1, (1, 0))
+    for arm in ("blue", Arm(1)):
+        with pytest.raises(ArmError, match=r"no pull of arm .* is out"):
+            agent.take_back(arm)
+    for unknown in ("green", 9, None):
+        with pytest.raises(ArmError, match="arm must be"):
+            agent.take_back(unknown)  # type: ignore[arg-type]
+    assert Agent.from_json(agent.to_json()).to_json() == agent.to_json()
+
+
+def test_an_agent_for_a_curator_takes_its_responses_and_no_others() -> None:
+    """The paper's rule for it, arms by name; a Laplace response to an agent of bits is an error, and counts nothing."""
+    bits, noise = BernoulliCurator(1.0), LaplaceCurator(1.0)
+    for curator in (bits, bits.spec, bits.to_json()):
+        agent = Agent.for_curator(curator, arms=["blue", "red"])
+        assert agent.rule == ldp_ucb_b()
+        with pytest.raises(
+            ResponseError, match="is not a possible response of the bernoulli mechanism with epsilon = 1"
+        ):
+            agent.update("blue", Response(0.5))
+        assert agent.pulls == (0, 0)
+        agent.update("red", bits.respond(1.0))
+        assert agent.pulls == (0, 1)
+    assert Agent.for_curator(noise, arms=2).rule == ldp_ucb_l(1.0)
+    assert Agent.for_curator(noise, arms=2, rule=UCB(0.5)).rule == UCB(0.5)
+    same = Agent(ucb1(), 2, curator=bits)
+    assert same.curator == bits.spec
+    with pytest.raises(SpecError, match="must be an object"):
+        Agent(ucb1(), 2, curator=3)
+
+
+def test_estimates_are_by_name_and_hold_together() -> None:
+    """Each is that of `estimate` at the arm's share of alpha; without a curator there is nothing to estimate."""
+    curator = BernoulliCurator(2.0)
+    agent = Agent.for_curator(curator, arms=["blue", "red"])
+    for _ in range(50):
+        agent.update("blue", Response(1.0))
+    found = agent.estimates(alpha=0.1)
+    assert list(found) == ["blue", "red"]
+    assert found["blue"] == estimate(50, 50.0, curator, alpha=0.05)
+    assert found["red"].mean is None
+    with pytest.raises(ParameterError, match="estimates need a curator"):
+        Agent(ucb1(), 2).estimates()
+    for alpha in (2, 0, "x", None):
+        with pytest.raises(ParameterError, match="alpha must lie strictly between 0 and 1"):
+            agent.estimates(alpha=alpha)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("arms", "rule"), [([], "a list of names"), (["a", "a"], "must differ"), ([1, 2], "a list of")]
+)
+def test_names_of_arms_are_checked(arms: Any, rule: str) -> None:
+    """They are strings, and all different."""
+    with pytest.raises(ParameterError, match=rule):
+        Agent(ucb1(), arms)
+
+
+@dataclass
+class NotFrozen:
+    """A rule that could change after it was checked."""
+
+    floor: float = 0.0
+    parameters: ClassVar[tuple[float, ...]] = ()
+
+    @staticmethod
+    def index(arm: Any, random: Any, parameters: Any) -> float:
+        """The mean."""
+        return float(arm.mean)
+
+
+@dataclass(frozen=True)
+class ListField:
+    """A rule with a field that could change."""
+
+    widths: Any
+    floor: float = 0.0
+    parameters: ClassVar[tuple[float, ...]] = ()
+    index: ClassVar[Any] = staticmethod(NotFrozen.index)
+
+
+@dataclass(frozen=True)
+class MethodIndex:
+    """A rule whose index is a method."""
+
+    floor: float = 0.0
+    parameters: ClassVar[tuple[float, ...]] = ()
+
+    def index(self, arm: Any, random: Any, parameters: Any) -> float:  # noqa: ARG002
+        """The mean."""
+        return float(arm.mean)
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        (NotFrozen(), "a rule is frozen"),
+        (ListField([1.0]), "a rule is frozen, and so are its fields"),
+        (MethodIndex(), "such as a static method"),
+    ],
+)
+def test_a_rule_that_the_lab_could_not_play_is_refused_here_too(rule: Any, told: str) -> None:
+    """Agents and simulations take the same rules."""
+    with pytest.raises(SpecError, match=told):
+        Agent(rule, 2)
+
+
+def test_only_what_has_all_parts_of_a_kind_is_registered() -> None:
+    """A class without a kind, one that is not frozen and one that is no rule at all are refused by what they lack."""
+    for kind, told in (
+        (NotFrozen, "a rule is a frozen dataclass"),
+        (MethodIndex, "a rule needs kind, which MethodIndex has not"),
+        (ArmTally, "a rule is a frozen dataclass"),
+    ):
+        with pytest.raises(SpecError, match=told):
+            rules.RULES.register(kind)  # type: ignore[arg-type]

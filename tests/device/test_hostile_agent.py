@@ -136,7 +136,7 @@ def test_nesting_that_can_be_read_but_not_shown(
     def too_deep(_: object) -> str:
         raise RecursionError
 
-    monkeypatch.setattr(device_client, "shown", too_deep)
+    monkeypatch.setattr(device_client, "brief", too_deep)
     agent.script = [(200, {"ticket": "t", **agent.decision, "expires_in": NESTED})]
     assert refused_for_nothing(agent, device).code == "nonsense"
 

@@ -61,7 +61,7 @@ GOOD: dict[str, Any] = {"horizon": 100, "arms": ["bernoulli(0.5)"], "algorithms"
         ({"arms": []}, "at least one arm"),
         ({"arms": ["200*bernoulli(0.5)"]}, "horizon must be at least the number of arms, 200"),
         ({"arms": ["gaussian(0,1)"]}, "ucb1 takes rewards in [0, 1]"),
-        ({"algorithms": []}, "at least one algorithm"),
+        ({"algorithms": []}, "at least one Algorithm"),
         ({"algorithms": {"name": "ucb1"}}, "algorithms: must be a list"),
         ({"algorithms": [{"name": "ucb1", "eps": 1}]}, "algorithms[0]: an algorithm has a name"),
         ({"algorithms": [{"name": "ucb7"}]}, "algorithms[0]: algorithm must be one of"),

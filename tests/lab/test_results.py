@@ -4,6 +4,7 @@ import csv
 import importlib
 import io
 import json
+import math
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ import pytest
 from ldpbandits import UCB, Range
 from ldpbandits.agent.rules import rule_from_json
 from ldpbandits.cli import main
-from ldpbandits.errors import OutputError
+from ldpbandits.errors import OutputError, ParameterError
 from ldpbandits.lab import paper
 from ldpbandits.lab import play as playing
 from ldpbandits.lab.algorithms import Algorithm, NotPrivate, algorithm
@@ -276,3 +277,74 @@ def test_a_record_runs_again_to_the_byte(tmp_path: Path, monkeypatch: pytest.Mon
     assert records[0] == records[1]
     assert [algorithm["name"] for algorithm in records[0]["experiment"]["algorithms"]] == ["ldp-ucb-b", "wide", "Own"]
     assert records[0]["experiment"]["algorithms"][1]["curator"]["transform"] == {"kind": "range", "low": -1, "high": 2}
+
+
+def own_rule(formula: str, **names: Any) -> Any:
+    """Make a rule as a notebook does: its code is in no file."""
+    namespace: dict[str, Any] = {"__name__": "notebook", "log": math.log, "sqrt": math.sqrt, **names}
+    exec(OWN_RULE.replace("FORMULA", formula), namespace)  # noqa: S102 - our own source
+    return namespace["Own"]()
+
+
+def test_rules_of_a_notebook_are_told_apart_by_what_they_do(tmp_path: Path) -> None:
+    """Another function, another field, another number of its module: another rule, though no file says so."""
+    rules = [
+        own_rule("arm.mean + sqrt(arm.t)"),
+        own_rule("arm.mean + log(arm.t)"),
+        own_rule("arm.best + log(arm.t)"),
+        own_rule("arm.mean + WIDTH", WIDTH=1.0),
+        own_rule("arm.mean + WIDTH", WIDTH=2.0),
+        own_rule("arm.mean + further(arm.t)", further=lambda t: t),
+        own_rule("arm.mean + further(arm.t)", further=lambda t: 2 * t),
+    ]
+    curves = [Experiment(paper.BERNOULLI, (Algorithm("own", rule, NotPrivate()),), 500).curves()[0] for rule in rules]
+    places = {Folder(tmp_path)._place(curve, 0) for curve in curves}
+    assert len(places) == len(rules)
+    same = Experiment(paper.BERNOULLI, (Algorithm("own", own_rule("arm.mean + sqrt(arm.t)"), NotPrivate()),), 500)
+    assert Folder(tmp_path)._place(same.curves()[0], 0) in places
+
+
+def test_equal_rules_have_equal_numbers() -> None:
+    """A width of 2 and of 2.0 is one and the same, in TOML, JSON and Python."""
+    text: dict[str, Any] = {"arms": ["bernoulli(0.9)", "bernoulli(0.5)"], "horizon": 100, "trials": 1}
+    ways = [{"kind": "ucb", "width": 2}, {"kind": "ucb", "width": 2.0, "floor": 0}]
+    curves = [Experiment.from_json({**text, "algorithms": [{"name": "x", "rule": rule}]}).curves()[0] for rule in ways]
+    assert curves[0] == curves[1]
+
+
+def test_data_keep_their_numbers_wherever_their_file_lies(tmp_path: Path) -> None:
+    """The record of an experiment with data runs again to the byte when its folder was moved, whatever its name."""
+    here, there = tmp_path / "one#1 (a) 50%", tmp_path / "two@2"
+    here.mkdir()
+    (here / "past.csv").write_text("arm,reward\nblue#1,1\nblue#1,0\nred@x),0\nred@x),1\nred@x),0\n", encoding="utf-8")
+    (here / "my.toml").write_text(
+        'horizon = 300\ntrials = 2\narms = ["empirical(past.csv)"]\n[[algorithms]]\nname = "ldp-ucb-b"\nepsilon = 2\n',
+        encoding="utf-8",
+    )
+    assert main(["simulate", str(here / "my.toml")]) == 0
+    first = (here / "my" / "results.csv").read_bytes()
+    assert b"pulls_blue#1,pulls_red@x)" in first
+    here.rename(there)
+    assert main(["simulate", str(there / "my" / "experiment.json"), "--out", str(there / "again")]) == 0
+    assert (there / "again" / "results.csv").read_bytes() == first
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"seed": -1}, "seed must be a whole number >= 0"),
+        ({"trials": 2.5}, "trials must be a whole number"),
+        ({"horizon": "x"}, "horizon must be a whole number"),
+        ({"algorithms": ("ucb1",)}, "needs at least one Algorithm"),
+        ({"algorithms": ()}, "needs at least one Algorithm"),
+        ({"arms": (3,)}, "an arm is a law, or written as one"),
+        ({"checkpoints": 5}, "checkpoints must be a list"),
+        ({"engine": "warp"}, "engine must be leap or step"),
+    ],
+)
+def test_an_experiment_is_checked_when_it_is_made(change: dict[str, Any], told: str) -> None:
+    """Not when it is played."""
+    good: dict[str, Any] = {"arms": MIXED, "algorithms": (algorithm("ucb1"),), "horizon": 100}
+    assert Experiment(**good | {"horizon": 1e2, "trials": 50.0}) == Experiment(**good)
+    with pytest.raises(ParameterError, match=told):
+        Experiment(**(good | change))

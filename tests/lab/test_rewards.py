@@ -7,7 +7,18 @@ import pytest
 
 from ldpbandits.errors import ArmError
 from ldpbandits.lab import paper
-from ldpbandits.lab.rewards import Bernoulli, Beta, Choice, Empirical, Gaussian, Law, Uniform, gaps, parse_arms, written
+from ldpbandits.lab.rewards import (
+    Bernoulli,
+    Beta,
+    Choice,
+    Empirical,
+    Gaussian,
+    Law,
+    Uniform,
+    arm_text,
+    gaps,
+    parse_arms,
+)
 
 
 @pytest.mark.parametrize(
@@ -26,13 +37,13 @@ def test_arms_are_read_and_know_their_mean(text: str, arms: list[Law], mean: flo
     """The mean is the float nearest to the true one, with no rounding in between."""
     assert parse_arms(text) == arms
     assert arms[0].mean == mean
-    assert parse_arms(written(arms[0])) == arms[:1]
+    assert parse_arms(arm_text(arms[0])) == arms[:1]
 
 
 def test_arms_are_written_without_loss() -> None:
     """Every digit of a parameter comes back."""
     arm = Bernoulli(0.1234567890123456)
-    assert parse_arms(written(arm)) == [arm]
+    assert parse_arms(arm_text(arm)) == [arm]
 
 
 @pytest.mark.parametrize(
@@ -106,11 +117,11 @@ def test_data_of_ones_own_are_a_law_an_arm(past: Path) -> None:
 def test_data_are_known_again_and_a_change_is_noticed(past: Path) -> None:
     """An arm that was written down is read again; other rewards in its file than those that were played are refused."""
     blue, red = parse_arms(f"empirical({past})")
-    assert [*parse_arms(written(blue)), *parse_arms(written(red))] == [blue, red]
+    assert [*parse_arms(arm_text(blue)), *parse_arms(arm_text(red))] == [blue, red]
     past.write_text(PAST + "blue,0,thu\n", encoding="utf-8")
-    assert parse_arms(written(red)) == [red]
+    assert parse_arms(arm_text(red)) == [red]
     with pytest.raises(ArmError, match=r"the rewards of arm 'blue' in .* are no longer those that were played"):
-        parse_arms(written(blue))
+        parse_arms(arm_text(blue))
 
 
 @pytest.mark.parametrize(

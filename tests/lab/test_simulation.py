@@ -1,12 +1,13 @@
 """A simulation as people ask for it in Python, and what they get."""
 
 import sys
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
-from ldpbandits import UCB, ArmError, MissingExtra, ParameterError
+from ldpbandits import UCB, ArmError, BernoulliCurator, MissingExtra, ParameterError, SpecError
 from ldpbandits.lab import Algorithm, NotPrivate, Simulation, algorithm, simulate
 from ldpbandits.lab.algorithms import NAMES, Looks, algorithms_from_json, is_private, with_rule
 from ldpbandits.lab.paper import BERNOULLI
@@ -38,7 +39,10 @@ def test_strings_laws_and_algorithms_are_all_accepted() -> None:
     ("change", "told"),
     [
         ({"algorithm": "ldp-ucb"}, "algorithm must be one of ucb1, ucb1-s"),
-        ({"algorithm": 3, "epsilon": None}, "algorithm must be a name, such as 'ldp-ucb-b', or an Algorithm, got 3"),
+        (
+            {"algorithm": 3, "epsilon": None},
+            "algorithm must be a name, such as 'ldp-ucb-b', or an Algorithm, such as with_rule(rule, epsilon=2), got 3",
+        ),
         ({"algorithm": algorithm("ucb1")}, "epsilon goes with an algorithm's name"),
         ({"epsilon": None}, "ldp-ucb-b is private and needs an epsilon"),
         ({"arms": [0.9, 0.5]}, "an arm is a law, or written as one, such as 'bernoulli(0.9)', got 0.9"),
@@ -134,3 +138,43 @@ def test_a_rule_needs_a_curator_that_fits(curator: str, epsilon: float | None, t
     """By the paper's names, with an epsilon just where there is one."""
     with pytest.raises(ParameterError, match=told):
         with_rule(UCB(1.0), curator, epsilon)
+
+
+def test_a_rule_may_have_any_curator() -> None:
+    """A curator of anybody, its spec, or the paper's name."""
+    curator = BernoulliCurator(2.0)
+    assert with_rule(UCB(1.0), curator) == with_rule(UCB(1.0), curator.spec) == with_rule(UCB(1.0), "ctb", 2.0)
+    wrongs: tuple[Any, ...] = (["ctb"], {}, 3)
+    for wrong in wrongs:
+        with pytest.raises(ParameterError, match="curator must be one of none"):
+            with_rule(UCB(1.0), wrong)
+    with pytest.raises(ParameterError, match="epsilon: stands in the curator"):
+        with_rule(UCB(1.0), curator, 2.0)
+
+
+def test_no_curator_is_checked_like_any_other() -> None:
+    """A key that is not known, and a transform that is none, are refused."""
+    with pytest.raises(SpecError, match="no curator has no extra"):
+        algorithms_from_json(
+            {"name": "x", "rule": {"kind": "ucb", "width": 1}, "curator": {"mechanism": "none", "extra": 1}}
+        )
+    with pytest.raises(ParameterError, match="transform must be one of range"):
+        NotPrivate(3)  # type: ignore[arg-type]
+
+
+def test_what_numba_cannot_compile_is_named() -> None:
+    """The line that says what is wrong, in one line."""
+
+    @dataclass(frozen=True)
+    class Wrong:
+        floor: float = 0.0
+        parameters: ClassVar[tuple[float, ...]] = ()
+
+        @staticmethod
+        def index(arm: Any, random: Any, parameters: Any) -> Any:
+            return arm.colour
+
+    with pytest.raises(ParameterError) as caught:
+        simulate(with_rule(Wrong()), ["bernoulli(0.5)"], 10, seed=0)
+    assert "colour" in str(caught.value)
+    assert "\n" not in str(caught.value)

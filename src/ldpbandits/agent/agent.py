@@ -14,7 +14,7 @@ from ldpbandits.agent.estimates import Estimate, estimate, share
 from ldpbandits.agent.kernels import Random, select
 from ldpbandits.agent.rules import Rule, check_rule, paper_rule, rule_from_json, rule_to_json
 from ldpbandits.agent.tally import ArmTally, Tally
-from ldpbandits.checks import check_count, is_number, is_whole, shown
+from ldpbandits.checks import brief, check_count, check_probability, is_number, is_whole
 from ldpbandits.errors import ArmError, ParameterError, ResponseError, SnapshotError
 from ldpbandits.spec.curator import CuratorSpec
 from ldpbandits.types import Arm, Response
@@ -41,17 +41,17 @@ class Agent:
         rule: Rule,
         arms: int | Sequence[str],
         *,
-        curator: CuratorSpec | None = None,
+        curator: object = None,
         random: Random | None = None,
     ) -> None:
         """Start with so many arms, or with arms of these names; they are numbered from 0, and none is pulled yet.
 
-        With a curator's spec, responses that it cannot have given are refused. `random` is for rules that draw.
+        With a curator, or its spec, responses that it cannot have given are refused. `random` is for rules that draw.
         """
         self.rule = check_rule(rule)
         self._index, self._parameters, self._floor = rule.index, rule.parameters, rule.floor
         self.names = _names(arms)
-        self.curator = curator
+        self.curator = None if curator is None else CuratorSpec.of(curator)
         self.tally = Tally(ArmTally() for _ in self.names)
         self._random = SystemRandom() if random is None else random
 
@@ -94,28 +94,33 @@ class Agent:
         return arms[place]
 
     def issue(self) -> Arm:
-        """Return the arm to pull next, and note that it is out; `take_back` says when it no longer is."""
+        """Return the arm to pull next. It is out until `update` counts its response, or `take_back` gives it up."""
         arm = self.select()
         self.tally.hand_out(arm)
         return arm
 
-    def take_back(self, arm: Arm) -> None:
-        """One pull of this arm is no longer out: its response came, or its time is up."""
-        self.tally.take_back(arm)
+    def take_back(self, arm: Arm | str) -> None:
+        """One pull of this arm is no longer out: its time is up, and its response will not come."""
+        number = self._number(arm)
+        if not self.tally.arms[number].out:
+            raise ArmError(f"no pull of arm {brief(arm)} is out")
+        self.tally.take_back(number)
 
     def update(self, arm: Arm | str, response: Response) -> None:
-        """Count one response of this arm, given by its number or name."""
+        """Count one response of this arm, given by its number or name. If a pull of the arm is out, it is that one."""
         number = self._number(arm)
         if not is_number(response):
-            raise ResponseError(f"a response must be a finite number, got {shown(response)}")
+            raise ResponseError(f"a response must be a finite number, got {brief(response)}")
         if self.curator is not None and self.curator.in_units(response) is None:
             asked = f"the {self.curator.mechanism.kind} mechanism with epsilon = {self.curator.epsilon:g}"
-            raise ResponseError(f"{shown(response)} is not a possible response of {asked}")
+            raise ResponseError(f"{brief(response)} is not a possible response of {asked}")
         total = self.tally.arms[number].total + float(response)
         if not isfinite(total):
             raise ResponseError(
-                f"the total of arm {number} would no longer be finite with a response of {shown(response)}"
+                f"the total of arm {number} would no longer be finite with a response of {brief(response)}"
             )
+        if self.tally.arms[number].out:
+            self.tally.take_back(number)
         self.tally.add(number, 1, float(response))
 
     def estimates(self, *, alpha: float = 0.05, sub_gaussian: float | None = None) -> dict[str, Estimate]:
@@ -125,6 +130,7 @@ class Agent:
         """
         if self.curator is None:
             raise ParameterError("estimates need a curator: make the agent with Agent.for_curator(curator, arms)")
+        alpha = check_probability("alpha", alpha)
         return {
             name: estimate(arm.pulls, arm.total, self.curator, alpha=share(alpha, number), sub_gaussian=sub_gaussian)
             for number, (name, arm) in enumerate(zip(self.names, self.tally.arms, strict=True))
@@ -175,7 +181,7 @@ class Agent:
         tallies = [_arm_from_json(number, *row) for number, row in enumerate(zip(*columns, strict=True))]
         t = sum(arm.n for arm in tallies)
         if not is_number(snapshot["t"]) or snapshot["t"] != t:
-            raise SnapshotError(f"t must be the sum of the pulls, {t}, got {shown(snapshot['t'])}")
+            raise SnapshotError(f"t must be the sum of the pulls, {t}, got {brief(snapshot['t'])}")
         rule = rule_from_json(snapshot["rule"], may_import=may_import)
         asked = snapshot.get("curator")
         agent = cls(rule, names, curator=None if asked is None else CuratorSpec.from_json(asked))
@@ -186,10 +192,10 @@ class Agent:
         """Return the number of an arm given by name or number."""
         if isinstance(arm, str):
             if arm not in self.names:
-                raise ArmError(f"arm must be one of {', '.join(map(shown, self.names))}, got {shown(arm)}")
+                raise ArmError(f"arm must be one of {', '.join(map(brief, self.names))}, got {brief(arm)}")
             return Arm(self.names.index(arm))
         if not is_whole(arm) or not 0 <= arm < len(self.names):
-            raise ArmError(f"arm must be a whole number from 0 to {len(self.names) - 1}, got {shown(arm)}")
+            raise ArmError(f"arm must be a whole number from 0 to {len(self.names) - 1}, got {brief(arm)}")
         return Arm(arm)
 
     def __repr__(self) -> str:
@@ -203,20 +209,20 @@ def _names(arms: int | Iterable[str]) -> tuple[str, ...]:
         return tuple(map(str, range(check_count("arms", arms))))
     names = tuple(arms)
     if not names or not all(isinstance(name, str) for name in names):
-        raise ParameterError(f"arms are a number, or a list of names, got {shown(arms)}")
+        raise ParameterError(f"arms are a number, or a list of names, got {brief(arms)}")
     if len(set(names)) < len(names):
-        raise ParameterError(f"the names of arms must differ, got {shown(list(names))}")
+        raise ParameterError(f"the names of arms must differ, got {brief(list(names))}")
     return names
 
 
 def _arm_from_json(number: int, pulls: object, total: object, out: object, retired: object) -> ArmTally:
     for what, count in (("pulls", pulls), ("pulls out", out)):
         if not is_whole(count) or count < 0:
-            raise SnapshotError(f"the {what} of arm {number} must be a whole number >= 0, got {shown(count)}")
+            raise SnapshotError(f"the {what} of arm {number} must be a whole number >= 0, got {brief(count)}")
     if not is_number(total):
-        raise SnapshotError(f"the total of arm {number} must be a finite number, got {shown(total)}")
+        raise SnapshotError(f"the total of arm {number} must be a finite number, got {brief(total)}")
     if pulls == 0 and total != 0:
-        raise SnapshotError(f"arm {number} has no pulls, but a total of {shown(total)}")
+        raise SnapshotError(f"arm {number} has no pulls, but a total of {brief(total)}")
     if not isinstance(retired, bool):
-        raise SnapshotError(f"arm {number} is retired or not: true or false, got {shown(retired)}")
+        raise SnapshotError(f"arm {number} is retired or not: true or false, got {brief(retired)}")
     return ArmTally(int(pulls), float(total), int(out), retired)  # type: ignore[call-overload]

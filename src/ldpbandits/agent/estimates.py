@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import inf
 
-from ldpbandits.checks import check_count, check_probability, is_number, shown
+from ldpbandits.checks import brief, check_count, check_probability, is_number
 from ldpbandits.errors import ParameterError, ResponseError
 from ldpbandits.spec.curator import CuratorSpec
 
@@ -57,7 +57,7 @@ def estimate(
     pulls = check_count("pulls", pulls, least=0)
     alpha = check_probability("alpha", alpha)
     if not is_number(total) or (pulls == 0 and total != 0):
-        raise ResponseError(f"a total must be a finite number, and 0 without pulls, got {shown(total)}")
+        raise ResponseError(f"a total must be a finite number, and 0 without pulls, got {brief(total)}")
     sigma = _sigma(spec, sub_gaussian)
     mean, low, high = None, -inf, inf
     if pulls:
@@ -78,5 +78,5 @@ def _sigma(spec: CuratorSpec, sub_gaussian: float | None) -> float:
         return HOEFFDING
     if not is_number(sub_gaussian) or not 0 <= sub_gaussian <= LARGEST_SIGMA:
         rule = f"an interval on the real line needs sub_gaussian=sigma from 0 to {LARGEST_SIGMA:g}"
-        raise ParameterError(f"{rule}, got {shown(sub_gaussian)}")
+        raise ParameterError(f"{rule}, got {brief(sub_gaussian)}")
     return float(sub_gaussian)

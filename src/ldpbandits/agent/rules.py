@@ -19,11 +19,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, is_dataclass
 from importlib import import_module
+from inspect import isfunction
 from math import sqrt
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from ldpbandits.agent.kernels import Index, Parameters, ucb_index
-from ldpbandits.checks import check_epsilon, is_number, shown
+from ldpbandits.checks import brief, check_epsilon, is_number
 from ldpbandits.errors import LDPBanditsError, SpecError
 from ldpbandits.spec.mechanisms import Bernoulli, Laplace, Mechanism
 from ldpbandits.spec.registry import Registry, build, field_values
@@ -52,7 +53,7 @@ class NamedRule(Rule, Protocol):
     kind: ClassVar[str]
 
 
-RULES: Registry[NamedRule] = Registry("rule")
+RULES: Registry[NamedRule] = Registry("rule", NamedRule)
 """Every rule that can be named in JSON by its kind alone."""
 
 
@@ -75,7 +76,7 @@ class UCB:
         for name in ("width", "floor"):
             value = getattr(self, name)
             if not is_number(value) or value < 0:
-                raise SpecError(f"a UCB rule's {name} must be finite and >= 0, got {shown(value)}")
+                raise SpecError(f"a UCB rule's {name} must be finite and >= 0, got {brief(value)}")
             object.__setattr__(self, name, float(value))
 
     @property
@@ -92,13 +93,19 @@ class UCB:
 def check_rule(rule: object) -> Rule:
     """Check that this is a rule: a dataclass with an index, finite parameters and a floor."""
     if isinstance(rule, type) or not (is_dataclass(rule) and isinstance(rule, Rule)):
-        raise SpecError(f"a rule is a dataclass with index, parameters and floor, such as UCB(1.4), got {shown(rule)}")
-    if not callable(rule.index):
-        raise SpecError(f"the index of a rule is a function, got {shown(rule.index)}")
+        raise SpecError(f"a rule is a dataclass with index, parameters and floor, such as UCB(1.4), got {brief(rule)}")
+    if not isfunction(getattr(rule.index, "py_func", rule.index)):
+        raise SpecError(f"the index of a rule is a function, such as a static method, got {brief(rule.index)}")
     if not isinstance(rule.parameters, tuple) or not all(map(is_number, rule.parameters)):
-        raise SpecError(f"the parameters of a rule are a tuple of finite numbers, got {shown(rule.parameters)}")
+        raise SpecError(f"the parameters of a rule are a tuple of finite numbers, got {brief(rule.parameters)}")
     if not is_number(rule.floor) or rule.floor < 0:
-        raise SpecError(f"the floor of a rule must be finite and >= 0, got {shown(rule.floor)}")
+        raise SpecError(f"the floor of a rule must be finite and >= 0, got {brief(rule.floor)}")
+    try:
+        hash(rule)
+    except TypeError:
+        raise SpecError(
+            f"a rule is frozen, and so are its fields: use @dataclass(frozen=True), got {brief(rule)}"
+        ) from None
     try:
         json.dumps(field_values(rule), allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -133,7 +140,7 @@ def _imported(place: str) -> Any:  # noqa: ANN401 - whatever is there; check_rul
             found = getattr(found, part)
     except LDPBanditsError:
         raise
-    except Exception as error:  # noqa: BLE001 - a module may fail in any way while it is imported
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a module may fail in any way while it is imported
         raise SpecError(f"the rule {place} cannot be imported: {type(error).__name__}: {error}") from None
     if not isinstance(found, type) or not is_dataclass(found):
         raise SpecError(f"the rule {place} must be a dataclass")

@@ -19,7 +19,7 @@ from ldpbandits.spec.curator import CuratorSpec
 
 LEAST_SAMPLES = 1_000
 
-Law: TypeAlias = Mapping[float, Mapping[Any, Fraction]]
+ResponseTable: TypeAlias = Mapping[float, Mapping[Any, Fraction]]
 """For each reward, the exact probability of each response."""
 Progress: TypeAlias = Callable[[int], None]
 """Called now and then with how many responses have been drawn."""
@@ -152,7 +152,7 @@ class Evidence:
 
     subject: Subject
     claim: Claim
-    law: Law | None = None
+    law: ResponseTable | None = None
     """The probability of each response, if somebody gave it."""
     progress: Progress = lambda _count: None
 

@@ -29,7 +29,7 @@ from scipy.special import betaincinv
 
 from ldpbandits.audit.result import Counts, Finding, Reals
 
-Rule: TypeAlias = NDArray[np.int8]
+CellRule: TypeAlias = NDArray[np.int8]
 """For each cell 0 or 1, the reward to guess, or ABSTAIN."""
 ABSTAIN = -1
 ALONE = 0.05
@@ -76,7 +76,7 @@ def count_cells(cells: NDArray[np.int64], rewards: NDArray[np.int64], pair: tupl
     return np.stack([np.bincount(cells[rewards == reward], minlength=size) for reward in pair])
 
 
-def best_rule(for_ranking: Counts, for_cutting: Counts, alpha: float) -> tuple[Rule, float]:
+def best_rule(for_ranking: Counts, for_cutting: Counts, alpha: float) -> tuple[CellRule, float]:
     """Return a rule, and a bound that it may be expected to exceed.
 
     The first counts rank the cells, and say which reward to guess in each. The second decide in how many of the cells
@@ -96,7 +96,7 @@ def best_rule(for_ranking: Counts, for_cutting: Counts, alpha: float) -> tuple[R
     return rule, float(np.max(bounds))
 
 
-def try_rule(rule: Rule, counts: Counts, alpha: float) -> Guesses:
+def try_rule(rule: CellRule, counts: Counts, alpha: float) -> Guesses:
     """Guess by a rule, on responses that had no part in its choice."""
     right = int(counts[0, rule == 0].sum() + counts[1, rule == 1].sum())
     return Guesses(right, int(counts[:, rule != ABSTAIN].sum()), alpha)

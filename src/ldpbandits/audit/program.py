@@ -23,7 +23,7 @@ import numpy as np
 
 from ldpbandits.audit.result import Reals
 from ldpbandits.audit.subject import Probe, Subject, Unanswered
-from ldpbandits.checks import shown
+from ldpbandits.checks import brief
 from ldpbandits.errors import ParameterError
 from ldpbandits.spec.curator import CuratorSpec
 
@@ -84,7 +84,7 @@ def _read(name: str, text: str, count: int) -> Reals:
         return np.array(lines, np.float64)
     except ValueError:
         bad = next((line for line in lines if _number(line) is None), "something else")
-        raise Unanswered(f"{name} must write numbers, got {shown(bad)}") from None
+        raise Unanswered(f"{name} must write numbers, got {brief(bad)}") from None
 
 
 def _number(text: str) -> float | None:

@@ -6,7 +6,7 @@ from time import perf_counter
 
 from ldpbandits.audit.blackbox import events
 from ldpbandits.audit.checks import run_checks
-from ldpbandits.audit.evidence import Claim, Evidence, Law, Progress
+from ldpbandits.audit.evidence import Claim, Evidence, Progress, ResponseTable
 from ldpbandits.audit.result import Audit
 from ldpbandits.audit.subject import Respond, Subject, subject_of
 from ldpbandits.audit.whitebox import ours
@@ -30,7 +30,7 @@ def audit(  # noqa: PLR0913 - a claim, what supports it, and how hard to look
     samples: float | None = None,
     confidence: float = 0.999,
     spec: CuratorSpec | None = None,
-    law: Law | None = None,
+    law: ResponseTable | None = None,
     another_user: Callable[[], Respond] | None = None,
     seed: int | None = None,
     progress: Progress = lambda _count: None,

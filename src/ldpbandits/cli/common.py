@@ -93,7 +93,7 @@ def load(options: argparse.Namespace) -> None:
             import_module(name)
         except LDPBanditsError:
             raise
-        except Exception as error:  # noqa: BLE001 - a module may fail in any way while it is imported
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a module may fail in any way while it is imported
             raise ParameterError(f"{name} cannot be loaded: {type(error).__name__}: {error}") from None
 
 

@@ -7,7 +7,7 @@ from time import perf_counter, sleep
 
 from ldpbandits.checks import LARGEST_EPSILON, check_count
 from ldpbandits.cli.common import Command, number, say, show_json
-from ldpbandits.demo import LIKED, Report, play, running
+from ldpbandits.demo import LIKED, ReportJson, play, running
 from ldpbandits.errors import ParameterError
 from ldpbandits.extras import needs
 from ldpbandits.server.limits import SMALLEST_EPSILON
@@ -64,7 +64,7 @@ class Chart:
         """Begin with nothing drawn."""
         self._lines = 0
 
-    def draw(self, report: Report) -> None:
+    def draw(self, report: ReportJson) -> None:
         """Draw the share of decisions and the estimate of each arm."""
         text = [
             f"{'headline':<10}{'really':>7}  {'share of decisions':<{BAR + 6}}{'responses':>10}   estimate, interval"
@@ -80,7 +80,7 @@ class Chart:
         self._lines = len(text)
 
 
-def summary(report: Report, seconds: float) -> str:
+def summary(report: ReportJson, seconds: float) -> str:
     """Name the best arm."""
     best, confidence = report["best"], f"at {report['confidence']:.0%} confidence"
     verdict = "above all others" if best["separated"] else "not yet separated from the others"

@@ -3,7 +3,7 @@
 import argparse
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ldpbandits.agent.rules import rule_from_json
 from ldpbandits.checks import check_count
@@ -26,9 +26,8 @@ from ldpbandits.cli.common import (
 )
 from ldpbandits.errors import ParameterError
 from ldpbandits.extras import needs
-from ldpbandits.lab.algorithms import CURATORS, NAMES, Algorithm, algorithm, is_private, with_rule
-from ldpbandits.lab.rewards import written
-from ldpbandits.spec.curator import CuratorSpec
+from ldpbandits.lab.algorithms import CURATORS, NAMES, Algorithm, algorithm, curator_or_none, is_private, with_rule
+from ldpbandits.lab.rewards import Empirical, Law, arm_name, arm_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the results of FILE (default: its name)")
     parser.add_argument("--algorithm", metavar="A", help=f"one of {', '.join(NAMES)}")
-    parser.add_argument("--rule", metavar="MODULE:CLASS", help="instead of --algorithm: a rule of your own")
+    parser.add_argument("--rule", metavar="MODULE:CLASS", help="instead of --algorithm: a rule of your own, or JSON")
     curators = f"for --rule: {', '.join(CURATORS)}, or JSON (default ctb, or none without epsilon)"
     parser.add_argument("--curator", metavar="C", help=curators)
     parser.add_argument("--epsilon", type=number, metavar="E", help=f"{EPSILON_HELP}; every ldp- algorithm needs it")
@@ -76,7 +75,9 @@ def _algorithm(options: argparse.Namespace) -> Algorithm:
     if options.rule is not None:
         if options.algorithm is not None:
             raise ParameterError("--algorithm names one of ours, --rule one of yours: give one of them")
-        return with_rule(rule_from_json(options.rule, may_import=True), _curator(options.curator), epsilon)
+        rule = rule_from_json(_name_or_json("--rule", options.rule), may_import=True)
+        curator = _name_or_json("--curator", options.curator)
+        return with_rule(rule, curator_or_none(curator) if isinstance(curator, dict) else curator, epsilon)
     if options.curator is not None:
         raise ParameterError("--curator goes with --rule; an algorithm has its own")
     if options.algorithm in NAMES and not is_private(options.algorithm) and epsilon is not None:
@@ -85,14 +86,14 @@ def _algorithm(options: argparse.Namespace) -> Algorithm:
     return algorithm(options.algorithm, epsilon)
 
 
-def _curator(text: str | None) -> str | CuratorSpec | None:
-    """Return the paper's name of a curator, or a spec that is written as JSON."""
+def _name_or_json(option: str, text: str | None) -> Any:  # noqa: ANN401 - JSON
+    """Return a name as it is, and an object that is written as JSON as data."""
     if text is None or not text.startswith("{"):
         return text
     try:
-        return CuratorSpec.from_json(json.loads(text))
-    except json.JSONDecodeError as error:
-        raise ParameterError(f"--curator is not JSON: {error}") from None
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ParameterError(f"{option} is not JSON: {error}") from None
 
 
 def _run_flags(options: argparse.Namespace) -> None:
@@ -141,7 +142,7 @@ def _report(simulation: "Simulation") -> list[str]:
         if i == last or str(t).strip("0") == "1"
     ]
     counts = zip(simulation.arms, simulation.pulls[:, -1].mean(axis=0), strict=True)
-    pulls = [(f"{arm}", written(law), f"{count:,.1f}") for arm, (law, count) in enumerate(counts)]
+    pulls = [(arm_name(law, arm), _law(law), f"{count:,.1f}") for arm, (law, count) in enumerate(counts)]
     return [
         f"{algorithm.name}{epsilon}, {plural(trials, 'trial')}, seed {simulation.seed}, {simulation.seconds:.1f} s",
         "",
@@ -150,6 +151,11 @@ def _report(simulation: "Simulation") -> list[str]:
         "Mean pulls of each arm at the end:",
         table(("arm", "law", "pulls"), pulls),
     ]
+
+
+def _law(law: Law) -> str:
+    """Return the law of an arm; of data, only where they come from."""
+    return f"empirical({Path(law.file).name})" if isinstance(law, Empirical) else arm_text(law)
 
 
 def _run_file(options: argparse.Namespace) -> None:

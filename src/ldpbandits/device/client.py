@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Self, TypeGuard
 from weakref import WeakSet
 
-from ldpbandits.checks import shown
+from ldpbandits.checks import brief
 from ldpbandits.device.curators import Curator, Refused, curator_from_text, transformed
 from ldpbandits.device.http import NONSENSE, Http
 from ldpbandits.device.keeper import Keeper
@@ -262,7 +262,7 @@ def _read_decision(reply: Mapping[str, Any], now: float) -> Entry:
     ):
         raise ServerError("the agent's decision has no arm, name and ticket", code=NONSENSE)
     if not _is_number(lifetime) or not 0 < lifetime <= LONGEST_LIFETIME:
-        raise ServerError(f"the agent's ticket must hold for up to a year, got {shown(lifetime)}", code=NONSENSE)
+        raise ServerError(f"the agent's ticket must hold for up to a year, got {brief(lifetime)}", code=NONSENSE)
     if not _is_number(default) or isinstance(transformed(curator.spec.transform, default), Refused):
         raise ServerError("the agent's default is not a possible reward", code=NONSENSE)
     due = now + lifetime - min(MARGIN, lifetime / 10)

@@ -41,7 +41,7 @@ def transformed(transform: Transform, reward: object, *, clip: bool = False) -> 
     if clip:
         nearest = transform.nearest(number)
         if nearest is None:
-            return Refused("rewards on the real line have no range to clip to: declare one with Range(low, high)")
+            return Refused(f"a {transform.kind} has no range to clip to: declare one with Range(low, high)")
         number = nearest
     else:
         rule = transform.refusal(number)

@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any, TypeAlias
 from urllib.parse import quote, urlsplit
 
-from ldpbandits.checks import shown
+from ldpbandits.checks import brief
 from ldpbandits.errors import ParameterError, ServerError
 from ldpbandits.types import Response
 
@@ -65,7 +65,7 @@ class Http:
             parts, port = urlsplit(""), None
         # What HTTP would leave out or send elsewhere is refused: a user and password, a query, a fragment.
         if parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc or parts.query:
-            raise ParameterError(f"a server's URL looks like https://agent.example, got {shown(url)}")
+            raise ParameterError(f"a server's URL looks like https://agent.example, got {brief(url)}")
         if not key or not key.isascii() or not key.isprintable():
             raise ParameterError("a key is not empty, and made of ASCII letters, digits and signs")
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection

@@ -20,7 +20,7 @@ from pathlib import Path
 from threading import RLock
 from typing import TypeAlias
 
-from ldpbandits.checks import check_epsilon, is_number, shown
+from ldpbandits.checks import brief, check_epsilon, is_number
 from ldpbandits.errors import LedgerError, LimitError, ParameterError
 from ldpbandits.spec.curator import CuratorSpec
 
@@ -89,7 +89,7 @@ class Limits:
         for name in ("budget", "window"):
             value = getattr(self, name)
             if not is_number(value) or value <= 0:
-                raise ParameterError(f"{name} must be finite and > 0, got {shown(value)}")
+                raise ParameterError(f"{name} must be finite and > 0, got {brief(value)}")
 
     def check(self, spec: CuratorSpec) -> None:
         """Refuse a curator that the owner does not allow, whatever is left of the budget."""

@@ -17,12 +17,13 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ldpbandits.agent.rules import Rule, check_rule, paper_rule, rule_from_json, rule_to_json, ucb1
-from ldpbandits.checks import shown
+from ldpbandits.checks import brief
 from ldpbandits.errors import ParameterError
-from ldpbandits.lab.rewards import Law, written
+from ldpbandits.lab.rewards import Law, arm_text
 from ldpbandits.output.colours import BLACK, BLUE, GREY, VERMILION
 from ldpbandits.spec.curator import CuratorSpec
 from ldpbandits.spec.mechanisms import Bernoulli, Laplace, Mechanism
+from ldpbandits.spec.registry import check_keys
 from ldpbandits.spec.transforms import TRANSFORMS, Range, Sigmoid, Transform
 from ldpbandits.theory.upper import UPPER_BOUNDS, UpperBound
 
@@ -38,6 +39,11 @@ class NotPrivate:
 
     KIND: ClassVar[str] = "none"
     """What stands in JSON where a curator has its mechanism."""
+
+    def __post_init__(self) -> None:
+        """Check that the transform is one."""
+        if self.transform not in TRANSFORMS:
+            raise ParameterError(f"transform must be one of {', '.join(TRANSFORMS.kinds)}, got {brief(self.transform)}")
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON-able data."""
@@ -73,14 +79,14 @@ class Algorithm:
     def __post_init__(self) -> None:
         """Check that name, rule and curator are what they should be."""
         if not (self.name and isinstance(self.name, str)):
-            raise ParameterError(f"an algorithm's name must be a string, got {shown(self.name)}")
+            raise ParameterError(f"an algorithm's name must be a string, got {brief(self.name)}")
         check_rule(self.rule)
         if not isinstance(self.curator, CuratorSpec | NotPrivate):
             raise ParameterError(
-                f"an algorithm's curator is a CuratorSpec, as in curator.spec, got {shown(self.curator)}"
+                f"an algorithm's curator is a CuratorSpec, as in curator.spec, got {brief(self.curator)}"
             )
         if self.bound is not None and self.bound not in UPPER_BOUNDS:
-            raise ParameterError(f"bound must be one of {', '.join(UPPER_BOUNDS)}, got {shown(self.bound)}")
+            raise ParameterError(f"bound must be one of {', '.join(UPPER_BOUNDS)}, got {brief(self.bound)}")
 
     @property
     def epsilon(self) -> float | None:
@@ -106,11 +112,11 @@ class Algorithm:
             rule = next((rule for rule in map(transform.refusal, ends) if rule is not None), None)
             if rule is not None and isinstance(transform, Range):
                 raise ParameterError(
-                    f"{self.name} takes rewards in [{transform.low:g}, {transform.high:g}]; those of {written(arm)} "
+                    f"{self.name} takes rewards in [{transform.low:g}, {transform.high:g}]; those of {arm_text(arm)} "
                     "are not: for unbounded rewards use ucb1-s, ldp-ucb-bs or ldp-ucb-ls"
                 )
             if rule is not None:
-                raise ParameterError(f"{self.name} cannot take the rewards of {written(arm)}: {rule}")
+                raise ParameterError(f"{self.name} cannot take the rewards of {arm_text(arm)}: {rule}")
 
     def to_json(self) -> dict[str, Any]:
         """Return name, rule and curator as plain JSON-able data; `algorithms_from_json` takes it back."""
@@ -129,7 +135,7 @@ class _Known:
     def with_epsilon(self, name: str, epsilon: float | None) -> Algorithm:
         if self.mechanism is None:
             if epsilon is not None:
-                raise ParameterError(f"{name} is not private and takes no epsilon, got {shown(epsilon)}")
+                raise ParameterError(f"{name} is not private and takes no epsilon, got {brief(epsilon)}")
             return Algorithm(name, ucb1(), NotPrivate(self.transform), self.looks, self.bound)
         if epsilon is None:
             raise ParameterError(f"{name} is private and needs an epsilon")
@@ -166,7 +172,7 @@ def is_private(name: str) -> bool:
 def check_name(name: object) -> None:
     """Refuse a name that is not one of NAMES."""
     if name not in NAMES:
-        raise ParameterError(f"algorithm must be one of {', '.join(NAMES)}, got {shown(name)}")
+        raise ParameterError(f"algorithm must be one of {', '.join(NAMES)}, got {brief(name)}")
 
 
 def algorithm(name: str, epsilon: float | None = None) -> Algorithm:
@@ -179,10 +185,10 @@ def algorithm(name: str, epsilon: float | None = None) -> Algorithm:
     return _KNOWN[name].with_epsilon(name, epsilon)
 
 
-def with_rule(
-    rule: Rule, curator: str | CuratorSpec | None = None, epsilon: float | None = None, name: str = ""
-) -> Algorithm:
-    """Return the algorithm that plays a rule of any kind on the responses of a curator: a spec, or the paper's name.
+def with_rule(rule: Rule, curator: object = None, epsilon: float | None = None, name: str = "") -> Algorithm:
+    """Return the algorithm that plays a rule of any kind on the responses of a curator.
+
+    The curator is one of ours or yours, its spec, or the paper's name for it, such as "ctb", with an epsilon.
 
     Without a curator it is CTB, or none when there is no epsilon either. Its name is the rule's, unless it has one.
 
@@ -193,14 +199,15 @@ def with_rule(
     return Algorithm(name or type(rule).__name__, rule, _curator(curator, epsilon))
 
 
-def _curator(curator: str | CuratorSpec | None, epsilon: float | None) -> CuratorSpec | NotPrivate:
-    if isinstance(curator, CuratorSpec):
+def _curator(curator: object, epsilon: float | None) -> CuratorSpec | NotPrivate:
+    spec = getattr(curator, "spec", curator)
+    if isinstance(spec, CuratorSpec | NotPrivate):
         if epsilon is not None:
             raise ParameterError("epsilon: stands in the curator")
-        return curator
+        return spec
     chosen = ("none" if epsilon is None else "ctb") if curator is None else curator
-    if chosen not in CURATORS:
-        raise ParameterError(f"curator must be one of {', '.join(CURATORS)}, or a spec, got {shown(chosen)}")
+    if not isinstance(chosen, str) or chosen not in CURATORS:
+        raise ParameterError(f"curator must be one of {', '.join(CURATORS)}, or a spec, got {brief(chosen)}")
     mechanism, transform = CURATORS[chosen]
     if mechanism is None and epsilon is not None:
         raise ParameterError(f"the curator {chosen} is not private and takes no epsilon")
@@ -220,7 +227,7 @@ def algorithms_from_json(table: object) -> list[Algorithm]:
     {"name": ..., "rule": {...}, "curator": {...}}        what `Algorithm.to_json` writes
     """
     if not isinstance(table, Mapping) or not table.keys() <= {"name", "epsilon", "rule", "curator"}:
-        raise ParameterError(f"an algorithm has a name or a rule, an epsilon and a curator, got {shown(table)}")
+        raise ParameterError(f"an algorithm has a name or a rule, an epsilon and a curator, got {brief(table)}")
     if not {"name", "rule", "curator"} & table.keys():
         raise ParameterError("an algorithm needs a name, or a rule")
     epsilons, curator, name = table.get("epsilon"), table.get("curator"), table.get("name", "")
@@ -230,7 +237,7 @@ def algorithms_from_json(table: object) -> list[Algorithm]:
     if "rule" not in table and "curator" not in table:
         check_name(name)
         return [algorithm(name, epsilon) for epsilon in listed]
-    spec = _curator_from_json(curator) if isinstance(curator, Mapping) else None
+    spec = curator_or_none(curator) if isinstance(curator, Mapping) else None
     if spec is not None and epsilons is not None:
         raise ParameterError("epsilon: stands in the curator")
     played = []
@@ -245,9 +252,11 @@ def _usual_rule(curator: CuratorSpec | NotPrivate) -> Rule:
     return ucb1() if isinstance(curator, NotPrivate) else paper_rule(curator.mechanism)
 
 
-def _curator_from_json(data: Mapping[str, Any]) -> CuratorSpec | NotPrivate:
+def curator_or_none(data: Mapping[str, Any]) -> CuratorSpec | NotPrivate:
+    """Read a curator from JSON, or that there is none."""
     if data.get("mechanism") != NotPrivate.KIND:
         return CuratorSpec.from_json(data)
+    check_keys("no curator", data, {"mechanism"}, {"mechanism", "transform"})
     return NotPrivate(TRANSFORMS.from_json(data.get("transform", {"kind": "range"})))
 
 

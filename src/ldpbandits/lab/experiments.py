@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbandits.checks import check_count, shown
+from ldpbandits.checks import brief, check_count
 from ldpbandits.errors import LDPBanditsError, ParameterError
 from ldpbandits.lab import algorithms
 from ldpbandits.lab.algorithms import Algorithm, algorithms_from_json
@@ -49,7 +49,7 @@ from ldpbandits.lab.play import (
     log_spaced,
     play_all,
 )
-from ldpbandits.lab.rewards import Law, parse_arms, read_arms, written
+from ldpbandits.lab.rewards import Law, arm_text, identity, parse_arms, read_arms
 from ldpbandits.lab.simulation import Simulation
 
 
@@ -74,15 +74,23 @@ class Experiment:
 
     def __post_init__(self) -> None:
         """Check everything, before anything is played."""
-        if not self.algorithms:
-            raise ParameterError("an experiment needs at least one algorithm")
-        if not self.arms:
-            raise ParameterError("a bandit needs at least one arm")
-        check_trials(self.trials)
+        if not self.algorithms or not all(isinstance(played, Algorithm) for played in self.algorithms):
+            raise ParameterError(f"an experiment needs at least one Algorithm, got {brief(self.algorithms)}")
         if self.engine is not None:
             check_engine(self.engine)
-        points = log_spaced(check_count("horizon", self.horizon)) if self.checkpoints is None else self.checkpoints
-        object.__setattr__(self, "checkpoints", check_points(points, self.horizon))
+        horizon = check_count("horizon", self.horizon)
+        checked: dict[str, object] = {
+            "arms": read_arms(self.arms),
+            "algorithms": tuple(self.algorithms),
+            "horizon": horizon,
+            "trials": check_trials(self.trials),
+            "seed": check_count("seed", self.seed, least=0),
+            "checkpoints": check_points(log_spaced(horizon) if self.checkpoints is None else self.checkpoints, horizon),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+        if not self.arms:
+            raise ParameterError("a bandit needs at least one arm")
         self.curves()
         labels = [(played.name, played.epsilon) for played in self.algorithms]
         if len(set(labels)) < len(labels):
@@ -90,13 +98,13 @@ class Experiment:
 
     def curves(self) -> list[Curve]:
         """Return one curve an algorithm; its numbers depend on the seed and on the curve, not on its company."""
-        laws = [written(arm) for arm in self.arms]
+        laws = [identity(arm) for arm in self.arms]
         return [
             Curve(
                 played,
                 self.arms,
                 self.checkpoints or (),
-                (self.seed, _digest([played.to_json(), laws])),
+                (self.seed, digest([played.to_json(), laws])),
                 self.engine or engine_for(played, self.arms),
             )
             for played in self.algorithms
@@ -122,22 +130,22 @@ class Experiment:
             for curve, counts in zip(self.curves(), pulls, strict=True)
         ]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return all that is needed to run it again, as `from_json` takes it."""
+    def to_json(self, folder: Path | None = None) -> dict[str, Any]:
+        """Return all that is needed to run it again, as `from_json` takes it; files of data as seen from a folder."""
         data: dict[str, Any] = {
             "horizon": self.horizon,
             "trials": self.trials,
             "seed": self.seed,
             "engine": self.engine,
             "checkpoints": list(self.checkpoints or ()),
-            "arms": [written(arm) for arm in self.arms],
+            "arms": [arm_text(arm, folder) for arm in self.arms],
             "algorithms": [played.to_json() for played in self.algorithms],
         }
         return {key: value for key, value in data.items() if value is not None}
 
     @classmethod
-    def from_json(cls, data: object) -> "Experiment":
-        """Read an experiment; an error names the key and the rule."""
+    def from_json(cls, data: object, folder: Path | None = None) -> "Experiment":
+        """Read an experiment; an error names the key and the rule. Files of data are looked for in the folder."""
         known = {"horizon", "trials", "seed", "engine", "checkpoints", "arms", "algorithms"}
         if not isinstance(data, dict):
             raise ParameterError("an experiment is a table of keys")
@@ -156,7 +164,7 @@ class Experiment:
         if checkpoints is not None:
             with _key("checkpoints"):
                 checkpoints = check_points(_list(checkpoints), horizon)
-        arms = _read_arms(data["arms"])
+        arms = _read_arms(data["arms"], folder)
         algorithms = _read_algorithms(data["algorithms"])
         return cls(arms, algorithms, horizon, trials, seed, data.get("engine"), checkpoints)
 
@@ -168,13 +176,13 @@ class Experiment:
             data: Any = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
         except OSError as error:
             raise ParameterError(f"{path}: cannot be read: {error.strerror}") from None
-        except ValueError as error:  # of either language, or of UTF-8
+        except (ValueError, RecursionError) as error:  # of either language, or of UTF-8; or nested without end
             kind = "JSON" if path.suffix == ".json" else "TOML"
             raise ParameterError(f"{path}: is not {kind}: {error}") from None
         if isinstance(data, dict) and "experiment" in data:  # a record: the experiment, and the versions that played it
             data = data["experiment"]
         try:
-            return cls.from_json(data)
+            return cls.from_json(data, path.parent)
         except LDPBanditsError as error:
             raise ParameterError(f"{path}: {error}") from None
 
@@ -200,30 +208,34 @@ def simulate(  # noqa: PLR0913 - an experiment's settings
     >>> simulate("ldp-ucb-b", epsilon=2, arms=["bernoulli(0.9)", "3*bernoulli(0.5)"], horizon=1e4, trials=5, seed=1)
     <Simulation ldp-ucb-b, epsilon=2: regret 169.2 ± 9.0, 5 trials of T=10,000 on 4 arms>
     """
-    played = algorithm
-    if isinstance(played, str):
-        played = algorithms.algorithm(played, epsilon)
-    elif epsilon is not None:
-        raise ParameterError("epsilon goes with an algorithm's name; an Algorithm has its own")
+    played = algorithms.algorithm(algorithm, epsilon) if isinstance(algorithm, str) else algorithm
     if not isinstance(played, Algorithm):
-        raise ParameterError(f"algorithm must be a name, such as 'ldp-ucb-b', or an Algorithm, got {shown(played)}")
-    experiment = Experiment(
-        read_arms(arms),
-        (played,),
-        check_count("horizon", horizon),
-        check_trials(trials),
-        check_count("seed", seed, least=0),
-        engine,
-        None if checkpoints is None else tuple(checkpoints),
-    )
+        told = "algorithm must be a name, such as 'ldp-ucb-b', or an Algorithm, such as with_rule(rule, epsilon=2)"
+        raise ParameterError(f"{told}, got {brief(played)}")
+    if played is algorithm and epsilon is not None:
+        raise ParameterError("epsilon goes with an algorithm's name; an Algorithm has its own")
+    experiment = Experiment(read_arms(arms), (played,), horizon, trials, seed, engine, checkpoints)  # type: ignore[arg-type]
     (simulation,) = experiment.play(jobs=None if jobs is None else check_count("jobs", jobs), progress=progress)
     return simulation
 
 
-def _digest(identity: object) -> int:
+def digest(identity: object) -> int:
     """Return 64 bits that name what is played: streams of different curves are independent."""
-    text = json.dumps(identity, sort_keys=True)
+    text = json.dumps(canonical(identity), sort_keys=True)
     return int.from_bytes(sha256(text.encode()).digest()[:8])
+
+
+def canonical(data: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return JSON in which equal numbers are written alike: 2 as 2.0."""
+    match data:
+        case dict():
+            return {key: canonical(value) for key, value in data.items()}
+        case list() | tuple():
+            return [canonical(value) for value in data]
+        case int() if not isinstance(data, bool):
+            return float(data)
+        case _:
+            return data
 
 
 @contextmanager
@@ -237,19 +249,19 @@ def _key(key: str) -> Iterator[None]:
 
 def _list(value: object) -> list[Any]:
     if not isinstance(value, list):
-        raise ParameterError(f"must be a list, got {shown(value)}")
+        raise ParameterError(f"must be a list, got {brief(value)}")
     return value
 
 
-def _read_arms(texts: object) -> tuple[Law, ...]:
+def _read_arms(texts: object, folder: Path | None) -> tuple[Law, ...]:
     with _key("arms"):
         listed = _list(texts)
     arms: list[Law] = []
     for number, text in enumerate(listed):
         with _key(f"arms[{number}]"):
             if not isinstance(text, str):
-                raise ParameterError(f"an arm is written as a string, got {shown(text)}")
-            arms += parse_arms(text)
+                raise ParameterError(f"an arm is written as a string, got {brief(text)}")
+            arms += parse_arms(text, folder)
     return tuple(arms)
 
 

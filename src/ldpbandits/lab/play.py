@@ -19,7 +19,7 @@ import numpy as np
 from numba.core.errors import NumbaError
 from numpy.typing import NDArray
 
-from ldpbandits.checks import check_count, shown
+from ldpbandits.checks import brief, check_count
 from ldpbandits.errors import ParameterError
 from ldpbandits.lab.algorithms import Algorithm
 from ldpbandits.lab.engine.leap import leaping, why_not
@@ -45,7 +45,7 @@ class Trials:
         try:
             list(self.play([0], np.random.default_rng(0)))
         except NumbaError as error:
-            reason = str(error).strip().splitlines()[-1]
+            reason = _reason(error)
             raise ParameterError(f"the index or channel of {algorithm.name} cannot be compiled: {reason}") from error
 
     def play(
@@ -132,7 +132,7 @@ class Archive(Protocol):
 def check_engine(engine: object) -> None:
     """Check that there is such an engine."""
     if engine not in get_args(Engine):
-        raise ParameterError(f"engine must be leap or step, got {shown(engine)}")
+        raise ParameterError(f"engine must be leap or step, got {brief(engine)}")
 
 
 def engine_for(algorithm: Algorithm, arms: Sequence[Law]) -> Engine:
@@ -201,8 +201,19 @@ def play_all(
     return pulls
 
 
+def _reason(error: NumbaError) -> str:
+    """Return the line of numba's long message that says what is wrong, not where it was found."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    telling = [
+        line for line in lines if line and not line.startswith(("Failed in", "During:", "File ", "<source", "-"))
+    ]
+    return telling[0] if telling else type(error).__name__
+
+
 def check_points(checkpoints: Sequence[int], horizon: int) -> tuple[int, ...]:
     """Check that checkpoints grow, up to the horizon."""
+    if not isinstance(checkpoints, Iterable):
+        raise ParameterError(f"checkpoints must be a list of whole numbers, got {brief(checkpoints)}")
     points = tuple(check_count("a checkpoint", point) for point in checkpoints)
     if not points or any(later <= earlier for earlier, later in pairwise(points)):
         raise ParameterError("checkpoints must be one or more whole numbers, each larger than the one before")

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 import ldpbandits
 from ldpbandits.lab.engine.channels import channel_of
 from ldpbandits.lab.engine.compiled import code_hash, source_hash
-from ldpbandits.lab.experiments import Experiment
+from ldpbandits.lab.experiments import Experiment, canonical
 from ldpbandits.lab.play import Curve
-from ldpbandits.lab.rewards import written
+from ldpbandits.lab.rewards import arm_name, identity
 from ldpbandits.lab.simulation import Simulation
 from ldpbandits.output.files import check_folder, write
 
@@ -62,7 +62,7 @@ class Folder:
         respond, numbers = channel_of(algorithm.curator)
         codes = [code_hash(own) for own in (algorithm.rule.index, algorithm.curator.transform.apply, respond)]
         description = [
-            self._source, codes, numbers, algorithm.to_json(), [written(arm) for arm in curve.arms],
+            self._source, codes, numbers, canonical(algorithm.to_json()), [identity(arm) for arm in curve.arms],
             curve.checkpoints, curve.entropy, curve.engine,
         ]  # fmt: skip
         key = sha256(json.dumps(description).encode()).hexdigest()[:16]
@@ -76,7 +76,7 @@ def table(simulations: Sequence[Simulation]) -> bytes:
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     quantiles = [f"regret_q{round(100 * q):02}" for q in QUANTILES]
-    pulls = [f"pulls_{arm}" for arm in range(len(simulations[0].arms))]
+    pulls = [f"pulls_{arm_name(arm, number)}" for number, arm in enumerate(simulations[0].arms)]
     rows.writerow(["algorithm", "epsilon", "t", "trials", "regret_mean", "regret_sem", *quantiles, *pulls])
     for simulation in simulations:
         name, epsilon = simulation.algorithm.name, simulation.algorithm.epsilon
@@ -98,5 +98,5 @@ def versions() -> dict[str, str]:
 def write_results(folder: Path, experiment: Experiment, simulations: Sequence[Simulation]) -> None:
     """Write table and record into the folder."""
     write(folder / "results.csv", table(simulations))
-    record = {"experiment": experiment.to_json(), "versions": versions()}
+    record = {"experiment": experiment.to_json(folder), "versions": versions()}
     write(folder / "experiment.json", (json.dumps(record, indent=2) + "\n").encode())

@@ -5,6 +5,7 @@ own are a law too, one an arm: `empirical(past.csv)` reads a table with the colu
 """
 
 import csv
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -14,8 +15,9 @@ from hashlib import sha256
 from math import inf
 from pathlib import Path
 from typing import TypeAlias
+from urllib.parse import quote, unquote
 
-from ldpbandits.checks import is_number, shown
+from ldpbandits.checks import brief, is_number
 from ldpbandits.errors import ArmError
 
 LARGEST = 1e100
@@ -24,6 +26,8 @@ LARGEST = 1e100
 SMALLEST_SHAPE = 0.01
 MOST_ARMS = 100_000
 _SIZE = f"of size <= {LARGEST:g}"
+PLAIN = "/\\:,;+=&$!' ()[]{}~"
+"""What stands for itself in the name of a file or arm; # and @ and % do not."""
 
 
 def _fits(value: object) -> bool:
@@ -175,74 +179,93 @@ def gaps(arms: Iterable[Law]) -> list[float]:
     return [max(means) - mean for mean in means]
 
 
-def read_arms(arms: object) -> tuple[Law, ...]:
-    """Take arms as laws, as text, or as both: `["bernoulli(0.9)", "5*beta(4,1)", Gaussian(0.5)]`."""
+def read_arms(arms: object, folder: Path | None = None) -> tuple[Law, ...]:
+    """Take arms as laws, as text, or as both: `["bernoulli(0.9)", "5*beta(4,1)", Gaussian(0.5)]`.
+
+    Files of data are looked for in a folder, by default the current one.
+    """
     if isinstance(arms, str | Law):
         arms = [arms]
     if not isinstance(arms, Iterable):
-        raise ArmError(f"arms are a list of laws, such as ['bernoulli(0.9)', '5*beta(4,1)'], got {shown(arms)}")
+        raise ArmError(f"arms are a list of laws, such as ['bernoulli(0.9)', '5*beta(4,1)'], got {brief(arms)}")
     laws: list[Law] = []
     for arm in arms:
         if isinstance(arm, str):
-            laws += parse_arms(arm)
+            laws += parse_arms(arm, folder)
         elif isinstance(arm, Law):
             laws.append(arm)
         else:
-            raise ArmError(f"an arm is a law, or written as one, such as 'bernoulli(0.9)', got {shown(arm)}")
+            raise ArmError(f"an arm is a law, or written as one, such as 'bernoulli(0.9)', got {brief(arm)}")
     return tuple(laws)
 
 
-def parse_arms(text: str) -> list[Law]:
+def parse_arms(text: str, folder: Path | None = None) -> list[Law]:
     """Read `law(number, ...)` or `count*law(number, ...)`; raise ArmError with the rule for what cannot be read.
 
     >>> parse_arms("2*bernoulli(0.5)")
     [Bernoulli(p=0.5), Bernoulli(p=0.5)]
     """
     if data := re.fullmatch(r"\s*empirical\((.*)\)\s*", text, flags=re.DOTALL):
-        return list(_empirical(data[1].strip()))
-    written = re.fullmatch(r"\s*(?:(\d{1,20})\s*\*)?\s*(\w+)\s*\(([^()]*)\)\s*", text, flags=re.ASCII)
-    if written is None:
-        raise ArmError(f"an arm is written law(numbers) or count*law(numbers), such as 5*beta(4,1), got {shown(text)}")
-    count, name, arguments = int(written[1] or 1), written[2], written[3]
+        return list(_empirical(data[1].strip(), folder or Path()))
+    parts = re.fullmatch(r"\s*(?:(\d{1,20})\s*\*)?\s*(\w+)\s*\(([^()]*)\)\s*", text, flags=re.ASCII)
+    if parts is None:
+        raise ArmError(f"an arm is written law(numbers) or count*law(numbers), such as 5*beta(4,1), got {brief(text)}")
+    count, name, arguments = int(parts[1] or 1), parts[2], parts[3]
+    if name == "empirical":
+        raise ArmError("empirical(FILE.csv) has the arms of its table, and takes no count before it")
     if name not in FORMULAS:
-        raise ArmError(f"an arm's law must be one of {', '.join([*FORMULAS, 'empirical'])}, got {shown(name)}")
+        raise ArmError(f"an arm's law must be one of {', '.join([*FORMULAS, 'empirical'])}, got {brief(name)}")
     if not 1 <= count <= MOST_ARMS:
         raise ArmError(f"the count before * must be from 1 to {MOST_ARMS}, got {count}")
     try:
         numbers = [float(number) for number in arguments.split(",")] if arguments.strip() else []
     except ValueError:
-        raise ArmError(f"the arguments of {name} must be numbers, got {shown(arguments)}") from None
+        raise ArmError(f"the arguments of {name} must be numbers, got {brief(arguments)}") from None
     return [_make(FORMULAS[name], numbers)] * count
 
 
-def written(arm: Law) -> str:
-    """Write an arm as the command line reads it."""
+def arm_text(arm: Law, folder: Path | None = None) -> str:
+    """Write an arm as the command line reads it; a file of data by its place seen from a folder, or in full."""
     if isinstance(arm, Empirical):
-        return f"empirical({arm.file}#{arm.arm}@{arm.digest})"
+        file = arm.file if folder is None else os.path.relpath(arm.file, folder)
+        return f"empirical({quote(file, safe=PLAIN)}#{quote(arm.arm, safe=PLAIN)}@{arm.digest})"
     numbers = arm.values if isinstance(arm, Choice) else tuple(getattr(arm, name) for name in arm.__slots__)
     return f"{type(arm).__name__.lower()}({','.join(repr(number).removesuffix('.0') for number in numbers)})"
 
 
-def _empirical(place: str) -> Iterable[Empirical]:
-    """Read `FILE`, `FILE#ARM` or `FILE#ARM@DIGEST`: the arms of a table, or one of them, with the data it had then."""
-    file, _, rest = place.partition("#")
-    wanted, _, digest = rest.rpartition("@") if re.search(r"@[0-9a-f]{16}$", rest) else (rest, "", "")
-    rewards = _read_table(Path(file))
+def arm_name(arm: Law, number: int) -> str:
+    """Return what an arm of data is called; any other goes by its number."""
+    return arm.arm if isinstance(arm, Empirical) else str(number)
+
+
+def identity(arm: Law) -> str:
+    """Return what an arm is: data are the same wherever their file lies."""
+    return f"{arm.arm}@{arm.digest}" if isinstance(arm, Empirical) else arm_text(arm)
+
+
+def _empirical(place: str, folder: Path) -> Iterable[Empirical]:
+    """Read `FILE` or `FILE#ARM`, the arms of a table or one of them; or what `arm_text` writes, `FILE#ARM@DIGEST`."""
+    file, wanted, digest = place, "", ""
+    if written := re.fullmatch(r"([^#]*)#([^#]*)@([0-9a-f]{16})", place):
+        file, wanted, digest = unquote(written[1]), unquote(written[2]), written[3]
+    elif "#" in place and not (folder / place).exists():
+        file, _, wanted = place.rpartition("#")
+    rewards = _read_table(folder / file)
     if wanted and wanted not in rewards:
-        raise ArmError(f"{file} has no arm {shown(wanted)}; it has {', '.join(map(shown, rewards))}")
+        raise ArmError(f"{file} has no arm {brief(wanted)}; it has {', '.join(map(brief, rewards))}")
     for arm, counts in rewards.items():
         if wanted in ("", arm):
             values = tuple(sorted(counts))
             content = "\n".join(f"{value!r} {counts[value]}" for value in values)
             law = Empirical(
-                str(Path(file).resolve()),
+                str((folder / file).resolve()),
                 arm,
                 values,
                 tuple(counts[value] for value in values),
                 sha256(content.encode()).hexdigest()[:16],
             )
             if digest and law.digest != digest:
-                raise ArmError(f"the rewards of arm {shown(arm)} in {file} are no longer those that were played")
+                raise ArmError(f"the rewards of arm {brief(arm)} in {file} are no longer those that were played")
             yield law
 
 
@@ -285,4 +308,4 @@ def _average(values: tuple[float, ...]) -> float:
 
 def _require(holds: bool, rule: str, *values: object) -> None:  # noqa: FBT001 - the condition is the subject
     if not holds:
-        raise ArmError(f"{rule}, got {', '.join(map(shown, values)) or 'nothing'}")
+        raise ArmError(f"{rule}, got {', '.join(map(brief, values)) or 'nothing'}")

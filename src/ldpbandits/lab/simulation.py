@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ldpbandits.errors import MissingExtra
 from ldpbandits.lab.algorithms import Algorithm
 from ldpbandits.lab.play import Engine
-from ldpbandits.lab.rewards import Law, gaps
+from ldpbandits.lab.rewards import Law, arm_name, gaps
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -77,15 +77,18 @@ class Simulation:
             import pandas as pd  # noqa: PLC0415 - needed here only, and by those only who have it
         except ModuleNotFoundError:
             raise MissingExtra("to_frame needs pandas: pip install pandas") from None
-        trials, points, arms = self.pulls.shape
-        columns = {
+        trials, points, _ = self.pulls.shape
+        columns: dict[str, Any] = {
             "algorithm": self.algorithm.name,
             "epsilon": self.algorithm.epsilon,
             "trial": np.repeat(np.arange(trials), points),
             "t": np.tile(self.checkpoints, trials),
             "regret": self.regret.ravel(),
         }
-        return pd.DataFrame(columns | {f"pulls_{arm}": self.pulls[:, :, arm].ravel() for arm in range(arms)})
+        names = [arm_name(arm, number) for number, arm in enumerate(self.arms)]
+        return pd.DataFrame(
+            columns | {f"pulls_{name}": self.pulls[:, :, arm].ravel() for arm, name in enumerate(names)}
+        )
 
     def plot(self) -> "Figure":
         """Draw the mean regret with a band of two standard errors; return matplotlib's Figure, which notebooks show."""

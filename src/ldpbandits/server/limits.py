@@ -1,5 +1,7 @@
 """What a server takes on: limits of an experiment, beyond what the types themselves allow."""
 
+import json
+
 from ldpbandits.agent.rules import Rule, paper_rule, rule_from_json
 from ldpbandits.errors import SpecError
 from ldpbandits.spec.curator import CuratorSpec
@@ -17,12 +19,14 @@ LARGEST = 1e100
 LARGEST_PARAMETER = 1e6
 """Of a rule: a width or a floor beyond it is a mistake."""
 
+LONGEST_JSON = 2000
 LONGEST_LIFETIME = 30 * 24 * 3600
 MOST_ARMS = 256
 
 
 def curator_from_json(data: object) -> CuratorSpec:
     """Read the curator that an experiment asks for, or say why no server asks for it."""
+    _check_size("curator", data)
     spec = CuratorSpec.from_json(data)
     if spec.epsilon < SMALLEST_EPSILON:
         raise SpecError(f"a server asks for an epsilon of at least {SMALLEST_EPSILON:g}, got {spec.epsilon:g}")
@@ -35,10 +39,17 @@ def curator_from_json(data: object) -> CuratorSpec:
     return spec
 
 
+def _check_size(sort: str, data: object) -> None:
+    """Refuse what nobody needs: it would be kept, and told to every device."""
+    if len(json.dumps(data)) > LONGEST_JSON:
+        raise SpecError(f"the JSON of a {sort} has at most {LONGEST_JSON} characters")
+
+
 def rule_of(data: object, spec: CuratorSpec) -> Rule:
     """Read the rule that an experiment asks for; without one it gets the paper's for its curator."""
     if data is None:
         return paper_rule(spec.mechanism)
+    _check_size("rule", data)
     rule = rule_from_json(data)
     if not all(abs(number) <= LARGEST_PARAMETER for number in (*rule.parameters, rule.floor)):
         raise SpecError(f"the numbers of a rule must be of size <= {LARGEST_PARAMETER:g}")

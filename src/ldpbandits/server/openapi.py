@@ -67,7 +67,7 @@ def _kinds() -> dict[str, Any]:
     transform = {"Transform": _any_of(TRANSFORMS, number, {}, only=lambda kind: kind.bounded)}
     epsilon = {"type": "number", "minimum": SMALLEST_EPSILON, "maximum": LARGEST_EPSILON}
     known = {"epsilon": epsilon, "transform": {"$ref": _REF.format(name="Transform")}}
-    size = {"type": "number", "minimum": 0, "maximum": LARGEST_PARAMETER}
+    size = {"type": "number", "minimum": -LARGEST_PARAMETER, "maximum": LARGEST_PARAMETER}
     return {**transform, "Curator": _any_of(MECHANISMS, number, known), "Rule": _any_of(RULES, size, {})}
 
 
@@ -77,7 +77,7 @@ def _any_of(
     known: dict[str, Any],
     only: Callable[[Any], bool] = lambda _: True,
 ) -> dict[str, Any]:
-    """Describe objects of any of these kinds: their fields are numbers, but for those that are known."""
+    """Describe objects of any of these kinds. A field that is neither known nor a number may be anything."""
     kinds = []
     for kind in filter(only, registry):
         listed = fields(kind)
@@ -88,7 +88,7 @@ def _any_of(
                 "description": (kind.__doc__ or "").partition("\n")[0],
                 "properties": {
                     registry.key: {"const": kind.kind},
-                    **{field.name: number for field in listed},
+                    **{field.name: number if field.type in {float, "float"} else {} for field in listed},
                     **known,
                 },
                 "required": [registry.key, *required],

@@ -28,8 +28,8 @@ from ldpbandits.server.service import Service
 from ldpbandits.server.store import Status
 from ldpbandits.spec.protocol import DECISIONS, EXPERIMENT, RESPONSES
 
-Parameters: TypeAlias = Mapping[str, Any]
-Handler: TypeAlias = Callable[[Service, Parameters, Any], Any]
+PathValues: TypeAlias = Mapping[str, Any]
+Handler: TypeAlias = Callable[[Service, PathValues, Any], Any]
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,13 @@ class Operation:
         """Tell whether this is an experimenter's change, of which there is one at a time."""
         return self.method == "POST" and self.role is Role.ADMIN
 
-    async def run(self, service: Service, parameters: Parameters, body: object) -> Any:  # noqa: ANN401 - any message
+    async def run(self, service: Service, parameters: PathValues, body: object) -> Any:  # noqa: ANN401 - any message
         """Call the handler, and wait for its reply where it takes time."""
         result = self.handler(service, parameters, body)
         return await result if isinstance(result, CoroutineType) else result
 
 
-async def _health(service: Service, _: Parameters, __: None) -> Health:
+async def _health(service: Service, _: PathValues, __: None) -> Health:
     await service.check()
     return Health()
 

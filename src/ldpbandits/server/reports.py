@@ -65,12 +65,12 @@ def report(experiment: LiveExperiment, forged: int, started_at: int) -> Report:
                 missing=record.missing,
                 decisions=record.decisions,
                 share=record.decisions / decisions if decisions else None,
-                mean=made.mean,
-                low=made.low,
-                high=made.high,
-                fits=made.fits,
+                mean=known.mean,
+                low=known.low,
+                high=known.high,
+                fits=known.fits,
             )
-            for number, (arm, record, made) in enumerate(zip(arms, experiment.records, estimates, strict=True))
+            for number, (arm, record, known) in enumerate(zip(arms, experiment.records, estimates, strict=True))
         ],
         rejected=Rejected(
             forged=forged,
@@ -87,13 +87,13 @@ def report(experiment: LiveExperiment, forged: int, started_at: int) -> Report:
 def _best(experiment: LiveExperiment, estimates: list[Estimate]) -> Best | None:
     """Return the arm of largest mean among those that are handed out, once there is any response."""
     means = {
-        number: made.mean
-        for number, made in enumerate(estimates)
-        if made.mean is not None and not experiment.arms[number].retired
+        number: known.mean
+        for number, known in enumerate(estimates)
+        if known.mean is not None and not experiment.arms[number].retired
     }
     if not means:
         return None
     best = max(means, key=lambda number: means[number])
-    others = [made.high for n, made in enumerate(estimates) if n != best and not experiment.arms[n].retired]
+    others = [known.high for n, known in enumerate(estimates) if n != best and not experiment.arms[n].retired]
     separated = all(estimates[best].low > high for high in others)
     return Best(best, experiment.records[best].name, separated)

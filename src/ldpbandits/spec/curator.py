@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from math import inf, isfinite
 from typing import Any
 
-from ldpbandits.checks import check_epsilon, shown
+from ldpbandits.checks import brief, check_epsilon
 from ldpbandits.errors import ParameterError, SpecError
 from ldpbandits.spec.mechanisms import MECHANISMS, Mechanism
 from ldpbandits.spec.registry import build
@@ -60,9 +60,9 @@ class CuratorSpec:
     def __post_init__(self) -> None:
         """Refuse what no curator can honour."""
         if self.mechanism not in MECHANISMS:
-            raise SpecError(f"mechanism must be one of {', '.join(MECHANISMS.kinds)}, got {shown(self.mechanism)}")
+            raise SpecError(f"mechanism must be one of {', '.join(MECHANISMS.kinds)}, got {brief(self.mechanism)}")
         if self.transform not in TRANSFORMS:
-            raise SpecError(f"transform must be one of {', '.join(TRANSFORMS.kinds)}, got {shown(self.transform)}")
+            raise SpecError(f"transform must be one of {', '.join(TRANSFORMS.kinds)}, got {brief(self.transform)}")
         if not (self.transform.bounded or self.mechanism.takes_any_value):
             raise SpecError(
                 f"the {self.mechanism.kind} mechanism needs rewards in a range: use Range(low, high) or Sigmoid()"
@@ -106,7 +106,7 @@ class CuratorSpec:
     def from_json(cls, data: object) -> "CuratorSpec":
         """Read a spec, or say what is wrong with it; a key that is not known is refused, not ignored."""
         if not isinstance(data, Mapping) or "mechanism" not in data:
-            raise SpecError(f"a curator spec must be an object with the keys epsilon, mechanism, got {shown(data)}")
+            raise SpecError(f"a curator spec must be an object with the keys epsilon, mechanism, got {brief(data)}")
         fields = {key: value for key, value in data.items() if key not in {"mechanism", "transform"}}
         mechanism = build(MECHANISMS.find(data["mechanism"]), fields, "curator")
         return cls(mechanism, TRANSFORMS.from_json(data.get("transform", {"kind": "range"})))

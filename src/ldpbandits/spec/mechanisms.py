@@ -71,7 +71,7 @@ class Mechanism(Protocol):
         """
 
 
-MECHANISMS: Registry[Mechanism] = Registry("mechanism", key="mechanism")
+MECHANISMS: Registry[Mechanism] = Registry("mechanism", Mechanism, key="mechanism")
 """Every mechanism that can be named in JSON."""
 
 

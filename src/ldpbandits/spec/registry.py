@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from ldpbandits.checks import shown
+from ldpbandits.checks import brief
 from ldpbandits.errors import ParameterError, SpecError
 
 
@@ -24,15 +24,20 @@ T = TypeVar("T", bound=Kind)
 class Registry(Generic[T]):
     """The kinds of one sort of data, by name."""
 
-    def __init__(self, sort: str, key: str = "kind") -> None:
+    def __init__(self, sort: str, protocol: type, key: str = "kind") -> None:
         """Start empty; `sort` is what errors call the data, `key` the JSON key that holds the kind's name."""
         self.sort, self.key = sort, key
+        parts = (vars(base) for base in protocol.__mro__ if base not in Protocol.__mro__)
+        self._needs = {name for part in parts for name in (*part, *part.get("__annotations__", ())) if name[0] != "_"}
         self._types: dict[str, type[T]] = {}
 
     def register(self, data: type[T]) -> type[T]:
         """Add a kind; usable as a decorator. A name stands for one class only."""
-        if not is_dataclass(data):
-            raise SpecError(f"a {self.sort} is a frozen dataclass, got {shown(data)}")
+        if not is_dataclass(data) or not data.__dataclass_params__.frozen:
+            raise SpecError(f"a {self.sort} is a frozen dataclass, got {brief(data)}")
+        missing = self._needs - {*dir(data), *(field.name for field in fields(data))}
+        if missing:
+            raise SpecError(f"a {self.sort} needs {', '.join(sorted(missing))}, which {data.__name__} has not")
         known = self._types.get(data.kind)
         if known is not None and (known.__module__, known.__qualname__) != (data.__module__, data.__qualname__):
             raise SpecError(
@@ -58,7 +63,7 @@ class Registry(Generic[T]):
         """Return the class of a kind, or say which kinds there are."""
         if not isinstance(kind, str) or kind not in self._types:
             what = self.sort if self.key == self.sort else f"a {self.sort}'s {self.key}"
-            raise SpecError(f"{what} must be one of {', '.join(self._types)}, got {shown(kind)}")
+            raise SpecError(f"{what} must be one of {', '.join(self._types)}, got {brief(kind)}")
         return self._types[kind]
 
     def to_json(self, data: T) -> dict[str, Any]:
@@ -68,7 +73,7 @@ class Registry(Generic[T]):
     def from_json(self, data: object) -> T:
         """Read data of any kind, or say what is wrong with it; a key that is not known is refused, not ignored."""
         if not isinstance(data, Mapping) or self.key not in data:
-            raise SpecError(f"a {self.sort} must be an object with the key {self.key}, got {shown(data)}")
+            raise SpecError(f"a {self.sort} must be an object with the key {self.key}, got {brief(data)}")
         return build(self.find(data[self.key]), data, self.sort, ignore=self.key)
 
 
@@ -98,7 +103,7 @@ def check_keys(
 ) -> dict[str, Any]:
     """Return the keys and values of a JSON object without those to ignore, or say what it lacks or must not have."""
     if not isinstance(data, Mapping):
-        raise SpecError(f"{what} must be an object with the keys {', '.join(sorted(required))}, got {shown(data)}")
+        raise SpecError(f"{what} must be an object with the keys {', '.join(sorted(required))}, got {brief(data)}")
     values = {key: value for key, value in data.items() if key != ignore}
     missing, unknown = required - values.keys(), values.keys() - known
     if missing or unknown:

@@ -8,7 +8,7 @@ number of pulls: 10,000 times 4^j, with weight proportional to (1 + |j|)^-2.5.
 from collections.abc import Callable, Iterable
 from math import exp, lgamma, log, log1p, sqrt
 
-from ldpbandits.checks import shown
+from ldpbandits.checks import brief
 from ldpbandits.errors import ResponseError
 
 TUNED_FOR = 10_000
@@ -29,7 +29,7 @@ def bernoulli_interval(pulls: int, ones: float, alpha: float) -> tuple[float, fl
     It is an interval because log M is convex, and it holds ones / pulls, where M is at most 1.
     """
     if ones != int(ones) or not 0 <= ones <= pulls:
-        raise ResponseError(f"a total of bits must be a whole number from 0 to the pulls, {pulls}, got {shown(ones)}")
+        raise ResponseError(f"a total of bits must be a whole number from 0 to the pulls, {pulls}, got {brief(ones)}")
     # lgamma is good to a few units in the last place: what it loses may widen the interval, never narrow it.
     limit = -log(alpha) + 1e-14 * lgamma(pulls + _COMPONENTS[-1][0] / BEST)
 

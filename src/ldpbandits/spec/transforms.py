@@ -10,7 +10,7 @@ from fractions import Fraction
 from math import exp, inf, isfinite
 from typing import ClassVar, Protocol, TypeVar, runtime_checkable
 
-from ldpbandits.checks import is_number, shown
+from ldpbandits.checks import brief, is_number
 from ldpbandits.errors import SpecError
 from ldpbandits.spec.registry import Registry
 
@@ -64,7 +64,7 @@ class Transform(Protocol):
         """Return a mean value as a mean of what `of` says, in its units."""
 
 
-TRANSFORMS: Registry[Transform] = Registry("transform")
+TRANSFORMS: Registry[Transform] = Registry("transform", Transform)
 """Every transform that can be named in JSON."""
 
 
@@ -97,7 +97,7 @@ class Range:
 
     def __post_init__(self) -> None:
         """Check that the range is finite and not empty."""
-        interval = f"[{shown(self.low)}, {shown(self.high)}]"
+        interval = f"[{brief(self.low)}, {brief(self.high)}]"
         if not (is_number(self.low) and is_number(self.high) and float(self.low) < float(self.high)):
             raise SpecError(f"a range needs two finite numbers low < high, got {interval}")
         object.__setattr__(self, "low", float(self.low))

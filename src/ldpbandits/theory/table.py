@@ -6,9 +6,9 @@ from functools import partial
 from math import isfinite, log
 from typing import Any, Literal, TypeAlias
 
-from ldpbandits.checks import check_epsilon, is_number, shown
+from ldpbandits.checks import brief, check_epsilon, is_number
 from ldpbandits.errors import ParameterError
-from ldpbandits.lab.rewards import Bernoulli, Gaussian, Law, gaps, written
+from ldpbandits.lab.rewards import Bernoulli, Gaussian, Law, arm_text, gaps
 from ldpbandits.spec.mechanisms import response_mean
 from ldpbandits.theory import bounds
 
@@ -44,7 +44,7 @@ class BoundTable:
         if not is_number(horizon) or horizon < max(len(arms), 2):
             least = max(len(arms), 2)
             raise ParameterError(
-                f"horizon must be finite and at least {least} (the number of arms, and 2), got {shown(horizon)}"
+                f"horizon must be finite and at least {least} (the number of arms, and 2), got {brief(horizon)}"
             )
         self.arms, self.epsilon, self.horizon = tuple(arms), check_epsilon(epsilon), float(horizon)
         self.gaps, self.means = gaps(arms), [arm.mean for arm in arms]
@@ -78,7 +78,7 @@ class BoundTable:
     def _arm(self, arm: Law, gap: float) -> dict[str, Any]:
         best = max(self.means)
         return {
-            "arm": written(arm),
+            "arm": arm_text(arm),
             "mean": arm.mean,
             "gap": gap,
             "response_mean": response_mean(arm.mean, self.epsilon) if self._means_in_unit else None,

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from ldpbandits.audit.evidence import Evidence, Law
+from ldpbandits.audit.evidence import Evidence, ResponseTable
 from ldpbandits.audit.result import Finding
 from ldpbandits.audit.whitebox.sampling import TAIL, Source, Words, draw_words, source
 from ldpbandits.device.randomness import WORD, exp_bounds
@@ -41,7 +41,7 @@ KINDS = 6
 Row: TypeAlias = list[int]
 
 
-def check_law(law: object) -> Law:
+def check_law(law: object) -> ResponseTable:
     """Check that each row holds exact probabilities: not negative, and 1 in all."""
     if not isinstance(law, Mapping) or not all(isinstance(row, Mapping) for row in law.values()):
         raise ParameterError("law must map each reward to a table of the probability of each response")
@@ -55,7 +55,7 @@ def check_law(law: object) -> Law:
     return {reward: {response: Fraction(p) for response, p in row.items()} for reward, row in law.items()}
 
 
-def largest_ratio(law: Law) -> Fraction | None:
+def largest_ratio(law: ResponseTable) -> Fraction | None:
     """Return max P(y | r) / P(y | r') over all rewards r, r' and responses y; None where it is infinite."""
     law = check_law(law)
     worst = Fraction(1)
@@ -75,7 +75,7 @@ def at_most_exp(ratio: Fraction, epsilon: float) -> bool:
     return ratio * (1 << PRECISION) <= low
 
 
-def judge_table(law: Law, epsilon: float, over: str) -> Finding:
+def judge_table(law: ResponseTable, epsilon: float, over: str) -> Finding:
     """Judge a finite table of probabilities over some rewards."""
     ratio = largest_ratio(law)
     if ratio is None:

@@ -49,13 +49,13 @@ class WhiteBox(Evidence):
         return draw_sample(self.subject, on_device, lambda _count: None)
 
     @cached_property
-    def tally(self) -> "Tally":
+    def tally(self) -> "BulkCounts":
         """Responses drawn in bulk."""
-        return draw_tally(self.curator, self.known, self.claim, self.progress)
+        return draw_counts(self.curator, self.known, self.claim, self.progress)
 
 
 @dataclass(slots=True)
-class Tally:
+class BulkCounts:
     """What is kept of the responses: counts and sums, so that any number of them fits into memory."""
 
     edges: tuple[int, int]
@@ -97,7 +97,7 @@ class Tally:
             self.picture[reward] += np.bincount(cells, minlength=len(self.cuts) + 1)
 
 
-def draw_tally(curator: Curator, known: Knowledge[Any, Any], claim: Claim, progress: Progress) -> Tally:
+def draw_counts(curator: Curator, known: Knowledge[Any, Any], claim: Claim, progress: Progress) -> BulkCounts:
     """Draw 2 * samples responses, each to a reward chosen by a fair coin, and count them.
 
     Only how many coins fall on either side matters, not their order, since the responses are independent.
@@ -105,7 +105,7 @@ def draw_tally(curator: Curator, known: Knowledge[Any, Any], claim: Claim, progr
     mechanism, calls = curator.spec.mechanism, 2 * claim.samples
     values = [curator.spec.value(reward) for reward in (claim.low, claim.high)]
     origins = [known.origin(value) for value in values]
-    tally = Tally(known.edges(*origins), origins, mechanism.unit, known.cuts(mechanism))
+    tally = BulkCounts(known.edges(*origins), origins, mechanism.unit, known.cuts(mechanism))
     words_each = known.words_each(curator)
     # Two streams of one seed, as far apart as two generators are.
     coins, random_bytes = np.random.default_rng(claim.seed), source(claim.seed)

@@ -26,7 +26,7 @@ from ldpbandits.spec.transforms import Range, RealLine, Sigmoid, sigmoid
 register_jitable(sigmoid)
 _range, _sigmoid = inlined(Range.apply), inlined(Sigmoid.apply)
 
-Respond: TypeAlias = Callable[[np.random.Generator, float, Parameters], float]
+Draw: TypeAlias = Callable[[np.random.Generator, float, Parameters], float]
 """respond(rng, value, parameters): draw the response to a transformed reward."""
 
 
@@ -34,7 +34,7 @@ Respond: TypeAlias = Callable[[np.random.Generator, float, Parameters], float]
 class Channel:
     """How the lab draws the responses of a mechanism."""
 
-    respond: Respond
+    respond: Draw
     parameters: Callable[[Any], Parameters]
     """From the mechanism to the numbers that `respond` takes."""
 
@@ -63,7 +63,7 @@ def is_bits(mechanism: Mechanism) -> bool:
     return mechanism.unit == 1 and mechanism.limits == (0, 1)
 
 
-def channel_of(curator: Any) -> tuple[Respond, Parameters]:  # noqa: ANN401 - a CuratorSpec or NotPrivate
+def channel_of(curator: Any) -> tuple[Draw, Parameters]:  # noqa: ANN401 - a CuratorSpec or NotPrivate
     """Return how responses are drawn for a curator, and the numbers that this takes."""
     if isinstance(curator, NotPrivate):
         return reveal, ()
@@ -79,7 +79,7 @@ def channel_of(curator: Any) -> tuple[Respond, Parameters]:  # noqa: ANN401 - a 
     return channel.respond, channel.parameters(mechanism)
 
 
-_DRAWS: dict[Respond, int] = {reveal: 0, bit: 1, laplace: 2}
+_DRAWS: dict[Draw, int] = {reveal: 0, bit: 1, laplace: 2}
 _reveal, _bit, _laplace = map(inlined, _DRAWS)
 
 
@@ -124,7 +124,7 @@ def encode_channel(algorithm: Algorithm) -> tuple[Known | Own, Callable[..., flo
 
 
 @lru_cache(maxsize=64)  # once for each pair of functions, not once for each simulation
-def _own_response(apply: Callable[[float, Parameters], float], respond: Respond) -> Callable[..., float]:
+def _own_response(apply: Callable[[float, Parameters], float], respond: Draw) -> Callable[..., float]:
     apply, respond = inlined(apply), inlined(respond)
 
     @inlined

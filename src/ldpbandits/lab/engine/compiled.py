@@ -4,11 +4,11 @@ numba keys a cached function by its own file alone, so that an edited kernel wou
 The cache folder therefore carries a hash of every source file of this package.
 """
 
-import inspect
 import os
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
+from types import CodeType
 from typing import Any, TypeVar, cast
 
 import numba
@@ -58,14 +58,32 @@ def _cache_folder() -> Path | None:
 
 
 def code_hash(function: Callable[..., Any]) -> str:
-    """Name the code of a user's own function: its file, or where there is none, as in a notebook, its bytes."""
-    plain = getattr(function, "py_func", function)
-    try:
-        content = Path(inspect.getsourcefile(plain) or "").read_bytes()
-    except (OSError, TypeError):
+    """Name the code of a user's own function, with all that it calls and every number that it takes from its module.
+
+    It goes by what would be run, not by a file: a function of a notebook has none, and one of a file may call others.
+    """
+    digest, seen, waiting = sha256(), set(), [function]
+    while waiting:
+        plain = waiting.pop()
+        plain = getattr(plain, "py_func", plain)  # what the user compiled
         code = getattr(plain, "__code__", None)
-        content = repr(plain).encode() if code is None else code.co_code + repr(code.co_consts).encode()
-    return sha256(content).hexdigest()[:16]
+        if code is None or plain in seen:
+            continue
+        seen.add(plain)
+        digest.update(repr(_code(code)).encode())
+        cells = [cell.cell_contents for cell in plain.__closure__ or ()]
+        for name, value in [*((n, plain.__globals__.get(n)) for n in code.co_names), *zip(code.co_freevars, cells)]:  # noqa: B905 - one each
+            if callable(getattr(value, "py_func", value)) and not isinstance(value, type):
+                waiting.append(value)
+            elif isinstance(value, bool | int | float | str | tuple):
+                digest.update(f"{name} = {value!r}".encode())
+    return digest.hexdigest()[:16]
+
+
+def _code(code: CodeType) -> tuple[Any, ...]:
+    """Return what a code object does, without where it stands."""
+    constants = tuple(_code(each) if isinstance(each, CodeType) else each for each in code.co_consts)
+    return code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars
 
 
 def source_hash() -> str:
