@@ -12,7 +12,7 @@ from typing import Any
 
 from ldpbandits.agent.estimates import Estimate, estimate, share
 from ldpbandits.agent.kernels import Random, select
-from ldpbandits.agent.rules import Rule, check_rule, paper_rule, rule_from_json, rule_to_json
+from ldpbandits.agent.rules import Rule, check_fit, check_rule, paper_rule, rule_from_json, rule_to_json
 from ldpbandits.agent.tally import ArmTally, Tally
 from ldpbandits.checks import brief, check_count, check_probability, is_number, is_whole
 from ldpbandits.errors import ArmError, ParameterError, ResponseError, SnapshotError
@@ -52,6 +52,8 @@ class Agent:
         self._index, self._parameters, self._floor = rule.index, rule.parameters, rule.floor
         self.names = _names(arms)
         self.curator = None if curator is None else CuratorSpec.of(curator)
+        if self.curator is not None:
+            check_fit(rule, self.curator.mechanism)
         self.tally = Tally(ArmTally() for _ in self.names)
         self._random = SystemRandom() if random is None else random
 

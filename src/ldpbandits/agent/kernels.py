@@ -4,7 +4,7 @@ Each takes only numbers, sequences of numbers and other kernels, checks nothing 
 """
 
 from collections.abc import Callable, MutableSequence, Sequence
-from math import log, sqrt
+from math import cos, expm1, log, log1p, sqrt
 from typing import NamedTuple, Protocol, TypeAlias
 
 Parameters: TypeAlias = tuple[float, ...]
@@ -49,6 +49,94 @@ def ucb_index(arm: ArmView, _: Random, parameters: Parameters) -> float:
     Pulls that are out count as if their responses were in, but only for the width: nothing is assumed about them.
     """
     return arm.mean + parameters[0] * sqrt(log(arm.t) / arm.n)
+
+
+def kl(p: float, q: float) -> float:
+    """The divergence of Bernoulli(p) from Bernoulli(q), p log(p / q) + (1 - p) log((1 - p) / (1 - q)), for q in (0, 1).
+
+    As p (x - log(1 + x)) + (1 - p) (y - log(1 + y)) with x = (q - p) / p and y = (p - q) / (1 - p): the terms of first
+    order have cancelled before anything is rounded, so that it is accurate where p and q are close.
+    """
+    ones = p * beyond_linear((q - p) / p) if p > 0 else q
+    zeros = (1 - p) * beyond_linear((p - q) / (1 - p)) if p < 1 else 1 - q
+    return ones + zeros
+
+
+def beyond_linear(x: float) -> float:
+    """Return x - log(1 + x), by its series close to 0."""
+    if abs(x) < 1e-4:  # noqa: PLR2004 - the next term is below 1e-16 of the first
+        return x * x * (0.5 - x * (1 / 3 - x * (0.25 - x * 0.2)))
+    return x - log1p(x)
+
+
+def upper_confidence(p: float, level: float) -> float:
+    """U(p, d) = sup{q in [p, 1]: kl(p, q) <= d}, by Newton's method from above.
+
+    kl(p, q) is convex and increasing in q, so that steps from a point above the root go down to it and never pass it.
+    Four bounds are above it: kl(p, q) is at least 2 (q - p)^2, (q - p)^2 / (2 q), (q - p)^2 / (2 (1 - p)) and
+    (1 - p) log(1 / (1 - q)) - h, with h the entropy of p. The least of them is a few steps from the root.
+    """
+    if level <= 0 or p >= 1:
+        return min(p, 1.0)
+    p = max(p, 0.0)
+    entropy = (-p * log(p) if p > 0 else 0.0) - (1 - p) * log1p(-p)
+    far = -expm1(-(level + entropy) / (1 - p))
+    q = min(p + sqrt(level / 2), p + level + sqrt(level * (level + 2 * p)), p + sqrt(2 * level * (1 - p)), far)
+    for _ in range(50):  # some 5 are enough
+        if q >= 1 or q <= p:
+            return min(max(q, p), 1.0)
+        step = (kl(p, q) - level) * q * (1 - q) / (q - p)
+        if step <= 1e-16 * q:
+            return q
+        q -= step
+    return q
+
+
+def kl_ucb_index(arm: ArmView, _: Random, __: Parameters) -> float:
+    """U(mean, log(t) / N) (Garivier and Cappe 2011, with no term of log log t)."""
+    return upper_confidence(arm.mean, log(arm.t) / arm.n)
+
+
+def kl_ucb_plus_index(arm: ArmView, _: Random, __: Parameters) -> float:
+    """U(mean, f(t / (K N)) / N) with f(x) = log(x (1 + log(x)^2)) for x > 1, else 0 (Menard and Garivier 2017)."""
+    x = arm.t / (arm.arms * arm.n)
+    if x <= 1:
+        return arm.mean
+    return upper_confidence(arm.mean, log(x * (1 + log(x) ** 2)) / arm.n)
+
+
+def imed_index(arm: ArmView, _: Random, __: Parameters) -> float:
+    """Minus N kl(mean, best) + log N (Honda and Takemura 2015): the agent pulls where that is smallest."""
+    if arm.mean >= arm.best:
+        return -log(arm.n)
+    best = min(arm.best, 1 - 1e-16)  # a mean of 1 would exclude every other for good
+    return -(arm.n * kl(min(max(arm.mean, 0.0), 1.0), best) + log(arm.n))
+
+
+def thompson_index(arm: ArmView, random: Random, _: Parameters) -> float:
+    """A draw from Beta(1 + S, 1 + pulls - S), S the sum of the responses (Thompson 1933). What is out does not count.
+
+    A Beta variable is G / (G + H), with G and H of the Gamma laws of its two shapes.
+    """
+    ones = min(max(arm.mean, 0.0), 1.0) * arm.pulls
+    g, h = gamma(1 + ones, random), gamma(1 + arm.pulls - ones, random)
+    return g / (g + h)
+
+
+def gamma(shape: float, random: Random) -> float:
+    """Draw from the Gamma law of this shape >= 1 and scale 1 (Marsaglia and Tsang 2000)."""
+    d = shape - 1 / 3
+    c = 1 / sqrt(9 * d)
+    while True:
+        x = normal(random)
+        v = (1 + c * x) ** 3
+        if v > 0 and log(1 - random.random()) < 0.5 * x * x + d - d * v + d * log(v):
+            return d * v
+
+
+def normal(random: Random) -> float:
+    """Draw from the standard normal law (Box and Muller 1958)."""
+    return sqrt(-2 * log(1 - random.random())) * cos(6.283185307179586 * random.random())
 
 
 def starving(floor: float, counts: Sequence[float], t: float) -> int:

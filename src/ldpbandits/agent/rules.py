@@ -23,7 +23,15 @@ from inspect import isfunction
 from math import sqrt
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from ldpbandits.agent.kernels import Index, Parameters, ucb_index
+from ldpbandits.agent.kernels import (
+    Index,
+    Parameters,
+    imed_index,
+    kl_ucb_index,
+    kl_ucb_plus_index,
+    thompson_index,
+    ucb_index,
+)
 from ldpbandits.checks import brief, check_epsilon, is_number
 from ldpbandits.errors import LDPBanditsError, SpecError
 from ldpbandits.spec.mechanisms import Bernoulli, Laplace, Mechanism
@@ -88,6 +96,84 @@ class UCB:
     def parameters(self) -> Parameters:
         """What `ucb_index` takes."""
         return (self.width,)
+
+
+@RULES.register
+@dataclass(frozen=True, slots=True)
+class KLUCB:
+    """Pull the arm of largest U(mean, log(t) / N): the largest q with N kl(mean, q) <= log t. For responses in [0, 1].
+
+    >>> KLUCB()
+    KLUCB()
+    """
+
+    kind: ClassVar[str] = "kl-ucb"
+    floor: ClassVar[float] = 0.0
+    parameters: ClassVar[Parameters] = ()
+    takes_unit_only: ClassVar[bool] = True
+
+    @property
+    def index(self) -> Index:
+        """U(mean, log(t) / N)."""
+        return kl_ucb_index
+
+
+@RULES.register
+@dataclass(frozen=True, slots=True)
+class KLUCBPlus:
+    """Pull the arm of largest U(mean, f(t / (K N)) / N), f(x) = log(x (1 + log(x)^2)). For responses in [0, 1]."""
+
+    kind: ClassVar[str] = "kl-ucb++"
+    floor: ClassVar[float] = 0.0
+    parameters: ClassVar[Parameters] = ()
+    takes_unit_only: ClassVar[bool] = True
+
+    @property
+    def index(self) -> Index:
+        """U(mean, f(t / (K N)) / N)."""
+        return kl_ucb_plus_index
+
+
+@RULES.register
+@dataclass(frozen=True, slots=True)
+class IMED:
+    """Pull the arm of smallest N kl(mean, best) + log N, with `best` the largest mean. For responses in [0, 1]."""
+
+    kind: ClassVar[str] = "imed"
+    floor: ClassVar[float] = 0.0
+    parameters: ClassVar[Parameters] = ()
+    takes_unit_only: ClassVar[bool] = True
+
+    @property
+    def index(self) -> Index:
+        """Minus (N kl(mean, best) + log N)."""
+        return imed_index
+
+
+@RULES.register
+@dataclass(frozen=True, slots=True)
+class Thompson:
+    """Pull the arm of largest draw from Beta(1 + S, 1 + pulls - S), S the sum of its responses, which are in [0, 1]."""
+
+    kind: ClassVar[str] = "thompson"
+    floor: ClassVar[float] = 0.0
+    parameters: ClassVar[Parameters] = ()
+    takes_unit_only: ClassVar[bool] = True
+
+    @property
+    def index(self) -> Index:
+        """A draw from the posterior of the mean response."""
+        return thompson_index
+
+
+def check_fit(rule: Rule, mechanism: Mechanism | None) -> None:
+    """Refuse a rule that is for responses in [0, 1] where a mechanism gives others; None stands for no privacy."""
+    if mechanism is None or not getattr(rule, "takes_unit_only", False):
+        return
+    least, most = mechanism.limits
+    if least * mechanism.unit < 0 or most * mechanism.unit > 1:
+        name = getattr(rule, "kind", type(rule).__name__)
+        raise SpecError(f"the rule {name} is for responses in [0, 1]; those of the mechanism {mechanism.kind} are not")
 
 
 def check_rule(rule: object) -> Rule:

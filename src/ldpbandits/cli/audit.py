@@ -10,22 +10,16 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ldpbandits.checks import LARGEST_EPSILON, SMALLEST_EPSILON, check_count
 from ldpbandits.cli.common import BAD_INPUT, Command, named_number, show, show_json
-from ldpbandits.device.curators import BernoulliCurator, Curator, LaplaceCurator
+from ldpbandits.device.curators import Curator, curator_from_json
 from ldpbandits.errors import LDPBanditsError, ParameterError
 from ldpbandits.extras import needs
 from ldpbandits.output.files import check_file, write
-from ldpbandits.spec.transforms import Range, Sigmoid, Transform
+from ldpbandits.spec.curator import PAPER_CURATORS, CuratorSpec
 
 if TYPE_CHECKING:
     from ldpbandits.audit.result import Audit
     from ldpbandits.audit.subject import Subject
 
-CURATORS: dict[str, tuple[type[Curator], Transform]] = {
-    "ctb": (BernoulliCurator, Range()),
-    "ctl": (LaplaceCurator, Range()),
-    "ctb-s": (BernoulliCurator, Sigmoid()),
-    "ctl-s": (LaplaceCurator, Sigmoid()),
-}
 CONSISTENT, VIOLATED = 0, 1
 ABOUT = """\
 Check that a curator keeps its epsilon: one of ours, or any program that reads one reward a line and writes one response
@@ -43,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = ABOUT
     parser.add_argument(
         "--curator",
-        choices=list(CURATORS),
+        choices=list(PAPER_CURATORS),
         help="one of ours; with --command: the one it claims to be, whose mean, variance and refusals it must have",
     )
     parser.add_argument("--command", dest="program", metavar="'PROGRAM ARG ...'", help="a program to audit")
@@ -128,8 +122,8 @@ def _audit(options: argparse.Namespace) -> "Audit":
 
 
 def _curator(name: str, epsilon: float) -> Curator:
-    kind, transform = CURATORS[name]
-    return kind(epsilon, transform)
+    mechanism, transform = PAPER_CURATORS[name]
+    return curator_from_json(CuratorSpec(mechanism(epsilon), transform))
 
 
 def _positive(name: str, text: str) -> float:

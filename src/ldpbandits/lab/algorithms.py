@@ -8,20 +8,35 @@
 | ldp-ucb-l  | LDP-UCB-L(epsilon)  | CTL              | in [0, 1]    |
 | ldp-ucb-bs | LDP-UCB-B           | CTB-S            | any          |
 | ldp-ucb-ls | LDP-UCB-L(epsilon)  | CTL-S            | any          |
+| kl-ucb, kl-ucb++, imed, ts                 | the rule of that name, none      | in [0, 1]    |
+| ldp-kl-ucb, ldp-kl-ucb++, ldp-imed, ldp-ts | the rule of that name, CTB       | in [0, 1]    |
+| the same with -s behind                    | none or CTB-S, sigmoid           | any          |
 
 An algorithm's JSON is its identity: kept trials, random streams and records all go by it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from ldpbandits.agent.rules import Rule, check_rule, paper_rule, rule_from_json, rule_to_json, ucb1
+from ldpbandits.agent.rules import (
+    IMED,
+    KLUCB,
+    KLUCBPlus,
+    Rule,
+    Thompson,
+    check_fit,
+    check_rule,
+    paper_rule,
+    rule_from_json,
+    rule_to_json,
+    ucb1,
+)
 from ldpbandits.checks import brief
 from ldpbandits.errors import ParameterError
 from ldpbandits.lab.rewards import Law, arm_text
-from ldpbandits.output.colours import BLACK, BLUE, GREY, VERMILION
-from ldpbandits.spec.curator import CuratorSpec
+from ldpbandits.output.colours import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, Look
+from ldpbandits.spec.curator import PAPER_CURATORS, CuratorSpec
 from ldpbandits.spec.mechanisms import Bernoulli, Laplace, Mechanism
 from ldpbandits.spec.registry import check_keys
 from ldpbandits.spec.transforms import TRANSFORMS, Range, Sigmoid, Transform
@@ -85,6 +100,7 @@ class Algorithm:
             raise ParameterError(
                 f"an algorithm's curator is a CuratorSpec, as in curator.spec, got {brief(self.curator)}"
             )
+        check_fit(self.rule, self.curator.mechanism if isinstance(self.curator, CuratorSpec) else None)
         if self.bound is not None and self.bound not in UPPER_BOUNDS:
             raise ParameterError(f"bound must be one of {', '.join(UPPER_BOUNDS)}, got {brief(self.bound)}")
 
@@ -125,26 +141,26 @@ class Algorithm:
 
 @dataclass(frozen=True)
 class _Known:
-    """An algorithm that goes by its name, up to its epsilon."""
+    """An algorithm that goes by its name, up to its epsilon. Without a rule of its own it has the paper's."""
 
     mechanism: type[Bernoulli | Laplace] | None
     transform: Transform
     looks: Looks
-    bound: str
+    bound: str | None = None
+    rule: Rule | None = None
 
     def with_epsilon(self, name: str, epsilon: float | None) -> Algorithm:
         if self.mechanism is None:
             if epsilon is not None:
                 raise ParameterError(f"{name} is not private and takes no epsilon, got {brief(epsilon)}")
-            return Algorithm(name, ucb1(), NotPrivate(self.transform), self.looks, self.bound)
+            return Algorithm(name, self.rule or ucb1(), NotPrivate(self.transform), self.looks, self.bound)
         if epsilon is None:
             raise ParameterError(f"{name} is private and needs an epsilon")
-        mechanism: Mechanism = self.mechanism(epsilon)
-        spec = CuratorSpec(mechanism, self.transform)
-        return Algorithm(name, paper_rule(mechanism), spec, self.looks, self.bound)
+        spec = CuratorSpec(self.mechanism(epsilon), self.transform)
+        return Algorithm(name, self.rule or paper_rule(spec.mechanism), spec, self.looks, self.bound)
 
 
-_KNOWN = {
+_PAPER = {
     "ucb1": _Known(None, Range(), Looks("UCB1, no privacy", *_BASELINE), "ucb1"),
     "ucb1-s": _Known(None, Sigmoid(), Looks("UCB1-S, no privacy", *_BASELINE), "ucb1-s"),
     "ldp-ucb-b": _Known(Bernoulli, Range(), Looks("LDP-UCB-B", *_BITS), "theorem-3"),
@@ -152,14 +168,30 @@ _KNOWN = {
     "ldp-ucb-bs": _Known(Bernoulli, Sigmoid(), Looks("LDP-UCB-BS", *_BITS), "corollary-2"),
     "ldp-ucb-ls": _Known(Laplace, Sigmoid(), Looks("LDP-UCB-LS", *_LAPLACE), "corollary-1"),
 }
+_BEYOND: dict[str, tuple[Rule, Look]] = {
+    "kl-ucb": (KLUCB(), (SKY, (4.0, 1.0))),
+    "kl-ucb++": (KLUCBPlus(), (GREEN, (1.0, 0.0))),
+    "imed": (IMED(), (PURPLE, (6.0, 1.0, 1.0, 1.0))),
+    "ts": (Thompson(), (ORANGE, (2.0, 1.0))),
+}
+"""Rules for responses in [0, 1] that reach the exact constant of the theory, and how they are drawn."""
+
+
+def _beyond() -> Iterator[tuple[str, _Known]]:
+    """Return them without privacy, and on the bits of CTB; each once more behind the sigmoid."""
+    for suffix, transform in (("", Range()), ("-s", Sigmoid())):
+        for name, (rule, look) in _BEYOND.items():
+            title = f"{name}{suffix}".upper()
+            yield f"{name}{suffix}", _Known(None, transform, Looks(f"{title}, no privacy", *look), rule=rule)
+            yield f"ldp-{name}{suffix}", _Known(Bernoulli, transform, Looks(f"LDP-{title}", *look), rule=rule)
+
+
+_KNOWN = {**_PAPER, **dict(_beyond())}
 NAMES = tuple(_KNOWN)
 CURATORS: dict[str, tuple[type[Bernoulli | Laplace] | None, Transform]] = {
     "none": (None, Range()),
     "none-s": (None, Sigmoid()),
-    "ctb": (Bernoulli, Range()),
-    "ctl": (Laplace, Range()),
-    "ctb-s": (Bernoulli, Sigmoid()),
-    "ctl-s": (Laplace, Sigmoid()),
+    **PAPER_CURATORS,
 }
 """The curators of the paper by its own names, and none."""
 

@@ -6,7 +6,8 @@ Look: TypeAlias = tuple[str, tuple[float, ...]]
 """The colour of a curve, and its dashes."""
 
 # Okabe and Ito's colours.
-BLACK, BLUE, GREEN, VERMILION, GREY = "#000000", "#0072B2", "#009E73", "#D55E00", "#777777"
+BLACK, BLUE, GREEN, VERMILION = "#000000", "#0072B2", "#009E73", "#D55E00"
+ORANGE, PURPLE, SKY, GREY = "#E69F00", "#CC79A7", "#56B4E9", "#777777"
 
 BY_EPSILON: tuple[Look, ...] = (
     ("#440154", (1, 0)),

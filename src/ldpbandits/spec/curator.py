@@ -20,9 +20,9 @@ from typing import Any
 
 from ldpbandits.checks import brief, check_epsilon
 from ldpbandits.errors import ParameterError, SpecError
-from ldpbandits.spec.mechanisms import MECHANISMS, Mechanism
+from ldpbandits.spec.mechanisms import MECHANISMS, Bernoulli, Laplace, Mechanism
 from ldpbandits.spec.registry import build
-from ldpbandits.spec.transforms import TRANSFORMS, Range, Transform
+from ldpbandits.spec.transforms import TRANSFORMS, Range, Sigmoid, Transform
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,3 +110,12 @@ class CuratorSpec:
         fields = {key: value for key, value in data.items() if key not in {"mechanism", "transform"}}
         mechanism = build(MECHANISMS.find(data["mechanism"]), fields, "curator")
         return cls(mechanism, TRANSFORMS.from_json(data.get("transform", {"kind": "range"})))
+
+
+PAPER_CURATORS: dict[str, tuple[type[Bernoulli | Laplace], Transform]] = {
+    "ctb": (Bernoulli, Range()),
+    "ctl": (Laplace, Range()),
+    "ctb-s": (Bernoulli, Sigmoid()),
+    "ctl-s": (Laplace, Sigmoid()),
+}
+"""The curators of the paper by its own names, up to their epsilon."""

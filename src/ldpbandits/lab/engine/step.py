@@ -19,7 +19,15 @@ from ldpbandits.lab.engine.compiled import compiled, inlined, uncached
 from ldpbandits.lab.engine.laws import Floats, Laws, encode_laws, reward
 from ldpbandits.lab.rewards import Law
 
-for _kernel in (kernels.starving, kernels.greatest):
+for _kernel in (
+    kernels.starving,
+    kernels.greatest,
+    kernels.beyond_linear,
+    kernels.kl,
+    kernels.upper_confidence,
+    kernels.normal,
+    kernels.gamma,
+):
     register_jitable(_kernel)
 _select: Callable[..., int] = inlined(kernels.select)
 _ucb_index = inlined(kernels.ucb_index)
