@@ -33,8 +33,8 @@ def test_the_javascript_sdk_takes_part(tmp_path: Path, curator: dict[str, object
         assert done.returncode == 0, done.stderr
         told = json.loads(done.stdout)
         report = agent.ask("/v1/experiments/colour")
-    assert sum(told["brief"].values()) == report["responses"] == PULLS
-    assert {arm["name"]: arm["pulls"] for arm in report["arms"]} == told["brief"]
+    assert sum(told["shown"].values()) == report["responses"] == PULLS
+    assert {arm["name"]: arm["pulls"] for arm in report["arms"]} == told["shown"]
     assert PULLS / 2 <= told["acknowledged"] + told["later"] <= PULLS  # the rest was sent again in the background
     assert told["acknowledged"] > 0
     assert told["later"] > 0
