@@ -10,7 +10,7 @@ from collections import deque
 from statistics import fmean, stdev
 
 from ldpbandits.agent.agent import Agent
-from ldpbandits.agent.rules import UCB, ldp_ucb_b
+from ldpbandits.agent.rules import IMED, KLUCB, UCB, KLUCBPlus, Rule, Thompson, ldp_ucb_b
 from ldpbandits.spec.mechanisms import response_mean
 from ldpbandits.types import Arm
 
@@ -30,7 +30,7 @@ class Forgetful(Agent):
         return arm
 
 
-def regret(kind: type[Agent], rule: UCB, outstanding: int, seed: int) -> float:
+def regret(kind: type[Agent], rule: Rule, outstanding: int, seed: int) -> float:
     """Return the regret of one run, as a share of uniform play's."""
     rng = random.Random(seed)
     bits = [response_mean(mean, EPSILON) for mean in MEANS]
@@ -52,8 +52,16 @@ def regret(kind: type[Agent], rule: UCB, outstanding: int, seed: int) -> float:
 def main() -> None:
     """Print a table."""
     print(__doc__)
-    runs = 20
-    for name, rule in (("LDP-UCB-B, width sqrt(2)", ldp_ucb_b()), ("width 1/2", UCB(0.5))):
+    runs = 10
+    rules: dict[str, Rule] = {
+        "LDP-UCB-B, width sqrt(2)": ldp_ucb_b(),
+        "width 1/2": UCB(0.5),
+        "kl-ucb": KLUCB(),
+        "kl-ucb++": KLUCBPlus(),
+        "imed": IMED(),
+        "thompson": Thompson(),
+    }
+    for name, rule in rules.items():
         for what, kind, outstanding in (
             ("no delay", Agent, 0),
             ("pulls that are out count", Agent, 10_000),

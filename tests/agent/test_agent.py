@@ -177,7 +177,7 @@ def test_what_is_not_a_snapshot_is_refused(snapshot: object) -> None:
 
 @pytest.mark.parametrize(
     "rule",
-    [{}, {"kind": "thompson"}, {"kind": "ucb"}, {"kind": "ucb", "width": -1, "floor": 0}, None, "ucb1"],
+    [{}, {"kind": "exp3"}, {"kind": "ucb"}, {"kind": "ucb", "width": -1, "floor": 0}, None, "ucb1"],
 )
 def test_a_bad_rule_is_refused(rule: object) -> None:
     """A rule is data with all its keys and numbers in range."""

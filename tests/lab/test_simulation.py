@@ -119,7 +119,7 @@ def test_every_algorithm_goes_through_json(name: str) -> None:
     (again,) = algorithms_from_json(played.to_json())
     assert again == played
     assert (again.looks, again.bound) == (played.looks, played.bound)
-    assert played.upper_bound is not None
+    assert (played.upper_bound is not None) == ("ucb1" in name or "ldp-ucb" in name)
 
 
 def test_our_name_on_another_rule_is_not_ours() -> None:

@@ -228,7 +228,7 @@ INVALID: list[tuple[dict[str, object], str]] = [
     ({"curator": {**CURATOR, "transform": {"kind": "range", "low": 0, "high": 1e101}}}, "of size <= 1e+100"),
     ({"rule": {"kind": "ucb", "width": -1}}, "width must be finite and >= 0"),
     ({"rule": {"kind": "ucb", "width": 1e7}}, "of size <= 1e+06"),
-    ({"rule": {"kind": "thompson"}}, "a rule's kind must be one of ucb"),
+    ({"rule": {"kind": "exp3"}}, "a rule's kind must be one of ucb, kl-ucb"),
     ({"rule": {"kind": "os:system"}}, "a rule's kind must be one of ucb"),
 ]
 

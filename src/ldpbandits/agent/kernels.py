@@ -4,7 +4,7 @@ Each takes only numbers, sequences of numbers and other kernels, checks nothing 
 """
 
 from collections.abc import Callable, MutableSequence, Sequence
-from math import cos, expm1, log, log1p, sqrt
+from math import cos, expm1, inf, log, log1p, sqrt
 from typing import NamedTuple, Protocol, TypeAlias
 
 Parameters: TypeAlias = tuple[float, ...]
@@ -52,21 +52,23 @@ def ucb_index(arm: ArmView, _: Random, parameters: Parameters) -> float:
 
 
 def kl(p: float, q: float) -> float:
-    """The divergence of Bernoulli(p) from Bernoulli(q), p log(p / q) + (1 - p) log((1 - p) / (1 - q)), for q in (0, 1).
+    """The divergence of Bernoulli(p) from Bernoulli(q), p log(p / q) + (1 - p) log((1 - p) / (1 - q))."""
+    return kl_term(p, q, q - p) + kl_term(1 - p, 1 - q, p - q)
 
-    As p (x - log(1 + x)) + (1 - p) (y - log(1 + y)) with x = (q - p) / p and y = (p - q) / (1 - p): the terms of first
-    order have cancelled before anything is rounded, so that it is accurate where p and q are close.
+
+def kl_term(p: float, q: float, step: float) -> float:
+    """Return p (x - log(1 + x)) with x = step / p and step = q - p: p log(p / q), and a part that cancels in the sum.
+
+    Close to 0 by its series: the terms of first order have cancelled before anything is rounded.
     """
-    ones = p * beyond_linear((q - p) / p) if p > 0 else q
-    zeros = (1 - p) * beyond_linear((p - q) / (1 - p)) if p < 1 else 1 - q
-    return ones + zeros
-
-
-def beyond_linear(x: float) -> float:
-    """Return x - log(1 + x), by its series close to 0."""
+    if p == 0:
+        return step
+    if q == 0:
+        return inf
+    x = step / p
     if abs(x) < 1e-4:  # noqa: PLR2004 - the next term is below 1e-16 of the first
-        return x * x * (0.5 - x * (1 / 3 - x * (0.25 - x * 0.2)))
-    return x - log1p(x)
+        return p * x * x * (0.5 - x * (1 / 3 - x * (0.25 - x * 0.2)))
+    return p * (x - log1p(x) if abs(x) < 0.5 else x - log(q / p))  # noqa: PLR2004 - beyond, log1p gains nothing
 
 
 def upper_confidence(p: float, level: float) -> float:
@@ -109,8 +111,7 @@ def imed_index(arm: ArmView, _: Random, __: Parameters) -> float:
     """Minus N kl(mean, best) + log N (Honda and Takemura 2015): the agent pulls where that is smallest."""
     if arm.mean >= arm.best:
         return -log(arm.n)
-    best = min(arm.best, 1 - 1e-16)  # a mean of 1 would exclude every other for good
-    return -(arm.n * kl(min(max(arm.mean, 0.0), 1.0), best) + log(arm.n))
+    return -(arm.n * kl(max(arm.mean, 0.0), min(arm.best, 1.0)) + log(arm.n))
 
 
 def thompson_index(arm: ArmView, random: Random, _: Parameters) -> float:

@@ -37,7 +37,7 @@ from ldpbandits.errors import ParameterError
 from ldpbandits.lab.rewards import Law, arm_text
 from ldpbandits.output.colours import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, Look
 from ldpbandits.spec.curator import PAPER_CURATORS, CuratorSpec
-from ldpbandits.spec.mechanisms import Bernoulli, Laplace, Mechanism
+from ldpbandits.spec.mechanisms import Bernoulli, Laplace
 from ldpbandits.spec.registry import check_keys
 from ldpbandits.spec.transforms import TRANSFORMS, Range, Sigmoid, Transform
 from ldpbandits.theory.upper import UPPER_BOUNDS, UpperBound

@@ -5,8 +5,9 @@ policies that are consistent on every instance, which Theorem 1 needs and does n
 """
 
 from collections.abc import Callable, Sequence
-from math import cosh, e, inf, log, log1p, pi, sinh, sqrt, tanh
+from math import cosh, e, inf, log, pi, sinh, sqrt, tanh
 
+from ldpbandits.agent.kernels import kl, kl_term
 from ldpbandits.checks import check_epsilon
 from ldpbandits.spec.mechanisms import response_mean
 
@@ -132,31 +133,13 @@ def lai_robbins(means: Sequence[float]) -> float:
     return _information_bound(means, kl)
 
 
-def kl(p: float, q: float) -> float:
-    """The divergence of Bernoulli(p) from Bernoulli(q), p log(p / q) + (1 - p) log((1 - p) / (1 - q))."""
-    return _kl_term(p, q, q - p) + _kl_term(1 - p, 1 - q, p - q)
-
-
 def response_kl(mean: float, other: float, epsilon: float) -> float:
     """The divergence of CTB's responses to rewards of these two means: `kl` of Lemma 3's map, without cancellation."""
     epsilon = check_epsilon(epsilon)
     step = (other - mean) * tanh(epsilon / 2)
-    ones = _kl_term(response_mean(mean, epsilon), response_mean(other, epsilon), step)
-    zeros = _kl_term(response_mean(1 - mean, epsilon), response_mean(1 - other, epsilon), -step)
+    ones = kl_term(response_mean(mean, epsilon), response_mean(other, epsilon), step)
+    zeros = kl_term(response_mean(1 - mean, epsilon), response_mean(1 - other, epsilon), -step)
     return ones + zeros
-
-
-def _kl_term(p: float, q: float, step: float) -> float:
-    """Return p (x - log(1 + x)) with x = step / p and step = q - p: p log(p / q), and a part that cancels in the sum.
-
-    Close to 0 by its series: the terms of first order have cancelled before anything is rounded.
-    """
-    if p == 0 or q == 0:
-        return step if p == 0 else inf
-    x = step / p
-    if abs(x) < 1e-4:  # noqa: PLR2004 - the next term is below 1e-16 of the first
-        return p * x * x * (1 / 2 - x / 3 + x * x / 4 - x**3 / 5)
-    return p * (x - log1p(x) if abs(x) < 1 / 2 else x - log(q / p))
 
 
 def _suboptimal(gaps: Sequence[float]) -> list[float]:

@@ -22,7 +22,7 @@ from ldpbandits.lab.rewards import Law
 for _kernel in (
     kernels.starving,
     kernels.greatest,
-    kernels.beyond_linear,
+    kernels.kl_term,
     kernels.kl,
     kernels.upper_confidence,
     kernels.normal,

@@ -1,0 +1,45 @@
+"""Every rule that is registered runs an experiment on a live server."""
+
+import asyncio
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldpbandits.agent.rules import RULES, UCB, rule_to_json
+from ldpbandits.server.messages import NewExperiment, Report, ResponseMessage
+from ldpbandits.server.service import Service
+from ldpbandits.server.store.sqlite import SqliteStore
+
+BITS: dict[str, Any] = {"mechanism": "bernoulli", "epsilon": 4.0}
+
+
+@pytest.mark.parametrize("kind", list(RULES), ids=lambda kind: kind.kind)
+def test_a_registered_rule_runs_an_experiment(tmp_path: Path, kind: Any) -> None:
+    """It is announced as it is, finds the better of two arms, and is the same after a restart."""
+    rule = kind(0.5) if kind is UCB else kind()
+    rng = random.Random(5)
+
+    async def play(service: Service) -> Report:
+        await service.create(NewExperiment("one", ["worse", "better"], BITS, rule_to_json(rule)))
+        for _ in range(400):
+            decision = service.decide("one")
+            bit = float(rng.random() < (0.2, 0.8)[decision.arm])
+            await service.respond(ResponseMessage(decision.ticket, bit))
+        return await service.report("one")
+
+    service = Service(SqliteStore(tmp_path / "agent.db"))
+    try:
+        report = asyncio.run(play(service))
+    finally:
+        service.close()
+    assert report.rule == rule_to_json(rule)
+    assert report.best is not None
+    assert report.best.name == "better"
+    assert report.arms[1].pulls > 250
+    again = Service(SqliteStore(tmp_path / "agent.db"))
+    try:
+        assert again.experiments["one"].rule == rule
+    finally:
+        again.close()
