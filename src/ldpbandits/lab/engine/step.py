@@ -30,7 +30,9 @@ for _kernel in (
 ):
     register_jitable(_kernel)
 _select: Callable[..., int] = inlined(kernels.select)
-_ucb_index = inlined(kernels.ucb_index)
+_ucb_index, _kl_ucb_index = inlined(kernels.ucb_index), inlined(kernels.kl_ucb_index)
+_kl_ucb_plus_index, _imed_index = inlined(kernels.kl_ucb_plus_index), inlined(kernels.imed_index)
+_thompson_index = inlined(kernels.thompson_index)
 
 
 class Play(NamedTuple):
@@ -82,6 +84,28 @@ def _advance_ucb(play: Play, rng: np.random.Generator, pulls: Floats, totals: Fl
     _advance(_ucb_index, known_response, play, rng, pulls, totals, t, until)
 
 
+@compiled
+def _advance_kl_ucb(play: Play, rng: np.random.Generator, pulls: Floats, totals: Floats, t: int, until: int) -> None:
+    _advance(_kl_ucb_index, known_response, play, rng, pulls, totals, t, until)
+
+
+@compiled
+def _advance_kl_ucb_plus(
+    play: Play, rng: np.random.Generator, pulls: Floats, totals: Floats, t: int, until: int
+) -> None:
+    _advance(_kl_ucb_plus_index, known_response, play, rng, pulls, totals, t, until)
+
+
+@compiled
+def _advance_imed(play: Play, rng: np.random.Generator, pulls: Floats, totals: Floats, t: int, until: int) -> None:
+    _advance(_imed_index, known_response, play, rng, pulls, totals, t, until)
+
+
+@compiled
+def _advance_thompson(play: Play, rng: np.random.Generator, pulls: Floats, totals: Floats, t: int, until: int) -> None:
+    _advance(_thompson_index, known_response, play, rng, pulls, totals, t, until)
+
+
 def _own_loop(index: Index, response: Callable[..., float]) -> Callable[..., None]:
     """Compile the loop for a rule or a channel of somebody's own; its code belongs to this process alone."""
     compiled_index = inlined(index)
@@ -93,8 +117,14 @@ def _own_loop(index: Index, response: Callable[..., float]) -> Callable[..., Non
     return advance
 
 
-_LOOPS: dict[Any, Callable[..., None]] = {(kernels.ucb_index, known_response): _advance_ucb}
-"""One loop for each index and way to a response that has been played, not one for each simulation."""
+_LOOPS: dict[Any, Callable[..., None]] = {
+    (kernels.ucb_index, known_response): _advance_ucb,
+    (kernels.kl_ucb_index, known_response): _advance_kl_ucb,
+    (kernels.kl_ucb_plus_index, known_response): _advance_kl_ucb_plus,
+    (kernels.imed_index, known_response): _advance_imed,
+    (kernels.thompson_index, known_response): _advance_thompson,
+}
+"""One loop for each index and way to a response. Ours are kept on disk; those of a user are added when played."""
 
 
 def stepping(algorithm: Algorithm, arms: Sequence[Law]) -> Advance:
