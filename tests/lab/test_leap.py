@@ -1,10 +1,9 @@
 """Leaps have exactly the law of the per-round simulator, and a wrong leap is noticed."""
 
 import math
-from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numba
 import numpy as np
@@ -13,8 +12,6 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from ldpbandits import UCB, CuratorSpec, Range, ucb1
-from ldpbandits.agent.kernels import ArmView, Random
-from ldpbandits.errors import ParameterError
 from ldpbandits.lab import paper, play
 from ldpbandits.lab.algorithms import Algorithm, NotPrivate, algorithm
 from ldpbandits.lab.engine import leap
@@ -382,25 +379,3 @@ def test_the_chance_of_a_lead_is_accurate(k: int) -> None:
                 log_factorial(zeros) + log_factorial(k - zeros) - log_factorial(mirrored) - log_factorial(k - mirrored)
             )
             assert leap._log_ratio(float(k), float(zeros), float(mirrored)) == pytest.approx(float(exact), abs=1e-7)
-
-
-@dataclass(frozen=True)
-class Greedy:
-    """A rule of a user's own."""
-
-    floor: float = 0.0
-    parameters: ClassVar[tuple[float, ...]] = ()
-
-    @staticmethod
-    def index(arm: ArmView, random: Random, parameters: tuple[float, ...]) -> float:
-        """The mean alone."""
-        return arm.mean
-
-
-def test_a_rule_of_your_own_needs_steps() -> None:
-    """Only rules that the lab knows how to leap do; another is refused by name, before anything is played."""
-    mine = Algorithm("mine", Greedy(), NotPrivate())
-    with pytest.raises(ParameterError, match="mine cannot leap, only step: the rule of mine is not one of those"):
-        simulate(mine, paper.BERNOULLI, 100, seed=0, engine="leap")
-    with pytest.raises(ParameterError, match="engine must be leap or step"):
-        simulate(mine, paper.BERNOULLI, 100, seed=0, engine="jump")  # type: ignore[arg-type]

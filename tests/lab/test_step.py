@@ -205,6 +205,15 @@ def test_a_users_rule_plays_in_the_same_loop() -> None:
     assert (fed.pulls[:, -1].min(axis=1) > 2 * math.log(1_000)).all()
 
 
+def test_a_rule_of_your_own_needs_steps() -> None:
+    """Only rules that the lab knows how to leap do; another is refused by name, before anything is played."""
+    mine = not_private("mine", Greedy())
+    with pytest.raises(ParameterError, match="mine cannot leap, only step: the rule of mine is not one of those"):
+        simulate(mine, paper.BERNOULLI, 100, seed=0, engine="leap")
+    with pytest.raises(ParameterError, match="engine must be leap or step"):
+        simulate(mine, paper.BERNOULLI, 100, seed=0, engine="jump")  # type: ignore[arg-type]
+
+
 def test_a_rule_that_draws_plays_the_same_in_the_loop_and_in_an_agent() -> None:
     """Compiled and live, a rule that draws gets the same numbers from a numpy Generator, and pulls the same arms."""
     arms = [Choice((0.2,)), Choice((0.8,)), Choice((0.5,))]

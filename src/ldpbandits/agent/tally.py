@@ -56,7 +56,7 @@ class Tally:
         self._pulls_in_all += pulls - known.pulls
         self._total_in_all += total - known.total
         known.pulls, known.total = pulls, total
-        if arm in self._silent:
+        if pulls and arm in self._silent:
             self._silent.remove(arm)
         for changed in (arm, *self._silent):
             self._refresh(changed)

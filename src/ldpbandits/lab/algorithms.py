@@ -221,7 +221,6 @@ def with_rule(rule: Rule, curator: object = None, epsilon: float | None = None, 
     """Return the algorithm that plays a rule of any kind on the responses of a curator.
 
     The curator is one of ours or yours, its spec, or the paper's name for it, such as "ctb", with an epsilon.
-
     Without a curator it is CTB, or none when there is no epsilon either. Its name is the rule's, unless it has one.
 
     >>> from ldpbandits import UCB

@@ -39,6 +39,7 @@ from ldpbandits.errors import LDPBanditsError, ParameterError
 from ldpbandits.lab import algorithms
 from ldpbandits.lab.algorithms import Algorithm, algorithms_from_json
 from ldpbandits.lab.play import (
+    LARGEST_HORIZON,
     Archive,
     Curve,
     Engine,
@@ -214,7 +215,7 @@ def simulate(  # noqa: PLR0913 - an experiment's settings
         raise ParameterError(f"{told}, got {brief(played)}")
     if played is algorithm and epsilon is not None:
         raise ParameterError("epsilon goes with an algorithm's name; an Algorithm has its own")
-    experiment = Experiment(read_arms(arms), (played,), horizon, trials, seed, engine, checkpoints)  # type: ignore[arg-type]
+    experiment = Experiment(arms, (played,), horizon, trials, seed, engine, checkpoints)  # type: ignore[arg-type]
     (simulation,) = experiment.play(jobs=None if jobs is None else check_count("jobs", jobs), progress=progress)
     return simulation
 
@@ -232,7 +233,7 @@ def canonical(data: Any) -> Any:  # noqa: ANN401 - JSON
             return {key: canonical(value) for key, value in data.items()}
         case list() | tuple():
             return [canonical(value) for value in data]
-        case int() if not isinstance(data, bool):
+        case int() if not isinstance(data, bool) and abs(data) <= LARGEST_HORIZON:  # beyond, floats are not exact
             return float(data)
         case _:
             return data
