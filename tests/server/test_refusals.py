@@ -241,6 +241,26 @@ def test_a_curator_or_rule_that_there_is_not_is_invalid(local: Local, change: di
     assert told in reply.json["message"]
 
 
+@pytest.mark.parametrize("depth", [100, 400, 900, 980, 2_000, 20_000])
+@pytest.mark.parametrize("key", ["curator", "rule"])
+def test_lists_in_lists_without_end_break_nothing(local: Local, key: str, depth: int) -> None:
+    """A curator or rule that is nested as deep as a body allows is refused like any other nonsense."""
+    kind = b'{"kind": "ucb", "mechanism": "bernoulli", "epsilon": '
+    nested = kind + b"[" * depth + b"]" * depth + b"}"
+    other = b'"curator": {"mechanism": "bernoulli", "epsilon": 1}, ' if key == "rule" else b""
+    body = b'{"name": "x", "arms": ["a"], ' + other + b'"' + key.encode() + b'": ' + nested + b"}"
+    reply = local("POST", "/v1/experiments", body)
+    assert (reply.status, reply.json["code"]) in {(400, "malformed"), (422, "invalid")}
+
+
+def test_a_curator_of_many_words_is_refused(local: Local) -> None:
+    """It would be kept, and told to every device."""
+    curator = {"mechanism": "bernoulli", "epsilon": 1, "words": "x" * 3_000}
+    reply = local("POST", "/v1/experiments", {**NEW, "name": "x", "curator": curator})
+    assert (reply.status, reply.json["code"]) == (422, "invalid")
+    assert "at most 2000 characters" in reply.json["message"]
+
+
 @pytest.mark.parametrize("case", REFUSALS)
 def test_each_refusal_has_its_status_and_code(local: Local, case: str) -> None:
     """Every refusal is JSON with a code and a sentence, under the status that the protocol gives it."""

@@ -106,6 +106,8 @@ def _read(decoder: "msgspec.json.Decoder[Any]", body: bytes) -> object:
         return decoder.decode(body or b"{}")  # a message of which nothing is required may be left out
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Refusal(400, Code.MALFORMED, f"the body is not what is asked for: {error}") from None
+    except RecursionError:
+        raise Refusal(400, Code.MALFORMED, "the body is not what is asked for: it is nested without end") from None
 
 
 class Methods:

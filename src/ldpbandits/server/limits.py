@@ -41,7 +41,11 @@ def curator_from_json(data: object) -> CuratorSpec:
 
 def _check_size(sort: str, data: object) -> None:
     """Refuse what nobody needs: it would be kept, and told to every device."""
-    if len(json.dumps(data)) > LONGEST_JSON:
+    try:
+        length = len(json.dumps(data))
+    except RecursionError:
+        raise SpecError(f"the JSON of a {sort} is nested without end") from None
+    if length > LONGEST_JSON:
         raise SpecError(f"the JSON of a {sort} has at most {LONGEST_JSON} characters")
 
 
