@@ -29,6 +29,7 @@ from ldpbandits.agent import rules
 from ldpbandits.agent.rules import rule_from_json, rule_to_json
 from ldpbandits.agent.tally import ArmTally
 from ldpbandits.device.randomness import Draw
+from ldpbandits.spec.menu import Menu
 
 RULES = [ucb1(), ldp_ucb_b(), ldp_ucb_l(0.5), UCB(0.0), UCB(1.0, floor=2.0)]
 
@@ -157,7 +158,7 @@ GOOD: dict[str, Any] = {"rule": rule_to_json(ucb1()), "t": 3, "pulls": [1, 2, 0]
         ({"totals": [0.5, math.nan, 0.0]}, "total of arm 1 must be a finite number"),
         ({"totals": [0.5, "1", 0.0]}, "total of arm 1 must be a finite number"),
         ({"totals": [0.5, 1.0, 0.25]}, "arm 2 has no pulls, but a total of 0.25"),
-        ({"extra": 1}, "the keys pulls, rule, t, totals, and curator, names, out, retired if there are any"),
+        ({"extra": 1}, "the keys pulls, rule, t, totals, and cells, curator, names, out, retired if there are any"),
     ],
 )
 def test_a_snapshot_that_does_not_add_up_is_refused(change: dict[str, Any], rule: str) -> None:
@@ -239,7 +240,7 @@ def test_an_agent_for_a_curator_takes_its_responses_and_no_others() -> None:
     assert Agent.for_curator(noise, arms=2).rule == ldp_ucb_l(1.0)
     assert Agent.for_curator(noise, arms=2, rule=UCB(0.5)).rule == UCB(0.5)
     same = Agent(ucb1(), 2, curator=bits)
-    assert same.curator == bits.spec
+    assert same.menu == Menu.of(bits)
     with pytest.raises(SpecError, match="must be an object"):
         Agent(ucb1(), 2, curator=3)
 

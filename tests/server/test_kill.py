@@ -131,7 +131,7 @@ def audited(database: Path, crowd: Crowd) -> Books:
         responses = connection.execute(
             "SELECT experiment, arm, count(*), sum(value) FROM responses GROUP BY experiment, arm"
         ).fetchall()
-        tallies = connection.execute("SELECT experiment, number, pulls, total FROM arms WHERE pulls > 0").fetchall()
+        tallies = connection.execute("SELECT experiment, arm, pulls, total FROM cells").fetchall()
         (nonces,) = connection.execute("SELECT count(*) FROM nonces").fetchone()
     finally:
         connection.close()

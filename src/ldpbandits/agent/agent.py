@@ -10,13 +10,14 @@ from math import isfinite
 from random import SystemRandom
 from typing import Any
 
-from ldpbandits.agent.estimates import Estimate, estimate, share
+from ldpbandits.agent.estimates import Estimate, estimate_arm, share
+from ldpbandits.agent.fit import fitted
 from ldpbandits.agent.kernels import Random, select
-from ldpbandits.agent.rules import Rule, check_fit, check_rule, paper_rule, rule_from_json, rule_to_json
-from ldpbandits.agent.tally import ArmTally, Tally
+from ldpbandits.agent.rules import Rule, paper_rule, rule_from_json, rule_to_json
+from ldpbandits.agent.tally import ArmTally, Cell, Tally
 from ldpbandits.checks import brief, check_count, check_probability, is_number, is_whole
 from ldpbandits.errors import ArmError, ParameterError, ResponseError, SnapshotError
-from ldpbandits.spec.curator import CuratorSpec
+from ldpbandits.spec.menu import Menu
 from ldpbandits.types import Arm, Response
 
 
@@ -46,22 +47,20 @@ class Agent:
     ) -> None:
         """Start with so many arms, or with arms of these names; they are numbered from 0, and none is pulled yet.
 
-        With a curator, or its spec, responses that it cannot have given are refused. `random` is for rules that draw.
+        With a curator, its spec, or a menu of them, responses that it cannot have given are refused. `random` is for
+        rules that draw.
         """
-        self.rule = check_rule(rule)
-        self._index, self._parameters, self._floor = rule.index, rule.parameters, rule.floor
+        self.menu = None if curator is None else Menu.of(curator)
+        self.rule, self.fitted = rule, fitted(rule, self.menu)
         self.names = _names(arms)
-        self.curator = None if curator is None else CuratorSpec.of(curator)
-        if self.curator is not None:
-            check_fit(rule, self.curator.mechanism)
-        self.tally = Tally(ArmTally() for _ in self.names)
+        self.tally = Tally((ArmTally() for _ in self.names), self.fitted.reading)
         self._random = SystemRandom() if random is None else random
 
     @classmethod
     def for_curator(cls, curator: object, arms: int | Sequence[str], *, rule: Rule | None = None) -> "Agent":
         """Make the agent that fits a curator (or its spec): with the paper's rule for it, unless another is named."""
-        spec = CuratorSpec.of(curator)
-        return cls(paper_rule(spec.mechanism) if rule is None else rule, arms, curator=spec)
+        menu = Menu.of(curator)
+        return cls(paper_rule(menu.first) if rule is None else rule, arms, curator=menu)
 
     @property
     def pulls(self) -> tuple[int, ...]:
@@ -83,12 +82,13 @@ class Agent:
         tally = self.tally
         arms = tally.in_use
         place = select(
-            self._index,
-            self._parameters,
-            self._floor,
+            self.fitted.index,
+            self.fitted.parameters,
+            self.fitted.floor,
             tally.means,
             tally.pulls,
             tally.counts,
+            tally.cells,
             tally.t,
             self._random,
             tally.indexes,
@@ -108,14 +108,15 @@ class Agent:
             raise ArmError(f"no pull of arm {brief(arm)} is out")
         self.tally.take_back(number)
 
-    def update(self, arm: Arm | str, response: Response) -> None:
-        """Count one response of this arm, given by its number or name. If a pull of the arm is out, it is that one."""
+    def update(self, arm: Arm | str, response: Response, *, epsilon: float | None = None) -> None:
+        """Count one response of this arm, given by its number or name. If a pull of the arm is out, it is that one.
+
+        With a menu of several epsilons, say by which of them the response was drawn.
+        """
         number = self._number(arm)
         if not is_number(response):
             raise ResponseError(f"a response must be a finite number, got {brief(response)}")
-        if self.curator is not None and self.curator.in_units(response) is None:
-            asked = f"the {self.curator.mechanism.kind} mechanism with epsilon = {self.curator.epsilon:g}"
-            raise ResponseError(f"{brief(response)} is not a possible response of {asked}")
+        cell = 0 if self.menu is None else self._cell(self.menu, response, epsilon)
         total = self.tally.arms[number].total + float(response)
         if not isfinite(total):
             raise ResponseError(
@@ -123,18 +124,30 @@ class Agent:
             )
         if self.tally.arms[number].out:
             self.tally.take_back(number)
-        self.tally.add(number, 1, float(response))
+        self.tally.add(number, 1, float(response), cell)
+
+    def _cell(self, menu: Menu, response: Response, epsilon: float | None) -> int:
+        """Return where a response is counted, or say why it cannot be one."""
+        level = menu.level(epsilon)
+        if level is None:
+            listed = ", ".join(f"{each:g}" for each in menu.epsilons)
+            raise ResponseError(f"epsilon must be one of the menu's, {listed}, got {brief(epsilon)}")
+        curator = menu.curators[level]
+        if curator.in_units(response) is None:
+            asked = f"the {curator.mechanism.kind} mechanism with epsilon = {curator.epsilon:g}"
+            raise ResponseError(f"{brief(response)} is not a possible response of {asked}")
+        return 0 if self.fitted.reading is None else self.fitted.reading.cell(response, level)
 
     def estimates(self, *, alpha: float = 0.05, sub_gaussian: float | None = None) -> dict[str, Estimate]:
         """Return what may be concluded of each arm, by its name; all intervals hold together, at all times.
 
         With probability 1 - alpha no interval ever misses its mean, also when arms are added on the way.
         """
-        if self.curator is None:
+        if self.menu is None:
             raise ParameterError("estimates need a curator: make the agent with Agent.for_curator(curator, arms)")
         alpha = check_probability("alpha", alpha)
         return {
-            name: estimate(arm.pulls, arm.total, self.curator, alpha=share(alpha, number), sub_gaussian=sub_gaussian)
+            name: estimate_arm(arm, self.menu, alpha=share(alpha, number), sub_gaussian=sub_gaussian)
             for number, (name, arm) in enumerate(zip(self.names, self.tally.arms, strict=True))
         }
 
@@ -152,15 +165,17 @@ class Agent:
     def to_json(self) -> dict[str, Any]:
         """Return everything the agent knows as plain JSON-able data; `from_json` takes it back without loss."""
         arms = self.tally.arms
+        cells = {} if self.fitted.reading is None else {"cells": [[list(cell) for cell in arm.cells] for arm in arms]}
         return {
             "rule": rule_to_json(self.rule),
-            "curator": None if self.curator is None else self.curator.to_json(),
+            "curator": None if self.menu is None else self.menu.to_json(),
             "t": self.t,
             "names": list(self.names),
             "pulls": [arm.pulls for arm in arms],
             "totals": [arm.total for arm in arms],
             "out": [arm.out for arm in arms],
             "retired": [arm.retired for arm in arms],
+            **cells,
         }
 
     @classmethod
@@ -169,7 +184,7 @@ class Agent:
 
         `may_import` is as in `rule_from_json`: for snapshots of your own that hold a rule of your own.
         """
-        required, optional = {"rule", "t", "pulls", "totals"}, {"curator", "names", "out", "retired"}
+        required, optional = {"rule", "t", "pulls", "totals"}, {"curator", "names", "out", "retired", "cells"}
         if not isinstance(snapshot, Mapping) or not required <= snapshot.keys() <= required | optional:
             told = f"{', '.join(sorted(required))}, and {', '.join(sorted(optional))} if there are any"
             raise SnapshotError(f"a snapshot is an object with the keys {told}")
@@ -186,8 +201,10 @@ class Agent:
             raise SnapshotError(f"t must be the sum of the pulls, {t}, got {brief(snapshot['t'])}")
         rule = rule_from_json(snapshot["rule"], may_import=may_import)
         asked = snapshot.get("curator")
-        agent = cls(rule, names, curator=None if asked is None else CuratorSpec.from_json(asked))
-        agent.tally = Tally(tallies)
+        agent = cls(rule, names, curator=None if asked is None else Menu.from_json(asked))
+        if agent.fitted.reading is not None:
+            _read_cells(snapshot.get("cells"), tallies, agent.fitted.reading.cells)
+        agent.tally = Tally(tallies, agent.fitted.reading)
         return agent
 
     def _number(self, arm: Arm | str) -> Arm:
@@ -228,3 +245,17 @@ def _arm_from_json(number: int, pulls: object, total: object, out: object, retir
     if not isinstance(retired, bool):
         raise SnapshotError(f"arm {number} is retired or not: true or false, got {brief(retired)}")
     return ArmTally(int(pulls), float(total), int(out), retired)  # type: ignore[call-overload]
+
+
+def _read_cells(snapshot: object, arms: list[ArmTally], count: int) -> None:
+    """Give each arm its cells, which add up to its pulls and total."""
+    listed = snapshot if isinstance(snapshot, list) and len(snapshot) == len(arms) else None
+    if listed is None or not all(isinstance(cells, list) and len(cells) == count for cells in listed):
+        raise SnapshotError(f"with this rule and curator, a snapshot has cells: for each arm {count} pairs of numbers")
+    for number, (arm, cells) in enumerate(zip(arms, listed, strict=True)):
+        if not all(isinstance(cell, list) and len(cell) == len(Cell._fields) for cell in cells):
+            raise SnapshotError(f"a cell of arm {number} must be its pulls and their total, got {brief(cells)}")
+        read = [_arm_from_json(number, pulls, total, out=0, retired=False) for pulls, total in cells]
+        arm.cells = [Cell(cell.pulls, cell.total) for cell in read]
+        if sum(cell.pulls for cell in read) != arm.pulls or sum(cell.total for cell in read) != arm.total:
+            raise SnapshotError(f"the cells of arm {number} must add up to its pulls and total")

@@ -32,6 +32,12 @@ from ldpbandits.agent.kernels import (
     thompson_index,
     ucb_index,
 )
+from ldpbandits.agent.mixed import (
+    mixed_imed_index,
+    mixed_kl_ucb_index,
+    mixed_kl_ucb_plus_index,
+    mixed_thompson_index,
+)
 from ldpbandits.checks import brief, check_epsilon, is_number
 from ldpbandits.errors import LDPBanditsError, SpecError
 from ldpbandits.spec.mechanisms import Bernoulli, Laplace, Mechanism
@@ -117,6 +123,11 @@ class KLUCB:
         """U(mean, log(t) / N)."""
         return kl_ucb_index
 
+    @property
+    def mixed_index(self) -> Index:
+        """The same for responses of several epsilons."""
+        return mixed_kl_ucb_index
+
 
 @RULES.register
 @dataclass(frozen=True, slots=True)
@@ -132,6 +143,11 @@ class KLUCBPlus:
     def index(self) -> Index:
         """U(mean, f(t / (K N)) / N)."""
         return kl_ucb_plus_index
+
+    @property
+    def mixed_index(self) -> Index:
+        """The same for responses of several epsilons."""
+        return mixed_kl_ucb_plus_index
 
 
 @RULES.register
@@ -149,6 +165,11 @@ class IMED:
         """Minus (N kl(mean, best) + log N)."""
         return imed_index
 
+    @property
+    def mixed_index(self) -> Index:
+        """The same for responses of several epsilons."""
+        return mixed_imed_index
+
 
 @RULES.register
 @dataclass(frozen=True, slots=True)
@@ -164,6 +185,11 @@ class Thompson:
     def index(self) -> Index:
         """A draw from the posterior of the mean response."""
         return thompson_index
+
+    @property
+    def mixed_index(self) -> Index:
+        """The same for responses of several epsilons."""
+        return mixed_thompson_index
 
 
 def check_fit(rule: Rule, mechanism: Mechanism | None) -> None:

@@ -19,14 +19,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from ldpbandits.agent.fit import fitted
 from ldpbandits.agent.rules import (
     IMED,
     KLUCB,
     KLUCBPlus,
     Rule,
     Thompson,
-    check_fit,
-    check_rule,
     paper_rule,
     rule_from_json,
     rule_to_json,
@@ -34,10 +33,12 @@ from ldpbandits.agent.rules import (
 )
 from ldpbandits.checks import brief
 from ldpbandits.errors import ParameterError
+from ldpbandits.lab.mix import Mix
 from ldpbandits.lab.rewards import Law, arm_text
 from ldpbandits.output.colours import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, Look
 from ldpbandits.spec.curator import PAPER_CURATORS, CuratorSpec
 from ldpbandits.spec.mechanisms import Bernoulli, Laplace
+from ldpbandits.spec.menu import Menu
 from ldpbandits.spec.registry import check_keys
 from ldpbandits.spec.transforms import TRANSFORMS, Range, Sigmoid, Transform
 from ldpbandits.theory.upper import UPPER_BOUNDS, UpperBound
@@ -87,7 +88,7 @@ class Algorithm:
 
     name: str
     rule: Rule
-    curator: CuratorSpec | NotPrivate
+    curator: CuratorSpec | NotPrivate | Mix
     looks: Looks | None = field(default=None, compare=False)
     bound: str | None = field(default=None, compare=False)
 
@@ -95,19 +96,29 @@ class Algorithm:
         """Check that name, rule and curator are what they should be."""
         if not (self.name and isinstance(self.name, str)):
             raise ParameterError(f"an algorithm's name must be a string, got {brief(self.name)}")
-        check_rule(self.rule)
-        if not isinstance(self.curator, CuratorSpec | NotPrivate):
+        if not isinstance(self.curator, CuratorSpec | NotPrivate | Mix):
             raise ParameterError(
                 f"an algorithm's curator is a CuratorSpec, as in curator.spec, got {brief(self.curator)}"
             )
-        check_fit(self.rule, self.curator.mechanism if isinstance(self.curator, CuratorSpec) else None)
+        match self.curator:
+            case Mix(menu=menu):
+                fitted(self.rule, menu)
+            case CuratorSpec():
+                fitted(self.rule, Menu.of(self.curator))
+            case NotPrivate():
+                fitted(self.rule, None)
         if self.bound is not None and self.bound not in UPPER_BOUNDS:
             raise ParameterError(f"bound must be one of {', '.join(UPPER_BOUNDS)}, got {brief(self.bound)}")
 
     @property
     def epsilon(self) -> float | None:
-        """The epsilon of each response; None when the rewards are not private."""
+        """The epsilon of each response; None when the rewards are not private, or each epsilon is another."""
         return self.curator.epsilon if isinstance(self.curator, CuratorSpec) else None
+
+    @property
+    def cells(self) -> int:
+        """How many kinds of responses the agent tells apart."""
+        return len(self.curator.menu) if isinstance(self.curator, Mix) else 1
 
     @property
     def drawn_as(self) -> Looks:
@@ -230,9 +241,9 @@ def with_rule(rule: Rule, curator: object = None, epsilon: float | None = None, 
     return Algorithm(name or type(rule).__name__, rule, _curator(curator, epsilon))
 
 
-def _curator(curator: object, epsilon: float | None) -> CuratorSpec | NotPrivate:
+def _curator(curator: object, epsilon: float | None) -> CuratorSpec | NotPrivate | Mix:
     spec = getattr(curator, "spec", curator)
-    if isinstance(spec, CuratorSpec | NotPrivate):
+    if isinstance(spec, CuratorSpec | NotPrivate | Mix):
         if epsilon is not None:
             raise ParameterError("epsilon: stands in the curator")
         return spec
@@ -279,12 +290,36 @@ def algorithms_from_json(table: object) -> list[Algorithm]:
     return played
 
 
-def _usual_rule(curator: CuratorSpec | NotPrivate) -> Rule:
-    return ucb1() if isinstance(curator, NotPrivate) else paper_rule(curator.mechanism)
+def _usual_rule(curator: CuratorSpec | NotPrivate | Mix) -> Rule:
+    match curator:
+        case NotPrivate():
+            return ucb1()
+        case CuratorSpec(mechanism=mechanism):
+            return paper_rule(mechanism)
+        case Mix():
+            return KLUCBPlus()
 
 
-def curator_or_none(data: Mapping[str, Any]) -> CuratorSpec | NotPrivate:
-    """Read a curator from JSON, or that there is none."""
+def mixed(name: str, mix: Mix) -> Algorithm:
+    """Return one of ours on a crowd of several epsilons, by its name with one.
+
+    >>> mixed("ldp-imed", Mix.parse("0.5:0.5,2:0.5")).name
+    'ldp-imed, epsilon 0.5:0.5,2:0.5'
+    """
+    check_name(name)
+    known = _KNOWN[name]
+    if known.mechanism is not Bernoulli:
+        raise ParameterError(f"an epsilon of one's own is for the bits of CTB; {name} is not for them")
+    menu = Menu(tuple(CuratorSpec(Bernoulli(epsilon), known.transform) for epsilon in mix.menu.epsilons))
+    rule = paper_rule(menu.first) if known.rule is None else known.rule
+    looks = Looks(f"{known.looks.label}, own epsilons", known.looks.colour, known.looks.dashes)
+    return Algorithm(f"{name}, epsilon {mix.text}", rule, Mix(menu, mix.shares), looks)
+
+
+def curator_or_none(data: Mapping[str, Any]) -> CuratorSpec | NotPrivate | Mix:
+    """Read a curator from JSON, of one epsilon or a mix of several, or that there is none."""
+    if "shares" in data:
+        return Mix.from_json(data)
     if data.get("mechanism") != NotPrivate.KIND:
         return CuratorSpec.from_json(data)
     check_keys("no curator", data, {"mechanism"}, {"mechanism", "transform"})

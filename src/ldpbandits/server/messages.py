@@ -21,7 +21,7 @@ ArmName = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f]{1,100}(?!\n)$", exampl
 Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 Count = Annotated[int, Meta(ge=0)]
 CuratorJson = Annotated[dict[str, Any], Meta(extra_json_schema={"$ref": "#/components/schemas/Curator"})]
-"""A curator as `CuratorSpec.to_json` writes it. Which there are is known to the registries alone."""
+"""A curator as `Menu.to_json` writes it. Which there are is known to the registries alone."""
 RuleJson = Annotated[dict[str, Any], Meta(extra_json_schema={"$ref": "#/components/schemas/Rule"})]
 """A rule as `rule_to_json` writes it."""
 
@@ -82,6 +82,9 @@ class ResponseMessage(Struct, frozen=True, forbid_unknown_fields=True):
 
     ticket: Annotated[str, Meta(max_length=1000)]
     response: float
+    epsilon: Annotated[
+        float | None, Meta(description="by which it was drawn; needed where the curator leaves a choice")
+    ] = None
 
 
 class Counted(Struct, frozen=True):
@@ -156,6 +159,14 @@ class Report(Struct, frozen=True):
     server_started_at: int
 
 
+class EpsilonTally(Struct, frozen=True):
+    """The number of responses that were drawn by this epsilon, and their exact sum: total * unit."""
+
+    epsilon: float
+    pulls: Count
+    total: int
+
+
 class TallyRow(Struct, frozen=True):
     """The number of responses of an arm, and their exact sum: total * unit."""
 
@@ -164,6 +175,7 @@ class TallyRow(Struct, frozen=True):
     retired: bool
     pulls: Count
     total: int
+    by_epsilon: list[EpsilonTally]
 
 
 class Tallies(Struct, frozen=True):

@@ -25,11 +25,12 @@ for _kernel in (
     kernels.kl_term,
     kernels.kl,
     kernels.upper_confidence,
+    kernels.kl_ucb_plus_level,
     kernels.normal,
     kernels.gamma,
 ):
     register_jitable(_kernel)
-_select: Callable[..., int] = inlined(kernels.select)
+select: Callable[..., int] = inlined(kernels.select)
 _ucb_index, _kl_ucb_index = inlined(kernels.ucb_index), inlined(kernels.kl_ucb_index)
 _kl_ucb_plus_index, _imed_index = inlined(kernels.kl_ucb_plus_index), inlined(kernels.imed_index)
 _thompson_index = inlined(kernels.thompson_index)
@@ -72,7 +73,7 @@ def _advance(
         if pulls[arm] > 0:
             means[arm] = totals[arm] / pulls[arm]
     while t < until:
-        arm = _select(index, play.parameters, play.floor, means, pulls, pulls, float(t), rng, indexes)
+        arm = select(index, play.parameters, play.floor, means, pulls, pulls, pulls, float(t), rng, indexes)
         totals[arm] += response(rng, play.channel, reward(rng, play.laws, arm))
         pulls[arm] += 1.0
         means[arm] = totals[arm] / pulls[arm]

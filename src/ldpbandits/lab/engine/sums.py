@@ -15,10 +15,11 @@ from scipy import integrate, stats
 
 from ldpbandits.errors import ParameterError
 from ldpbandits.lab.algorithms import Algorithm, NotPrivate
-from ldpbandits.lab.engine.channels import is_bits
 from ldpbandits.lab.engine.laws import Floats, Ints
+from ldpbandits.lab.mix import Mix
 from ldpbandits.lab.rewards import Bernoulli, Beta, Choice, Empirical, Gaussian, Law, Uniform
 from ldpbandits.spec import mechanisms
+from ldpbandits.spec.mechanisms import is_bits
 from ldpbandits.spec.transforms import Range, RealLine, Sigmoid, Transform, sigmoid
 
 BITS, NOISY, OTHER = range(3)
@@ -52,6 +53,8 @@ def encode_sums(algorithm: Algorithm, arms: Sequence[Law]) -> Sums:
 def _row(algorithm: Algorithm, arm: Law) -> tuple[int, float, float, float, float]:
     """(kind, chance, high, drop, rare) of one arm."""
     curator, other = algorithm.curator, (OTHER, 0.0, 0.0, 0.0, 0.0)
+    if isinstance(curator, Mix):
+        return other
     if not isinstance(curator, NotPrivate) and is_bits(curator.mechanism):
         return BITS, curator.mechanism.response_mean(mean_value(arm, curator.transform)), 0.0, 0.0, 0.0
     two = _two_values(arm)
