@@ -12,7 +12,7 @@ from typing import Any
 
 from ldpbandits.agent.estimates import Estimate, estimate, share
 from ldpbandits.agent.kernels import Random, select
-from ldpbandits.agent.rules import Rule, check_fit, check_rule, paper_rule, rule_from_json, rule_to_json
+from ldpbandits.agent.rules import Rule, check_fit, check_rule, paper_rule, reading_of, rule_from_json, rule_to_json
 from ldpbandits.agent.tally import ArmTally, Tally
 from ldpbandits.checks import brief, check_count, check_probability, is_number, is_whole
 from ldpbandits.errors import ArmError, ParameterError, ResponseError, SnapshotError
@@ -50,6 +50,7 @@ class Agent:
         """
         self.rule = check_rule(rule)
         self._index, self._parameters, self._floor = rule.index, rule.parameters, rule.floor
+        self._reading = reading_of(rule)
         self.names = _names(arms)
         self.curator = None if curator is None else CuratorSpec.of(curator)
         if self.curator is not None:
@@ -123,7 +124,8 @@ class Agent:
             )
         if self.tally.arms[number].out:
             self.tally.take_back(number)
-        self.tally.add(number, 1, float(response))
+        read = None if self._reading is None else self._reading(float(response), self._parameters)
+        self.tally.add(number, 1, float(response), read)
 
     def estimates(self, *, alpha: float = 0.05, sub_gaussian: float | None = None) -> dict[str, Estimate]:
         """Return what may be concluded of each arm, by its name; all intervals hold together, at all times.
@@ -152,6 +154,7 @@ class Agent:
     def to_json(self) -> dict[str, Any]:
         """Return everything the agent knows as plain JSON-able data; `from_json` takes it back without loss."""
         arms = self.tally.arms
+        read = {} if self._reading is None else {"read": [arm.read or 0.0 for arm in arms]}
         return {
             "rule": rule_to_json(self.rule),
             "curator": None if self.curator is None else self.curator.to_json(),
@@ -161,6 +164,7 @@ class Agent:
             "totals": [arm.total for arm in arms],
             "out": [arm.out for arm in arms],
             "retired": [arm.retired for arm in arms],
+            **read,
         }
 
     @classmethod
@@ -169,7 +173,7 @@ class Agent:
 
         `may_import` is as in `rule_from_json`: for snapshots of your own that hold a rule of your own.
         """
-        required, optional = {"rule", "t", "pulls", "totals"}, {"curator", "names", "out", "retired"}
+        required, optional = {"rule", "t", "pulls", "totals"}, {"curator", "names", "out", "read", "retired"}
         if not isinstance(snapshot, Mapping) or not required <= snapshot.keys() <= required | optional:
             told = f"{', '.join(sorted(required))}, and {', '.join(sorted(optional))} if there are any"
             raise SnapshotError(f"a snapshot is an object with the keys {told}")
@@ -177,14 +181,21 @@ class Agent:
         arms = len(pulls) if isinstance(pulls, list) else 0
         names = snapshot.get("names", list(map(str, range(arms))))
         out, retired = snapshot.get("out", [0] * arms), snapshot.get("retired", [False] * arms)
+        read = snapshot.get("read", [None] * arms)
         columns = (pulls, totals, out, retired)
-        if not arms or not all(isinstance(column, list) and len(column) == arms for column in (names, *columns)):
-            raise SnapshotError("a snapshot's pulls, totals, out, retired and names are lists with one entry an arm")
+        if not arms or not all(isinstance(column, list) and len(column) == arms for column in (names, read, *columns)):
+            listed = "pulls, totals, out, retired, read and names"
+            raise SnapshotError(f"a snapshot's {listed} are lists with one entry an arm")
         tallies = [_arm_from_json(number, *row) for number, row in enumerate(zip(*columns, strict=True))]
+        for number, (arm, total) in enumerate(zip(tallies, read, strict=True)):
+            if "read" in snapshot:
+                arm.read = _total_from_json(number, "total of readings", arm.pulls, total)
         t = sum(arm.n for arm in tallies)
         if not is_number(snapshot["t"]) or snapshot["t"] != t:
             raise SnapshotError(f"t must be the sum of the pulls, {t}, got {brief(snapshot['t'])}")
         rule = rule_from_json(snapshot["rule"], may_import=may_import)
+        if ("read" in snapshot) != (reading_of(rule) is not None):
+            raise SnapshotError("a snapshot has the key read just where its rule reads responses in a way of its own")
         asked = snapshot.get("curator")
         agent = cls(rule, names, curator=None if asked is None else CuratorSpec.from_json(asked))
         agent.tally = Tally(tallies)
@@ -221,10 +232,15 @@ def _arm_from_json(number: int, pulls: object, total: object, out: object, retir
     for what, count in (("pulls", pulls), ("pulls out", out)):
         if not is_whole(count) or count < 0:
             raise SnapshotError(f"the {what} of arm {number} must be a whole number >= 0, got {brief(count)}")
-    if not is_number(total):
-        raise SnapshotError(f"the total of arm {number} must be a finite number, got {brief(total)}")
-    if pulls == 0 and total != 0:
-        raise SnapshotError(f"arm {number} has no pulls, but a total of {brief(total)}")
+    known = _total_from_json(number, "total", pulls, total)
     if not isinstance(retired, bool):
         raise SnapshotError(f"arm {number} is retired or not: true or false, got {brief(retired)}")
-    return ArmTally(int(pulls), float(total), int(out), retired)  # type: ignore[call-overload]
+    return ArmTally(int(pulls), known, int(out), retired)  # type: ignore[call-overload]
+
+
+def _total_from_json(number: int, what: str, pulls: object, total: object) -> float:
+    if not is_number(total):
+        raise SnapshotError(f"the {what} of arm {number} must be a finite number, got {brief(total)}")
+    if pulls == 0 and total != 0:
+        raise SnapshotError(f"arm {number} has no pulls, but a {what} of {brief(total)}")
+    return float(total)

@@ -42,6 +42,17 @@ Index: TypeAlias = Callable[[ArmView, Random, Parameters], float]
 A rule that draws nothing leaves `random` alone.
 """
 
+Reading: TypeAlias = Callable[[float, Parameters], float]
+"""reading(response, parameters): what a rule counts in the place of a response; `ArmView.mean` is a mean of readings.
+
+It is a whole multiple of the mechanism's unit where the response is, so that sums of readings are exact too.
+"""
+
+
+def as_it_is(response: float, _: Parameters) -> float:
+    """Read a response as it is."""
+    return response
+
 
 def ucb_index(arm: ArmView, _: Random, parameters: Parameters) -> float:
     """Mean + width sqrt(log t / N), with parameters = (width,).
@@ -100,11 +111,14 @@ def kl_ucb_index(arm: ArmView, _: Random, __: Parameters) -> float:
 
 
 def kl_ucb_plus_index(arm: ArmView, _: Random, __: Parameters) -> float:
-    """U(mean, f(t / (K N)) / N) with f(x) = log(x (1 + log(x)^2)) for x > 1, else 0 (Menard and Garivier 2017)."""
+    """U(mean, f(t / (K N)) / N) with f as in `plus_level` (Menard and Garivier 2017)."""
+    return upper_confidence(arm.mean, plus_level(arm) / arm.n)
+
+
+def plus_level(arm: ArmView) -> float:
+    """f(t / (K N)) with f(x) = log(x (1 + log(x)^2)) for x > 1, else 0."""
     x = arm.t / (arm.arms * arm.n)
-    if x <= 1:
-        return arm.mean
-    return upper_confidence(arm.mean, log(x * (1 + log(x) ** 2)) / arm.n)
+    return log(x * (1 + log(x) ** 2)) if x > 1 else 0.0
 
 
 def imed_index(arm: ArmView, _: Random, __: Parameters) -> float:

@@ -12,6 +12,9 @@ arms with N <= floor log(t + 1) come first. A rule of your own is a class of the
         def index(arm, random, parameters):
             return arm.mean
 
+A rule may also have a `reading`, a kernel that says what it counts in the place of each response, and a `refusal`,
+which says which mechanisms it does not take.
+
 Its name in JSON is `my_module:Greedy`, unless it has a `kind` of its own and is registered: `RULES.register(Greedy)`.
 """
 
@@ -26,6 +29,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from ldpbandits.agent.kernels import (
     Index,
     Parameters,
+    Reading,
     imed_index,
     kl_ucb_index,
     kl_ucb_plus_index,
@@ -63,6 +67,17 @@ class NamedRule(Rule, Protocol):
 
 RULES: Registry[NamedRule] = Registry("rule", NamedRule)
 """Every rule that can be named in JSON by its kind alone."""
+
+
+def _is_unit(mechanism: Mechanism) -> bool:
+    """Tell whether all responses are in [0, 1]."""
+    least, most = mechanism.limits
+    return least * mechanism.unit >= 0 and most * mechanism.unit <= 1
+
+
+def _unit_refusal(_: Rule, mechanism: Mechanism | None) -> str | None:
+    """Refuse responses that are not in [0, 1]."""
+    return None if mechanism is None or _is_unit(mechanism) else "is for responses in [0, 1]"
 
 
 @RULES.register
@@ -110,7 +125,7 @@ class KLUCB:
     kind: ClassVar[str] = "kl-ucb"
     floor: ClassVar[float] = 0.0
     parameters: ClassVar[Parameters] = ()
-    takes_unit_only: ClassVar[bool] = True
+    refusal = _unit_refusal
 
     @property
     def index(self) -> Index:
@@ -126,7 +141,12 @@ class KLUCBPlus:
     kind: ClassVar[str] = "kl-ucb++"
     floor: ClassVar[float] = 0.0
     parameters: ClassVar[Parameters] = ()
-    takes_unit_only: ClassVar[bool] = True
+    refusal = _unit_refusal
+
+    @classmethod
+    def default_for(cls, mechanism: Mechanism) -> "KLUCBPlus | None":
+        """Return the rule for a mechanism whose responses are in [0, 1]: of small regret, and no trial that is lost."""
+        return cls() if _is_unit(mechanism) else None
 
     @property
     def index(self) -> Index:
@@ -142,7 +162,7 @@ class IMED:
     kind: ClassVar[str] = "imed"
     floor: ClassVar[float] = 0.0
     parameters: ClassVar[Parameters] = ()
-    takes_unit_only: ClassVar[bool] = True
+    refusal = _unit_refusal
 
     @property
     def index(self) -> Index:
@@ -158,7 +178,7 @@ class Thompson:
     kind: ClassVar[str] = "thompson"
     floor: ClassVar[float] = 0.0
     parameters: ClassVar[Parameters] = ()
-    takes_unit_only: ClassVar[bool] = True
+    refusal = _unit_refusal
 
     @property
     def index(self) -> Index:
@@ -166,14 +186,26 @@ class Thompson:
         return thompson_index
 
 
+def reading_of(rule: Rule) -> Reading | None:
+    """Return what a rule counts in the place of each response; None if it counts responses as they are."""
+    return getattr(rule, "reading", None)
+
+
 def check_fit(rule: Rule, mechanism: Mechanism | None) -> None:
-    """Refuse a rule that is for responses in [0, 1] where a mechanism gives others; None stands for no privacy."""
-    if mechanism is None or not getattr(rule, "takes_unit_only", False):
-        return
-    least, most = mechanism.limits
-    if least * mechanism.unit < 0 or most * mechanism.unit > 1:
+    """Refuse a rule where it does not take the responses of a mechanism; None stands for no privacy.
+
+    A rule that cannot take all responses has `refusal(mechanism)`, which says what it is for, or is None.
+    """
+    refusal = getattr(rule, "refusal", None)
+    told = None if refusal is None else refusal(mechanism)
+    if told is not None:
         name = getattr(rule, "kind", type(rule).__name__)
-        raise SpecError(f"the rule {name} is for responses in [0, 1]; those of the mechanism {mechanism.kind} are not")
+        those = "there are none" if mechanism is None else f"those of {_told(mechanism)} are not"
+        raise SpecError(f"the rule {name} {told}; {those}")
+
+
+def _told(mechanism: Mechanism) -> str:
+    return f"the mechanism {mechanism.kind} with epsilon = {mechanism.epsilon:g}"
 
 
 def check_rule(rule: object) -> Rule:
@@ -182,6 +214,9 @@ def check_rule(rule: object) -> Rule:
         raise SpecError(f"a rule is a dataclass with index, parameters and floor, such as UCB(1.4), got {brief(rule)}")
     if not isfunction(getattr(rule.index, "py_func", rule.index)):
         raise SpecError(f"the index of a rule is a function, such as a static method, got {brief(rule.index)}")
+    reading = reading_of(rule)
+    if reading is not None and not isfunction(getattr(reading, "py_func", reading)):
+        raise SpecError(f"the reading of a rule is a function, such as a static method, got {brief(reading)}")
     if not isinstance(rule.parameters, tuple) or not all(map(is_number, rule.parameters)):
         raise SpecError(f"the parameters of a rule are a tuple of finite numbers, got {brief(rule.parameters)}")
     if not is_number(rule.floor) or rule.floor < 0:
@@ -231,6 +266,21 @@ def _imported(place: str) -> Any:  # noqa: ANN401 - whatever is there; check_rul
     if not isinstance(found, type) or not is_dataclass(found):
         raise SpecError(f"the rule {place} must be a dataclass")
     return found
+
+
+def default_rule(mechanism: Mechanism) -> Rule:
+    """Return the rule to use for a mechanism unless one has reasons for another (docs/rules.md).
+
+    The first kind that is registered and has `default_for(mechanism)` says which; without one it is the paper's.
+
+    >>> from ldpbandits import BernoulliCurator, LaplaceCurator
+    >>> default_rule(BernoulliCurator(epsilon=2.0).spec.mechanism)
+    KLUCBPlus()
+    >>> default_rule(LaplaceCurator(epsilon=2.0).spec.mechanism)
+    KLUCBPlusLaplace(epsilon=2.0)
+    """
+    offers = (getattr(kind, "default_for", lambda _: None)(mechanism) for kind in RULES)
+    return next((rule for rule in offers if rule is not None), paper_rule(mechanism))
 
 
 def paper_rule(mechanism: Mechanism) -> UCB:

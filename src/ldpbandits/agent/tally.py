@@ -18,6 +18,13 @@ class ArmTally:
     total: float = 0.0
     out: int = 0
     retired: bool = False
+    read: float | None = None
+    """The sum of what the rule reads of the responses; None where it reads them as they are."""
+
+    @property
+    def counted(self) -> float:
+        """The sum that the rule sees."""
+        return self.total if self.read is None else self.read
 
     @property
     def n(self) -> int:
@@ -44,18 +51,21 @@ class Tally:
             raise ArmError("every arm is retired")
         return self._in_use
 
-    def add(self, arm: Arm, pulls: int, total: float) -> None:
-        """Count further responses of this arm, and their sum."""
+    def add(self, arm: Arm, pulls: int, total: float, read: float | None = None) -> None:
+        """Count further responses of this arm, their sum, and the sum of what the rule reads of them if it does."""
         known = self.arms[arm]
-        self.replace(arm, known.pulls + pulls, known.total + total)
+        self.replace(
+            arm, known.pulls + pulls, known.total + total, None if read is None else (known.read or 0.0) + read
+        )
 
-    def replace(self, arm: Arm, pulls: int, total: float) -> None:
-        """Take over the number and the sum of an arm's responses."""
+    def replace(self, arm: Arm, pulls: int, total: float, read: float | None = None) -> None:
+        """Take over the number and the sums of an arm's responses."""
         known = self.arms[arm]
         self.t += pulls - known.pulls
         self._pulls_in_all += pulls - known.pulls
-        self._total_in_all += total - known.total
-        known.pulls, known.total = pulls, total
+        before = known.counted
+        known.pulls, known.total, known.read = pulls, total, read
+        self._total_in_all += known.counted - before
         if pulls and arm in self._silent:
             self._silent.remove(arm)
         for changed in (arm, *self._silent):
@@ -91,7 +101,7 @@ class Tally:
         """Lay the arms that are handed out side by side, as the kernels take them."""
         self.t = sum(arm.n for arm in self.arms)
         self._pulls_in_all = sum(arm.pulls for arm in self.arms)
-        self._total_in_all = sum(arm.total for arm in self.arms)
+        self._total_in_all = sum(arm.counted for arm in self.arms)
         self._in_use = [Arm(number) for number, arm in enumerate(self.arms) if not arm.retired]
         self._place = {arm: place for place, arm in enumerate(self._in_use)}
         self.means, self.indexes = [0.0] * len(self._in_use), [0.0] * len(self._in_use)
@@ -107,6 +117,6 @@ class Tally:
         known = self.arms[arm]
         self.pulls[place], self.counts[place] = known.pulls, known.n
         if known.pulls:
-            self.means[place] = known.total / known.pulls
+            self.means[place] = known.counted / known.pulls
         else:
             self.means[place] = self._total_in_all / self._pulls_in_all if self._pulls_in_all else UNKNOWN
