@@ -157,7 +157,7 @@ GOOD: dict[str, Any] = {"rule": rule_to_json(ucb1()), "t": 3, "pulls": [1, 2, 0]
         ({"totals": [0.5, math.nan, 0.0]}, "total of arm 1 must be a finite number"),
         ({"totals": [0.5, "1", 0.0]}, "total of arm 1 must be a finite number"),
         ({"totals": [0.5, 1.0, 0.25]}, "arm 2 has no pulls, but a total of 0.25"),
-        ({"extra": 1}, "the keys pulls, rule, t, totals, and curator, names, out, retired if there are any"),
+        ({"extra": 1}, "the keys pulls, rule, t, totals, and curator, names, out, read, retired if there are any"),
     ],
 )
 def test_a_snapshot_that_does_not_add_up_is_refused(change: dict[str, Any], rule: str) -> None:

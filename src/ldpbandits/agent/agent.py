@@ -54,7 +54,7 @@ class Agent:
         self.names = _names(arms)
         self.curator = None if curator is None else CuratorSpec.of(curator)
         if self.curator is not None:
-            check_fit(rule, self.curator.mechanism)
+            check_fit(rule, self.curator)
         self.tally = Tally(ArmTally() for _ in self.names)
         self._random = SystemRandom() if random is None else random
 

@@ -25,7 +25,12 @@ from ldpbandits.agent.laplace_kernels import (
 from ldpbandits.agent.rules import RULES
 from ldpbandits.checks import check_epsilon
 from ldpbandits.errors import ParameterError, SpecError
-from ldpbandits.spec.mechanisms import Laplace, Mechanism
+from ldpbandits.spec.curator import CuratorSpec
+from ldpbandits.spec.mechanisms import Laplace
+
+CLIP_BELOW = 1.0
+"""Below this epsilon clipping pays: a response in [-1/epsilon, 1 + 1/epsilon] has at most the variance
+(1 + 2/epsilon)^2 / 4, which is less than what the rate of all responses allows for, 1/4 + 2/epsilon^2."""
 
 
 class _OfLaplace(Protocol):
@@ -42,12 +47,17 @@ def _check(rule: _OfLaplace) -> None:
         raise SpecError(str(error)) from None
 
 
-def _refusal(rule: _OfLaplace, mechanism: Mechanism | None) -> str | None:
+def _is_laplace(curator: CuratorSpec | None) -> bool:
+    """Tell whether responses are values in [0, 1] plus the noise of CTL."""
+    # A mechanism that is derived from it may draw otherwise.
+    return curator is not None and curator.transform.bounded and type(curator.mechanism) is Laplace
+
+
+def _refusal(rule: _OfLaplace, curator: CuratorSpec | None) -> str | None:
     """Refuse all responses but those of CTL with the same epsilon."""
-    # One that is derived from it may draw otherwise.
-    if type(mechanism) is Laplace and mechanism.epsilon == rule.epsilon:
+    if curator is not None and _is_laplace(curator) and curator.epsilon == rule.epsilon:
         return None
-    return f"is for responses of the mechanism laplace with epsilon = {rule.epsilon:g}"
+    return f"is for responses of the mechanism laplace with epsilon = {rule.epsilon:g} to values in [0, 1]"
 
 
 def mean_excess(epsilon: float) -> float:
@@ -108,9 +118,9 @@ class KLUCBPlusLaplace:
         _check(self)
 
     @classmethod
-    def default_for(cls, mechanism: Mechanism) -> "KLUCBPlusLaplace | None":
-        """Return the rule for CTL; it is valid for all rewards in [0, 1], and needs only sums of responses."""
-        return cls(mechanism.epsilon) if type(mechanism) is Laplace else None
+    def default_for(cls, curator: CuratorSpec) -> "KLUCBPlusLaplace | None":
+        """Return the rule for CTL with an epsilon at which clipping does not pay."""
+        return cls(curator.epsilon) if _is_laplace(curator) and curator.epsilon >= CLIP_BELOW else None
 
     @property
     def parameters(self) -> Parameters:
@@ -168,6 +178,11 @@ class KLUCBPlusLaplaceClip:
     def __post_init__(self) -> None:
         """Check epsilon."""
         _check(self)
+
+    @classmethod
+    def default_for(cls, curator: CuratorSpec) -> "KLUCBPlusLaplaceClip | None":
+        """Return the rule for CTL with an epsilon at which clipping pays."""
+        return cls(curator.epsilon) if _is_laplace(curator) and curator.epsilon < CLIP_BELOW else None
 
     @property
     def parameters(self) -> Parameters:

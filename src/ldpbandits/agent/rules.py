@@ -13,7 +13,7 @@ arms with N <= floor log(t + 1) come first. A rule of your own is a class of the
             return arm.mean
 
 A rule may also have a `reading`, a kernel that says what it counts in the place of each response, and a `refusal`,
-which says which mechanisms it does not take.
+which says which curators it does not fit.
 
 Its name in JSON is `my_module:Greedy`, unless it has a `kind` of its own and is registered: `RULES.register(Greedy)`.
 """
@@ -38,6 +38,7 @@ from ldpbandits.agent.kernels import (
 )
 from ldpbandits.checks import brief, check_epsilon, is_number
 from ldpbandits.errors import LDPBanditsError, SpecError
+from ldpbandits.spec.curator import CuratorSpec
 from ldpbandits.spec.mechanisms import Bernoulli, Laplace, Mechanism
 from ldpbandits.spec.registry import Registry, build, field_values
 
@@ -69,15 +70,15 @@ RULES: Registry[NamedRule] = Registry("rule", NamedRule)
 """Every rule that can be named in JSON by its kind alone."""
 
 
-def _is_unit(mechanism: Mechanism) -> bool:
+def _is_unit(curator: CuratorSpec) -> bool:
     """Tell whether all responses are in [0, 1]."""
-    least, most = mechanism.limits
-    return least * mechanism.unit >= 0 and most * mechanism.unit <= 1
+    (least, most), unit = curator.mechanism.limits, curator.mechanism.unit
+    return least * unit >= 0 and most * unit <= 1 and curator.transform.bounded
 
 
-def _unit_refusal(_: Rule, mechanism: Mechanism | None) -> str | None:
+def _unit_refusal(_: Rule, curator: CuratorSpec | None) -> str | None:
     """Refuse responses that are not in [0, 1]."""
-    return None if mechanism is None or _is_unit(mechanism) else "is for responses in [0, 1]"
+    return None if curator is None or _is_unit(curator) else "is for responses in [0, 1]"
 
 
 @RULES.register
@@ -144,9 +145,9 @@ class KLUCBPlus:
     refusal = _unit_refusal
 
     @classmethod
-    def default_for(cls, mechanism: Mechanism) -> "KLUCBPlus | None":
-        """Return the rule for a mechanism whose responses are in [0, 1]: of small regret, and no trial that is lost."""
-        return cls() if _is_unit(mechanism) else None
+    def default_for(cls, curator: CuratorSpec) -> "KLUCBPlus | None":
+        """Return the rule for a curator whose responses are in [0, 1]: of small regret, and no trial that is lost."""
+        return cls() if _is_unit(curator) else None
 
     @property
     def index(self) -> Index:
@@ -191,21 +192,23 @@ def reading_of(rule: Rule) -> Reading | None:
     return getattr(rule, "reading", None)
 
 
-def check_fit(rule: Rule, mechanism: Mechanism | None) -> None:
-    """Refuse a rule where it does not take the responses of a mechanism; None stands for no privacy.
+def check_fit(rule: Rule, curator: CuratorSpec | None) -> None:
+    """Refuse a rule where it does not take the responses of a curator; None stands for no privacy.
 
-    A rule that cannot take all responses has `refusal(mechanism)`, which says what it is for, or is None.
+    A rule that cannot take all responses has `refusal(curator)`, which says what it is for, or is None.
     """
     refusal = getattr(rule, "refusal", None)
-    told = None if refusal is None else refusal(mechanism)
+    told = None if refusal is None else refusal(curator)
     if told is not None:
         name = getattr(rule, "kind", type(rule).__name__)
-        those = "there are none" if mechanism is None else f"those of {_told(mechanism)} are not"
-        raise SpecError(f"the rule {name} {told}; {those}")
+        raise SpecError(f"the rule {name} {told}; {_others(curator)}")
 
 
-def _told(mechanism: Mechanism) -> str:
-    return f"the mechanism {mechanism.kind} with epsilon = {mechanism.epsilon:g}"
+def _others(curator: CuratorSpec | None) -> str:
+    if curator is None:
+        return "without privacy there are none"
+    behind = "" if curator.transform.bounded else f" on the {curator.transform.kind}"
+    return f"those of the mechanism {curator.mechanism.kind} with epsilon = {curator.epsilon:g}{behind} are not"
 
 
 def check_rule(rule: object) -> Rule:
@@ -268,19 +271,19 @@ def _imported(place: str) -> Any:  # noqa: ANN401 - whatever is there; check_rul
     return found
 
 
-def default_rule(mechanism: Mechanism) -> Rule:
-    """Return the rule to use for a mechanism unless one has reasons for another (docs/rules.md).
+def default_rule(curator: CuratorSpec) -> Rule:
+    """Return the rule to use for a curator unless one has reasons for another (docs/rules.md).
 
-    The first kind that is registered and has `default_for(mechanism)` says which; without one it is the paper's.
+    The first kind that is registered and has `default_for(curator)` says which; without one it is the paper's.
 
     >>> from ldpbandits import BernoulliCurator, LaplaceCurator
-    >>> default_rule(BernoulliCurator(epsilon=2.0).spec.mechanism)
+    >>> default_rule(BernoulliCurator(epsilon=2.0).spec)
     KLUCBPlus()
-    >>> default_rule(LaplaceCurator(epsilon=2.0).spec.mechanism)
-    KLUCBPlusLaplace(epsilon=2.0)
+    >>> default_rule(LaplaceCurator(epsilon=4.0).spec)
+    KLUCBPlusLaplace(epsilon=4.0)
     """
-    offers = (getattr(kind, "default_for", lambda _: None)(mechanism) for kind in RULES)
-    return next((rule for rule in offers if rule is not None), paper_rule(mechanism))
+    offers = (getattr(kind, "default_for", lambda _: None)(curator) for kind in RULES)
+    return next((rule for rule in offers if rule is not None), paper_rule(curator.mechanism))
 
 
 def paper_rule(mechanism: Mechanism) -> UCB:

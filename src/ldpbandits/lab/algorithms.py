@@ -112,7 +112,7 @@ class Algorithm:
             raise ParameterError(
                 f"an algorithm's curator is a CuratorSpec, as in curator.spec, got {brief(self.curator)}"
             )
-        check_fit(self.rule, self.curator.mechanism if isinstance(self.curator, CuratorSpec) else None)
+        check_fit(self.rule, self.curator if isinstance(self.curator, CuratorSpec) else None)
         if self.bound is not None and self.bound not in UPPER_BOUNDS:
             raise ParameterError(f"bound must be one of {', '.join(UPPER_BOUNDS)}, got {brief(self.bound)}")
 

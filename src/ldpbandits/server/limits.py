@@ -2,7 +2,7 @@
 
 import json
 
-from ldpbandits.agent.rules import Rule, check_fit, paper_rule, rule_from_json
+from ldpbandits.agent.rules import Rule, check_fit, paper_rule, reading_of, rule_from_json
 from ldpbandits.errors import SpecError
 from ldpbandits.spec.curator import CuratorSpec
 
@@ -55,7 +55,9 @@ def rule_of(data: object, spec: CuratorSpec) -> Rule:
         return paper_rule(spec.mechanism)
     _check_size("rule", data)
     rule = rule_from_json(data)
-    check_fit(rule, spec.mechanism)
+    check_fit(rule, spec)
+    if reading_of(rule) is not None:
+        raise SpecError("a server keeps sums of responses as they are; this rule reads them in a way of its own")
     if not all(abs(number) <= LARGEST_PARAMETER for number in (*rule.parameters, rule.floor)):
         raise SpecError(f"the numbers of a rule must be of size <= {LARGEST_PARAMETER:g}")
     return rule
