@@ -9,8 +9,8 @@ import pytest
 from ldpbandits import UCB, Agent, BernoulliCurator, Response, ResponseError, SnapshotError, SpecError
 from ldpbandits.agent.estimates import estimate_arm
 from ldpbandits.agent.kernels import ArmView
+from ldpbandits.agent.levels import Levels
 from ldpbandits.agent.mixed import divergence, likeliest, mixed_thompson_index, slope, upper
-from ldpbandits.agent.readings import ByEpsilon
 from ldpbandits.agent.rules import IMED, KLUCB, KLUCBPlus, Rule, Thompson
 from ldpbandits.agent.tally import ArmTally, Cell
 from ldpbandits.spec.mechanisms import response_mean
@@ -19,7 +19,7 @@ from ldpbandits.spec.sequences import log_mixed_martingale
 
 EPSILONS = [0.2, 1.0, 4.0]
 MENU = Menu.from_json({"mechanism": "bernoulli", "epsilon": EPSILONS})
-LEVELS = ByEpsilon.of(MENU).levels
+LEVELS = Levels.of(MENU).numbers
 RULES: list[Rule] = [KLUCB(), KLUCBPlus(), IMED(), Thompson()]
 
 
@@ -62,7 +62,7 @@ def test_the_likeliest_mean_and_its_upper_confidence_are_those_of_the_likelihood
 def test_an_epsilon_of_fifty_does_no_harm() -> None:
     """Its chances are 0 and 1 but for 1e-22: the likelihood stays finite, and the mean is the share of ones."""
     menu = Menu.from_json({"mechanism": "bernoulli", "epsilon": [1, 50]})
-    levels = ByEpsilon.of(menu).levels
+    levels = Levels.of(menu).numbers
     assert likeliest([0, 0, 1000, 300], levels, 0.0, 1.0) == pytest.approx(0.3)
     assert likeliest([10, 3, 1000, 1000], levels, 0.0, 1.0) == pytest.approx(1, abs=1e-2)
     assert math.isfinite(slope([10, 3, 5, 5], levels, 1.0))

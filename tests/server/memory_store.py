@@ -112,7 +112,7 @@ class MemoryStore:
             return Outcome.EXPIRED
         number = memory.nonces.get((ticket.expires_at, ticket.nonce))
         if number is not None:
-            return Outcome.DUPLICATE if memory.responses[number - 1][1:] == answer[1:] else Outcome.CHANGED
+            return Outcome.DUPLICATE if memory.responses[number - 1][1:3] == answer[1:3] else Outcome.CHANGED
         if ticket.experiment in memory.experiments and memory.experiments[ticket.experiment].status == "closed":
             return Outcome.CLOSED
         memory.responses.append(answer)
@@ -122,13 +122,14 @@ class MemoryStore:
     def _add(self, memory: Memory, answers: Sequence[Answer]) -> list[CellTotal]:
         """Add responses to the totals of their arms."""
         totals: dict[tuple[int, int, int], CellTotal] = {}
-        for (experiment, arm, _, _), value, cell in answers:
+        for (experiment, arm, _, _), value, cell, read in answers:
             if experiment not in memory.experiments or arm >= len(memory.experiments[experiment].arms):
                 raise Unavailable("a response to an arm that there is not")
             stored = memory.experiments[experiment].arms[arm]
             cells = {known.cell: known for known in stored.cells}
-            _, _, _, pulls, total = cells.get(cell, CellTotal(experiment, arm, cell, 0, 0))
-            cells[cell] = totals[experiment, arm, cell] = CellTotal(experiment, arm, cell, pulls + 1, total + value)
+            before = cells.get(cell, CellTotal(experiment, arm, cell, 0, 0))
+            after = before._replace(pulls=before.pulls + 1, total=before.total + value, read=before.read + read)
+            cells[cell] = totals[experiment, arm, cell] = after
             _set_arm(memory, experiment, arm, replace(stored, cells=tuple(cells[key] for key in sorted(cells))))
         return list(totals.values())
 
@@ -146,7 +147,7 @@ class MemoryStore:
         last = 0
         while piece := [
             StoredResponse(number, ticket.arm, value, cell)
-            for number, (ticket, value, cell) in enumerate(self.memory.responses, 1)
+            for number, (ticket, value, cell, _) in enumerate(self.memory.responses, 1)
             if ticket.experiment == experiment and number > last
         ][:rows]:
             last = piece[-1].number

@@ -75,9 +75,11 @@ def start(store: Store, name: str = "one", *arms: str) -> int:
     return store.create(defined(name), arms or ("a", "b")).number
 
 
-def answer(nonce: int, value: int, *, experiment: int, arm: int = 0, expires_at: int = 100, cell: int = 0) -> Answer:
+def answer(
+    nonce: int, value: int, *, experiment: int, arm: int = 0, expires_at: int = 100, cell: int = 0, read: int = 0
+) -> Answer:
     """Answer the ticket of this nonce."""
-    return Answer(Ticket(experiment, Arm(arm), expires_at, nonce.to_bytes(15, "big")), value, cell)
+    return Answer(Ticket(experiment, Arm(arm), expires_at, nonce.to_bytes(15, "big")), value, cell, read)
 
 
 def arm_totals(store: Store, experiment: int) -> list[tuple[int, int]]:
@@ -214,17 +216,17 @@ def a_changed_value_is_refused(place: Place) -> None:
 
 @rule
 def kinds_of_responses_are_told_apart(place: Place) -> None:
-    """Each cell of an arm has its own total, kept and exported; the same value in another cell is a changed one."""
+    """Each cell of an arm has its own sums, kept and exported; the same value in another cell is a changed one."""
     with opened(place) as store:
         number = start(store)
         batch = [
-            answer(1, 1, experiment=number, cell=2),
+            answer(1, 1, experiment=number, cell=2, read=-7),
             answer(2, 1, experiment=number, cell=0),
-            answer(3, 0, experiment=number, cell=2),
+            answer(3, 0, experiment=number, cell=2, read=2**40),
         ]
         outcomes, totals = store.count(batch)
         assert outcomes == [COUNTED] * 3
-        assert sorted(totals) == [CellTotal(number, 0, 0, 1, 1), CellTotal(number, 0, 2, 2, 1)]
+        assert sorted(totals) == [CellTotal(number, 0, 0, 1, 1), CellTotal(number, 0, 2, 2, 1, 2**40 - 7)]
         assert store.count(batch)[0] == [DUPLICATE] * 3
         elsewhere = answer(1, 1, experiment=number, cell=1)
         assert store.count([elsewhere]) == ([CHANGED], [])
@@ -233,7 +235,7 @@ def kinds_of_responses_are_told_apart(place: Place) -> None:
     with opened(place) as store:
         (arm, _) = store.experiments()[0].arms
         assert [(cell.cell, cell.pulls, cell.total) for cell in arm.cells] == [(0, 1, 1), (1, 1, 1), (2, 2, 1)]
-        assert (arm.pulls, arm.total) == (4, 3)
+        assert (arm.pulls, arm.total, arm.read) == (4, 3, 2**40 - 7)
         rows = [(row.value, row.cell) for piece in store.export(number, 3) for row in piece]
         assert rows == [(1, 2), (1, 0), (0, 2), (1, 1)]
 

@@ -8,12 +8,12 @@ arrive. So an agent that serves a crowd calls `issue` instead of `select`, and r
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from random import SystemRandom
-from typing import Any
+from typing import Any, Literal
 
 from ldpbandits.agent.estimates import Estimate, estimate_arm, share
-from ldpbandits.agent.fit import fitted
+from ldpbandits.agent.fit import fitted, rule_for
 from ldpbandits.agent.kernels import Random, select
-from ldpbandits.agent.rules import Rule, paper_rule, rule_from_json, rule_to_json
+from ldpbandits.agent.rules import Rule, rule_from_json, rule_to_json
 from ldpbandits.agent.tally import ArmTally, Cell, Tally
 from ldpbandits.checks import brief, check_count, check_probability, is_number, is_whole
 from ldpbandits.errors import ArmError, ParameterError, ResponseError, SnapshotError
@@ -53,14 +53,19 @@ class Agent:
         self.menu = None if curator is None else Menu.of(curator)
         self.rule, self.fitted = rule, fitted(rule, self.menu)
         self.names = _names(arms)
-        self.tally = Tally((ArmTally() for _ in self.names), self.fitted.reading)
+        self.tally = Tally((ArmTally() for _ in self.names), self.fitted.levels)
         self._random = SystemRandom() if random is None else random
 
     @classmethod
-    def for_curator(cls, curator: object, arms: int | Sequence[str], *, rule: Rule | None = None) -> "Agent":
-        """Make the agent that fits a curator (or its spec): with the paper's rule for it, unless another is named."""
+    def for_curator(
+        cls, curator: object, arms: int | Sequence[str], *, rule: Rule | Literal["paper"] | None = None
+    ) -> "Agent":
+        """Make the agent that fits a curator, its spec or a menu: with `default_rule` for it, unless another is named.
+
+        `rule="paper"` names the paper's.
+        """
         menu = Menu.of(curator)
-        return cls(paper_rule(menu.first) if rule is None else rule, arms, curator=menu)
+        return cls(rule_for(menu, rule), arms, curator=menu)
 
     @property
     def pulls(self) -> tuple[int, ...]:
@@ -116,7 +121,7 @@ class Agent:
         number = self._number(arm)
         if not is_number(response):
             raise ResponseError(f"a response must be a finite number, got {brief(response)}")
-        cell = 0 if self.menu is None else self._cell(self.menu, response, epsilon)
+        level = 0 if self.menu is None else self._level(self.menu, response, epsilon)
         total = self.tally.arms[number].total + float(response)
         if not isfinite(total):
             raise ResponseError(
@@ -124,10 +129,11 @@ class Agent:
             )
         if self.tally.arms[number].out:
             self.tally.take_back(number)
-        self.tally.add(number, 1, float(response), cell)
+        self.tally.add(number, 1, float(response), self.fitted.read(response), level)
 
-    def _cell(self, menu: Menu, response: Response, epsilon: float | None) -> int:
-        """Return where a response is counted, or say why it cannot be one."""
+    @staticmethod
+    def _level(menu: Menu, response: Response, epsilon: float | None) -> int:
+        """Return at which level of the menu a response was drawn, or say why it cannot be one."""
         level = menu.level(epsilon)
         if level is None:
             listed = ", ".join(f"{each:g}" for each in menu.epsilons)
@@ -136,7 +142,7 @@ class Agent:
         if curator.in_units(response) is None:
             asked = f"the {curator.mechanism.kind} mechanism with epsilon = {curator.epsilon:g}"
             raise ResponseError(f"{brief(response)} is not a possible response of {asked}")
-        return 0 if self.fitted.reading is None else self.fitted.reading.cell(response, level)
+        return level
 
     def estimates(self, *, alpha: float = 0.05, sub_gaussian: float | None = None) -> dict[str, Estimate]:
         """Return what may be concluded of each arm, by its name; all intervals hold together, at all times.
@@ -165,7 +171,11 @@ class Agent:
     def to_json(self) -> dict[str, Any]:
         """Return everything the agent knows as plain JSON-able data; `from_json` takes it back without loss."""
         arms = self.tally.arms
-        cells = {} if self.fitted.reading is None else {"cells": [[list(cell) for cell in arm.cells] for arm in arms]}
+        more: dict[str, Any] = {}
+        if self.fitted.reading is not None:
+            more["read"] = [arm.read or 0.0 for arm in arms]
+        if self.fitted.levels is not None:
+            more["cells"] = [[list(cell) for cell in arm.cells] for arm in arms]
         return {
             "rule": rule_to_json(self.rule),
             "curator": None if self.menu is None else self.menu.to_json(),
@@ -175,7 +185,7 @@ class Agent:
             "totals": [arm.total for arm in arms],
             "out": [arm.out for arm in arms],
             "retired": [arm.retired for arm in arms],
-            **cells,
+            **more,
         }
 
     @classmethod
@@ -184,7 +194,7 @@ class Agent:
 
         `may_import` is as in `rule_from_json`: for snapshots of your own that hold a rule of your own.
         """
-        required, optional = {"rule", "t", "pulls", "totals"}, {"curator", "names", "out", "retired", "cells"}
+        required, optional = {"rule", "t", "pulls", "totals"}, {"cells", "curator", "names", "out", "read", "retired"}
         if not isinstance(snapshot, Mapping) or not required <= snapshot.keys() <= required | optional:
             told = f"{', '.join(sorted(required))}, and {', '.join(sorted(optional))} if there are any"
             raise SnapshotError(f"a snapshot is an object with the keys {told}")
@@ -192,19 +202,26 @@ class Agent:
         arms = len(pulls) if isinstance(pulls, list) else 0
         names = snapshot.get("names", list(map(str, range(arms))))
         out, retired = snapshot.get("out", [0] * arms), snapshot.get("retired", [False] * arms)
+        read = snapshot.get("read", [None] * arms)
         columns = (pulls, totals, out, retired)
-        if not arms or not all(isinstance(column, list) and len(column) == arms for column in (names, *columns)):
-            raise SnapshotError("a snapshot's pulls, totals, out, retired and names are lists with one entry an arm")
+        if not arms or not all(isinstance(column, list) and len(column) == arms for column in (names, read, *columns)):
+            listed = "pulls, totals, out, retired, read and names"
+            raise SnapshotError(f"a snapshot's {listed} are lists with one entry an arm")
         tallies = [_arm_from_json(number, *row) for number, row in enumerate(zip(*columns, strict=True))]
+        for number, (arm, total) in enumerate(zip(tallies, read, strict=True)):
+            if "read" in snapshot:
+                arm.read = _total_from_json(number, "total of readings", arm.pulls, total)
         t = sum(arm.n for arm in tallies)
         if not is_number(snapshot["t"]) or snapshot["t"] != t:
             raise SnapshotError(f"t must be the sum of the pulls, {t}, got {brief(snapshot['t'])}")
         rule = rule_from_json(snapshot["rule"], may_import=may_import)
         asked = snapshot.get("curator")
         agent = cls(rule, names, curator=None if asked is None else Menu.from_json(asked))
-        if agent.fitted.reading is not None:
-            _read_cells(snapshot.get("cells"), tallies, agent.fitted.reading.cells)
-        agent.tally = Tally(tallies, agent.fitted.reading)
+        if ("read" in snapshot) != (agent.fitted.reading is not None):
+            raise SnapshotError("a snapshot has the key read just where its rule reads responses in a way of its own")
+        if agent.fitted.levels is not None:
+            _read_cells(snapshot.get("cells"), tallies, agent.fitted.levels.count)
+        agent.tally = Tally(tallies, agent.fitted.levels)
         return agent
 
     def _number(self, arm: Arm | str) -> Arm:
@@ -238,13 +255,18 @@ def _arm_from_json(number: int, pulls: object, total: object, out: object, retir
     for what, count in (("pulls", pulls), ("pulls out", out)):
         if not is_whole(count) or count < 0:
             raise SnapshotError(f"the {what} of arm {number} must be a whole number >= 0, got {brief(count)}")
-    if not is_number(total):
-        raise SnapshotError(f"the total of arm {number} must be a finite number, got {brief(total)}")
-    if pulls == 0 and total != 0:
-        raise SnapshotError(f"arm {number} has no pulls, but a total of {brief(total)}")
+    known = _total_from_json(number, "total", pulls, total)
     if not isinstance(retired, bool):
         raise SnapshotError(f"arm {number} is retired or not: true or false, got {brief(retired)}")
-    return ArmTally(int(pulls), float(total), int(out), retired)  # type: ignore[call-overload]
+    return ArmTally(int(pulls), known, int(out), retired)  # type: ignore[call-overload]
+
+
+def _total_from_json(number: int, what: str, pulls: object, total: object) -> float:
+    if not is_number(total):
+        raise SnapshotError(f"the {what} of arm {number} must be a finite number, got {brief(total)}")
+    if pulls == 0 and total != 0:
+        raise SnapshotError(f"arm {number} has no pulls, but a {what} of {brief(total)}")
+    return float(total)
 
 
 def _read_cells(snapshot: object, arms: list[ArmTally], count: int) -> None:

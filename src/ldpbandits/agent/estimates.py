@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from math import inf
 
+from ldpbandits.agent.levels import Levels
 from ldpbandits.agent.mixed import likeliest
-from ldpbandits.agent.readings import ByEpsilon
 from ldpbandits.agent.tally import ArmTally
 from ldpbandits.checks import brief, check_count, check_probability, is_number
 from ldpbandits.errors import ParameterError, ResponseError
@@ -84,7 +84,7 @@ def estimate_arm(arm: ArmTally, menu: Menu, *, alpha: float, sub_gaussian: float
     _sigma(menu.curators[0], sub_gaussian)
     mean, low, high = None, -inf, inf
     if arm.pulls:
-        levels, cells = ByEpsilon.of(menu).levels, [number for cell in arm.cells for number in cell]
+        levels, cells = Levels.of(menu).numbers, [number for cell in arm.cells for number in cell]
         places = [place for place in range(0, len(levels), 2) if cells[place]]
         least = max(-levels[place] / levels[place + 1] for place in places)
         most = min((1 - levels[place]) / levels[place + 1] for place in places)

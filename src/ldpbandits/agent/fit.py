@@ -1,22 +1,33 @@
 """What a rule plays by, given whose responses it sees: the bridge from data to kernels."""
 
 from dataclasses import dataclass
+from typing import Literal
 
-from ldpbandits.agent.kernels import Index, Parameters
-from ldpbandits.agent.readings import ByEpsilon, Reading
-from ldpbandits.agent.rules import Rule, check_fit, check_rule
+from ldpbandits.agent.kernels import Index, Parameters, Reading
+from ldpbandits.agent.levels import Levels
+from ldpbandits.agent.rules import Rule, check_fit, check_rule, default_rule, paper_rule, reading_of
 from ldpbandits.errors import SpecError
 from ldpbandits.spec.menu import Menu
+
+PAPER: Literal["paper"] = "paper"
+"""Names the paper's rule for a curator, whichever that is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A kernel with its numbers, and how responses are read for it."""
+    """A kernel with its numbers, and how responses are counted for it."""
 
     index: Index
     parameters: Parameters
     floor: float
-    reading: Reading | None
+    reading: Reading | None = None
+    """What is counted in the place of a response, beside it."""
+    levels: Levels | None = None
+    """By which epsilons responses are told apart."""
+
+    def read(self, response: float) -> float | None:
+        """Return what the rule counts in the place of a response, if it is something else."""
+        return None if self.reading is None else self.reading(float(response), self.parameters)
 
 
 def fitted(rule: Rule, menu: Menu | None) -> Fitted:
@@ -26,11 +37,19 @@ def fitted(rule: Rule, menu: Menu | None) -> Fitted:
     """
     check_rule(rule)
     if menu is None or len(menu) == 1:
-        check_fit(rule, None if menu is None else menu.first)
-        return Fitted(rule.index, rule.parameters, rule.floor, None)
+        if menu is not None:
+            check_fit(rule, menu.curators[0])
+        return Fitted(rule.index, rule.parameters, rule.floor, reading_of(rule))
     index: Index | None = getattr(rule, "mixed_index", None)
     if index is None:
         name = getattr(rule, "kind", type(rule).__name__)
         raise SpecError(f"the rule {name} is for responses of one epsilon; kl-ucb++, imed and others take several")
-    reading = ByEpsilon.of(menu)
-    return Fitted(index, reading.levels, rule.floor, reading)
+    levels = Levels.of(menu)
+    return Fitted(index, levels.numbers, rule.floor, levels=levels)
+
+
+def rule_for(menu: Menu, rule: Rule | Literal["paper"] | None) -> Rule:
+    """Return the rule that is asked for: one that is given, the paper's by name, or without either the default."""
+    if rule is None:
+        return default_rule(menu.curators[0])
+    return paper_rule(menu.first) if rule == PAPER else rule

@@ -28,7 +28,7 @@ class ArmView(NamedTuple):
     arms: float
     """The number of arms."""
     cells: Any = ()
-    """Its responses by kind, for a rule that tells kinds apart: see `readings.py`."""
+    """Its responses by epsilon, where there are several: see `mixed.py`."""
 
 
 class Random(Protocol):
@@ -43,6 +43,17 @@ Index: TypeAlias = Callable[[ArmView, Random, Parameters], float]
 
 A rule that draws nothing leaves `random` alone.
 """
+
+Reading: TypeAlias = Callable[[float, Parameters], float]
+"""reading(response, parameters): what a rule counts in the place of a response; `ArmView.mean` is a mean of readings.
+
+It is a whole multiple of the mechanism's unit where the response is, so that sums of readings are exact too.
+"""
+
+
+def as_it_is(response: float, _: Parameters) -> float:
+    """Read a response as it is."""
+    return response
 
 
 def ucb_index(arm: ArmView, _: Random, parameters: Parameters) -> float:
@@ -102,12 +113,12 @@ def kl_ucb_index(arm: ArmView, _: Random, __: Parameters) -> float:
 
 
 def kl_ucb_plus_index(arm: ArmView, _: Random, __: Parameters) -> float:
-    """U(mean, f(t / (K N)) / N) (Menard and Garivier 2017)."""
-    return upper_confidence(arm.mean, kl_ucb_plus_level(arm) / arm.n)
+    """U(mean, f(t / (K N)) / N) with f as in `plus_level` (Menard and Garivier 2017)."""
+    return upper_confidence(arm.mean, plus_level(arm) / arm.n)
 
 
-def kl_ucb_plus_level(arm: ArmView) -> float:
-    """f(t / (K N)), with f(x) = log(x (1 + log(x)^2)) for x > 1, else 0."""
+def plus_level(arm: ArmView) -> float:
+    """f(t / (K N)) with f(x) = log(x (1 + log(x)^2)) for x > 1, else 0."""
     x = arm.t / (arm.arms * arm.n)
     return log(x * (1 + log(x) ** 2)) if x > 1 else 0.0
 

@@ -12,7 +12,7 @@ which is concave. What one epsilon's rules do with N kl(mean, q), these do with 
 from collections.abc import Sequence
 from math import exp, log, sqrt
 
-from ldpbandits.agent.kernels import ArmView, Parameters, Random, kl, kl_ucb_plus_level
+from ldpbandits.agent.kernels import ArmView, Parameters, Random, kl, plus_level
 
 TINY = 1e-12
 """A chance is at least this far from 0 and 1: beyond, with an epsilon of 30 and more, it would be rounded to them."""
@@ -118,7 +118,7 @@ def mixed_kl_ucb_index(arm: ArmView, _: Random, levels: Parameters) -> float:
 
 def mixed_kl_ucb_plus_index(arm: ArmView, _: Random, levels: Parameters) -> float:
     """Return the largest q with (N / pulls) D(q) <= f(t / (K N))."""
-    return upper(arm.cells, levels, arm.mean, kl_ucb_plus_level(arm) * answered(arm) / arm.n)
+    return upper(arm.cells, levels, arm.mean, plus_level(arm) * answered(arm) / arm.n)
 
 
 def mixed_imed_index(arm: ArmView, _: Random, levels: Parameters) -> float:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, NamedTuple
 
-from ldpbandits.agent.readings import Reading
+from ldpbandits.agent.levels import Levels
 from ldpbandits.errors import ArmError
 from ldpbandits.types import Arm
 
@@ -14,7 +14,7 @@ UNKNOWN = 0.5
 
 
 class Cell(NamedTuple):
-    """The number and the sum of the responses of one kind."""
+    """The number and the sum of the responses of one level."""
 
     pulls: int = 0
     total: float = 0.0
@@ -28,8 +28,15 @@ class ArmTally:
     total: float = 0.0
     out: int = 0
     retired: bool = False
+    read: float | None = None
+    """The sum of what the rule reads of the responses; None where it reads them as they are."""
     cells: list[Cell] = field(default_factory=list)
-    """Its responses by kind, where a reading tells kinds apart; else none."""
+    """Its responses by the level of the menu, where there are several; else none."""
+
+    @property
+    def counted(self) -> float:
+        """The sum that the rule sees."""
+        return self.total if self.read is None else self.read
 
     @property
     def n(self) -> int:
@@ -44,13 +51,13 @@ class Tally:
     it, and it looks neither better nor worse than its fellows.
     """
 
-    def __init__(self, arms: Iterable[ArmTally], reading: Reading | None = None) -> None:
-        """Start from these tallies, arm 0 first. With a reading, responses are counted in its cells."""
+    def __init__(self, arms: Iterable[ArmTally], levels: Levels | None = None) -> None:
+        """Start from these tallies, arm 0 first. With the levels of a menu, responses are counted by level."""
         self.arms = list(arms)
-        self._reading = reading
-        if reading is not None:
+        self._levels = levels
+        if levels is not None:
             for arm in self.arms:
-                arm.cells = arm.cells or [Cell()] * reading.cells
+                arm.cells = arm.cells or [Cell()] * levels.count
         self._arrange()
 
     @property
@@ -60,22 +67,24 @@ class Tally:
             raise ArmError("every arm is retired")
         return self._in_use
 
-    def add(self, arm: Arm, pulls: int, total: float, cell: int = 0) -> None:
-        """Count further responses of this arm, all of one cell, and their sum."""
+    def add(self, arm: Arm, pulls: int, total: float, read: float | None = None, level: int = 0) -> None:
+        """Count further responses of this arm and level, their sum, and the sum of what the rule reads of them."""
         arm_tally = self.arms[arm]
-        known = arm_tally if self._reading is None else arm_tally.cells[cell]
-        self.replace(arm, known.pulls + pulls, known.total + total, cell)
+        known = arm_tally if self._levels is None else arm_tally.cells[level]
+        read = None if read is None else (arm_tally.read or 0.0) + read
+        self.replace(arm, known.pulls + pulls, known.total + total, read, level)
 
-    def replace(self, arm: Arm, pulls: int, total: float, cell: int = 0) -> None:
-        """Take over the number and the sum of an arm's responses, or of those of one cell."""
+    def replace(self, arm: Arm, pulls: int, total: float, read: float | None = None, level: int = 0) -> None:
+        """Take over the number and the sums of an arm's responses; with a menu, of those of this level."""
         known = self.arms[arm]
-        if self._reading is not None:
-            known.cells[cell] = Cell(pulls, total)
+        if self._levels is not None:
+            known.cells[level] = Cell(pulls, total)
             pulls, total = sum(each.pulls for each in known.cells), sum(each.total for each in known.cells)
         self.t += pulls - known.pulls
         self._pulls_in_all += pulls - known.pulls
-        self._total_in_all += total - known.total
-        known.pulls, known.total = pulls, total
+        before = known.counted
+        known.pulls, known.total, known.read = pulls, total, read
+        self._total_in_all += known.counted - before
         if pulls and arm in self._silent:
             self._silent.remove(arm)
         for changed in (arm, *self._silent):
@@ -98,7 +107,7 @@ class Tally:
 
     def add_arm(self) -> Arm:
         """Add an arm that nobody has pulled; it gets the next number."""
-        self.arms.append(ArmTally(cells=[] if self._reading is None else [Cell()] * self._reading.cells))
+        self.arms.append(ArmTally(cells=[] if self._levels is None else [Cell()] * self._levels.count))
         self._arrange()
         return Arm(len(self.arms) - 1)
 
@@ -111,7 +120,7 @@ class Tally:
         """Lay the arms that are handed out side by side, as the kernels take them."""
         self.t = sum(arm.n for arm in self.arms)
         self._pulls_in_all = sum(arm.pulls for arm in self.arms)
-        self._total_in_all = sum(arm.total for arm in self.arms)
+        self._total_in_all = sum(arm.counted for arm in self.arms)
         self._in_use = [Arm(number) for number, arm in enumerate(self.arms) if not arm.retired]
         self._place = {arm: place for place, arm in enumerate(self._in_use)}
         self.means, self.indexes = [0.0] * len(self._in_use), [0.0] * len(self._in_use)
@@ -127,11 +136,11 @@ class Tally:
             return
         known = self.arms[arm]
         self.pulls[place], self.counts[place] = known.pulls, known.n
-        if self._reading is not None:
+        if self._levels is not None:
             self.cells[place] = cells = _row(known.cells if known.pulls else self._pooled())
-            self.means[place] = self._reading.mean(cells) if self._pulls_in_all else UNKNOWN
+            self.means[place] = self._levels.mean(cells) if self._pulls_in_all else UNKNOWN
         elif known.pulls:
-            self.means[place] = known.total / known.pulls
+            self.means[place] = known.counted / known.pulls
         else:
             self.means[place] = self._total_in_all / self._pulls_in_all if self._pulls_in_all else UNKNOWN
 
@@ -142,5 +151,5 @@ class Tally:
 
 
 def _row(cells: Sequence[Cell]) -> tuple[float, ...]:
-    """Lay cells side by side, as kernels and readings take them."""
+    """Lay cells side by side, as kernels take them."""
     return tuple(chain.from_iterable(cells))

@@ -11,21 +11,35 @@
 | kl-ucb, kl-ucb++, imed, ts                 | the rule of that name, none      | in [0, 1]    |
 | ldp-kl-ucb, ldp-kl-ucb++, ldp-imed, ldp-ts | the rule of that name, CTB       | in [0, 1]    |
 | the same with -s behind                    | none or CTB-S, sigmoid           | any          |
+| ldp-imed-l, ldp-kl-ucb++-l   | imed-laplace, kl-ucb++-laplace, CTL            | in [0, 1]    |
+| ldp-imed-lc, ldp-kl-ucb++-lc | the same with -clip behind, CTL                | in [0, 1]    |
+| ldp-imed-lt, ldp-kl-ucb++-lt | the same with -threshold behind, CTL           | 0 or 1       |
+| -ls, -lcs in the place of -l, -lc          | CTL-S, sigmoid                   | any          |
 
 An algorithm's JSON is its identity: kept trials, random streams and records all go by it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ldpbandits.agent.fit import fitted
+from ldpbandits.agent.laplace_rules import (
+    IMEDLaplace,
+    IMEDLaplaceClip,
+    IMEDLaplaceThreshold,
+    KLUCBPlusLaplace,
+    KLUCBPlusLaplaceClip,
+    KLUCBPlusLaplaceThreshold,
+)
 from ldpbandits.agent.rules import (
     IMED,
     KLUCB,
     KLUCBPlus,
     Rule,
     Thompson,
+    check_fit,
+    check_rule,
     paper_rule,
     rule_from_json,
     rule_to_json,
@@ -106,7 +120,7 @@ class Algorithm:
             case CuratorSpec():
                 fitted(self.rule, Menu.of(self.curator))
             case NotPrivate():
-                fitted(self.rule, None)
+                check_fit(check_rule(self.rule), None)
         if self.bound is not None and self.bound not in UPPER_BOUNDS:
             raise ParameterError(f"bound must be one of {', '.join(UPPER_BOUNDS)}, got {brief(self.bound)}")
 
@@ -152,13 +166,17 @@ class Algorithm:
 
 @dataclass(frozen=True)
 class _Known:
-    """An algorithm that goes by its name, up to its epsilon. Without a rule of its own it has the paper's."""
+    """An algorithm that goes by its name, up to its epsilon. Without a rule of its own it has the paper's.
+
+    A rule that has the epsilon of the responses is named by its class.
+    """
 
     mechanism: type[Bernoulli | Laplace] | None
     transform: Transform
     looks: Looks
     bound: str | None = None
     rule: Rule | None = None
+    rule_of: Callable[[float], Rule] | None = None
 
     def with_epsilon(self, name: str, epsilon: float | None) -> Algorithm:
         if self.mechanism is None:
@@ -168,7 +186,8 @@ class _Known:
         if epsilon is None:
             raise ParameterError(f"{name} is private and needs an epsilon")
         spec = CuratorSpec(self.mechanism(epsilon), self.transform)
-        return Algorithm(name, self.rule or paper_rule(spec.mechanism), spec, self.looks, self.bound)
+        rule = self.rule if self.rule_of is None else self.rule_of(spec.epsilon)
+        return Algorithm(name, rule or paper_rule(spec.mechanism), spec, self.looks, self.bound)
 
 
 _PAPER = {
@@ -187,14 +206,30 @@ _BEYOND: dict[str, tuple[Rule, Look]] = {
 }
 """Rules for responses in [0, 1] that reach the exact constant of the theory, and how they are drawn."""
 
+_BEYOND_LAPLACE: dict[str, tuple[Callable[[float], Rule], Transform, Look]] = {
+    "ldp-imed-l": (IMEDLaplace, Range(), (PURPLE, (6.0, 2.0))),
+    "ldp-imed-ls": (IMEDLaplace, Sigmoid(), (PURPLE, (6.0, 2.0))),
+    "ldp-kl-ucb++-l": (KLUCBPlusLaplace, Range(), (GREEN, (6.0, 2.0))),
+    "ldp-kl-ucb++-ls": (KLUCBPlusLaplace, Sigmoid(), (GREEN, (6.0, 2.0))),
+    "ldp-imed-lc": (IMEDLaplaceClip, Range(), (PURPLE, (3.0, 1.5))),
+    "ldp-imed-lcs": (IMEDLaplaceClip, Sigmoid(), (PURPLE, (3.0, 1.5))),
+    "ldp-kl-ucb++-lc": (KLUCBPlusLaplaceClip, Range(), (GREEN, (3.0, 1.5))),
+    "ldp-kl-ucb++-lcs": (KLUCBPlusLaplaceClip, Sigmoid(), (GREEN, (3.0, 1.5))),
+    "ldp-imed-lt": (IMEDLaplaceThreshold, Range(), (PURPLE, (1.0, 1.2))),
+    "ldp-kl-ucb++-lt": (KLUCBPlusLaplaceThreshold, Range(), (GREEN, (1.0, 1.2))),
+}
+"""Rules for Laplace responses. A threshold has no name behind the sigmoid, where no value is 0 or 1."""
+
 
 def _beyond() -> Iterator[tuple[str, _Known]]:
-    """Return them without privacy, and on the bits of CTB; each once more behind the sigmoid."""
+    """Return them without privacy, and on the bits of CTB; each once more behind the sigmoid; and those for CTL."""
     for suffix, transform in (("", Range()), ("-s", Sigmoid())):
         for name, (rule, look) in _BEYOND.items():
             title = f"{name}{suffix}".upper()
             yield f"{name}{suffix}", _Known(None, transform, Looks(f"{title}, no privacy", *look), rule=rule)
             yield f"ldp-{name}{suffix}", _Known(Bernoulli, transform, Looks(f"LDP-{title}", *look), rule=rule)
+    for name, (rule_of, before, look) in _BEYOND_LAPLACE.items():
+        yield name, _Known(Laplace, before, Looks(name.upper(), *look), rule_of=rule_of)
 
 
 _KNOWN = {**_PAPER, **dict(_beyond())}

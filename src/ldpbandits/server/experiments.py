@@ -7,15 +7,18 @@ from functools import cached_property
 from typing import Any
 
 from ldpbandits.agent.agent import Agent
-from ldpbandits.agent.fit import fitted
+from ldpbandits.agent.fit import Fitted, fitted
 from ldpbandits.agent.rules import Rule, rule_from_json, rule_to_json
 from ldpbandits.agent.tally import ArmTally, Cell, Tally
 from ldpbandits.errors import DatabaseError, ParameterError
-from ldpbandits.server.messages import NewExperiment
-from ldpbandits.server.store import CellTotal, Definition, Status, StoredArm, StoredExperiment
+from ldpbandits.server.messages import NewExperiment, ResponseMessage
+from ldpbandits.server.store import Answer, CellTotal, Definition, Status, StoredArm, StoredExperiment
 from ldpbandits.server.tickets import OpenTickets, Ticket, new_nonce
 from ldpbandits.spec.menu import Menu
 from ldpbandits.types import Arm
+
+READING_UNIT = 2.0**-20
+"""What a rule reads of a response is kept as a whole number of these: sums are exact, and our rules lose nothing."""
 
 
 @dataclass
@@ -81,14 +84,19 @@ class LiveExperiment:
         if self.open.answered(ticket):
             self.agent.take_back(ticket.arm)
 
-    def cell(self, response: float, level: int) -> int:
-        """Return where a response, drawn at this level of the menu, is counted."""
-        reading = self.agent.fitted.reading
-        return 0 if reading is None else reading.cell(response, level)
+    def answer(self, ticket: Ticket, message: ResponseMessage) -> Answer | None:
+        """Return a response as it is counted: in the cell of its epsilon; None when it is not a possible one."""
+        level = self.menu.level(message.epsilon)
+        value = None if level is None else self.menu.curators[level].in_units(message.response)
+        if level is None or value is None:
+            return None
+        read = self.agent.fitted.read(message.response)
+        return Answer(ticket, value, level, 0 if read is None else round(read / READING_UNIT))
 
     def count(self, cell: CellTotal) -> None:
-        """Take over the pulls and the total of a cell as the store has them."""
-        self.agent.tally.replace(Arm(cell.arm), cell.pulls, cell.total * self.menu.unit, cell.cell)
+        """Take over the pulls and the sums of a cell as the store has them."""
+        read = None if self.agent.fitted.reading is None else cell.read * READING_UNIT
+        self.agent.tally.replace(Arm(cell.arm), cell.pulls, cell.total * self.menu.unit, read, cell.cell)
         self.records[cell.arm].cells[cell.cell] = cell
 
     def copy(self) -> "LiveExperiment":
@@ -113,15 +121,21 @@ def define(new: NewExperiment, menu: Menu, rule: Rule, now: int) -> Definition:
 
 def _agent(rule: Rule, menu: Menu, arms: list[ArmTally]) -> Agent:
     agent = Agent(rule, len(arms), curator=menu)
-    agent.tally = Tally(arms, agent.fitted.reading)
+    agent.tally = Tally(arms, agent.fitted.levels)
     return agent
 
 
-def _tally(arm: StoredArm, menu: Menu, cells: int) -> ArmTally:
-    """Return an arm as its agent sees it, with so many cells, or with none where kinds are not told apart."""
+def _tally(arm: StoredArm, menu: Menu, plays_by: Fitted) -> ArmTally:
+    """Return an arm as its agent sees it."""
     kept = {cell.cell: Cell(cell.pulls, cell.total * menu.unit) for cell in arm.cells}
-    listed = [kept.get(cell, Cell()) for cell in range(cells)]
-    return ArmTally(arm.pulls, arm.total * menu.unit, 0, arm.retired, listed)
+    levels = 0 if plays_by.levels is None else plays_by.levels.count
+    return ArmTally(
+        pulls=arm.pulls,
+        total=arm.total * menu.unit,
+        retired=arm.retired,
+        read=None if plays_by.reading is None else arm.read * READING_UNIT,
+        cells=[kept.get(level, Cell()) for level in range(levels)],
+    )
 
 
 def restore(stored: StoredExperiment) -> LiveExperiment:
@@ -130,11 +144,10 @@ def restore(stored: StoredExperiment) -> LiveExperiment:
     try:
         menu = Menu.from_json(json.loads(definition.curator))
         rule = rule_from_json(json.loads(definition.rule))
-        reading = fitted(rule, menu).reading
+        plays_by = fitted(rule, menu)
     except ParameterError as error:
         needs = "if it has a mechanism, a transform or a rule of your own, load the module that registers it"
         raise DatabaseError(f"the experiment {definition.name} cannot be taken up: {error} ({needs})") from None
-    cells = 0 if reading is None else reading.cells
     return LiveExperiment(
         number=stored.number,
         name=definition.name,
@@ -144,6 +157,6 @@ def restore(stored: StoredExperiment) -> LiveExperiment:
         default_reward=definition.default_reward,
         status=stored.status,
         created_at=definition.created_at,
-        agent=_agent(rule, menu, [_tally(arm, menu, cells) for arm in stored.arms]),
+        agent=_agent(rule, menu, [_tally(arm, menu, plays_by) for arm in stored.arms]),
         records=[ArmRecord(arm.name, {cell.cell: cell for cell in arm.cells}) for arm in stored.arms],
     )

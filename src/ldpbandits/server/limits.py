@@ -2,8 +2,8 @@
 
 import json
 
-from ldpbandits.agent.fit import fitted
-from ldpbandits.agent.rules import Rule, paper_rule, rule_from_json
+from ldpbandits.agent.fit import PAPER, fitted, rule_for
+from ldpbandits.agent.rules import Rule, rule_from_json
 from ldpbandits.errors import SpecError
 from ldpbandits.spec.menu import Menu
 
@@ -52,9 +52,9 @@ def _check_size(sort: str, data: object) -> None:
 
 
 def rule_of(data: object, menu: Menu) -> Rule:
-    """Read the rule that an experiment asks for; without one it gets the paper's for its curator."""
-    if data is None:
-        return paper_rule(menu.first)
+    """Read the rule that an experiment asks for; without one it gets the default, and by "paper" the paper's."""
+    if data is None or data == PAPER:
+        return rule_for(menu, data)
     _check_size("rule", data)
     rule = rule_from_json(data)
     fitted(rule, menu)

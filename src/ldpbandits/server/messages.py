@@ -27,12 +27,16 @@ RuleJson = Annotated[dict[str, Any], Meta(extra_json_schema={"$ref": "#/componen
 
 
 class NewExperiment(Struct, frozen=True, forbid_unknown_fields=True):
-    """An experiment to create. Without a rule it gets the paper's: LDP-UCB-B for bernoulli, LDP-UCB-L for laplace."""
+    """An experiment to create.
+
+    Without a rule it gets the default for its curator, as docs/rules.md has it: kl-ucb++ for bits. "paper" names the
+    paper's: LDP-UCB-B for bernoulli, LDP-UCB-L for laplace.
+    """
 
     name: Name
     arms: Annotated[list[ArmName], Meta(min_length=1, max_length=MOST_ARMS, extra_json_schema={"uniqueItems": True})]
     curator: CuratorJson
-    rule: RuleJson | None = None
+    rule: RuleJson | Literal["paper"] | None = None
     ticket_lifetime: Annotated[
         float, Meta(ge=1, le=LONGEST_LIFETIME, multiple_of=1, description="seconds that a device has to answer")
     ] = 3600

@@ -24,7 +24,7 @@ from ldpbandits.server.messages import (
     Tallies,
 )
 from ldpbandits.server.refusals import REFUSED, Refusal
-from ldpbandits.server.store import Answer, CellTotal, Exists, Outcome, Status, Store, StoredResponse
+from ldpbandits.server.store import CellTotal, Exists, Outcome, Status, Store, StoredResponse
 from ldpbandits.spec.menu import Menu
 from ldpbandits.spec.protocol import Code
 from ldpbandits.types import Arm
@@ -100,14 +100,13 @@ class Service:
         if ticket is None or experiment is None or ticket.arm >= len(experiment.records):
             self.rejected[Code.FORGED] += 1
             raise Refusal(403, Code.FORGED, "this is not a ticket of this server")
-        level = experiment.menu.level(message.epsilon)
-        value = None if level is None else experiment.menu.curators[level].in_units(message.response)
+        answer = experiment.answer(ticket, message)
         if ticket.expires_at <= now:
             outcome = Outcome.EXPIRED
-        elif level is None or value is None:
+        elif answer is None:
             outcome = Outcome.IMPOSSIBLE
         else:
-            outcome = await self.committer.count(Answer(ticket, value, experiment.cell(message.response, level)))
+            outcome = await self.committer.count(answer)
         if outcome is Outcome.COUNTED or outcome is Outcome.DUPLICATE:
             experiment.answered(ticket)
         if outcome is not Outcome.COUNTED:

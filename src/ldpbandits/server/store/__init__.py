@@ -38,22 +38,25 @@ class Outcome(Enum):
 class Answer(NamedTuple):
     """A response as it is counted: the ticket that it came with, its value in whole units, and its cell.
 
-    A cell, from 0, tells kinds of responses apart, as those of different epsilons. What it stands for, no store knows.
+    A cell, from 0, tells kinds of responses apart, as those of different epsilons. `read` is what the experiment's rule
+    reads of the response, if it reads it in a way of its own; it follows from the rest. What they mean, no store knows.
     """
 
     ticket: Ticket
     value: int
     cell: int = 0
+    read: int = 0
 
 
 class CellTotal(NamedTuple):
-    """How many responses of an arm and cell have been counted, and their exact sum in units."""
+    """How many responses of an arm and cell have been counted, and the exact sums of their values and readings."""
 
     experiment: int
     arm: int
     cell: int
     pulls: int
     total: int
+    read: int = 0
 
 
 class StoredResponse(NamedTuple):
@@ -95,6 +98,11 @@ class StoredArm:
     def total(self) -> int:
         """Their sum, in units."""
         return sum(cell.total for cell in self.cells)
+
+    @property
+    def read(self) -> int:
+        """The sum of what the rule reads of them."""
+        return sum(cell.read for cell in self.cells)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ _NEW_NONCE = "INSERT INTO nonces VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 _EXPERIMENTS = (
     "SELECT id, status, name, curator, rule, ticket_lifetime, default_reward, created_at FROM experiments ORDER BY id"
 )
-_CELLS = "SELECT experiment, arm, cell, pulls, total FROM cells WHERE experiment = ?"
+_CELLS = "SELECT experiment, arm, cell, pulls, total, read FROM cells WHERE experiment = ?"
 
 
 def _pass(_: str) -> None:
@@ -181,7 +181,7 @@ class SqliteStore:
         """Compare a response with the one that was counted for its ticket, perhaps in this very transaction."""
         number = self._number(connection, answer) or 0
         if number > self._last_response:
-            first = counted[number - self._last_response - 1][1:]
+            first = counted[number - self._last_response - 1][1:3]
         else:
             first = connection.execute("SELECT value, cell FROM responses WHERE id = ?", (number,)).fetchone()
         return Outcome.DUPLICATE if first == (answer.value, answer.cell) else Outcome.CHANGED
@@ -189,25 +189,28 @@ class SqliteStore:
     def _keep(self, connection: Connection, counted: Sequence[Answer]) -> None:
         rows = [
             (number, ticket.experiment, ticket.arm, value, cell)
-            for number, (ticket, value, cell) in enumerate(counted, self._last_response + 1)
+            for number, (ticket, value, cell, _) in enumerate(counted, self._last_response + 1)
         ]
         connection.executemany("INSERT INTO responses VALUES (?, ?, ?, ?, ?)", rows)
 
     @staticmethod
     def _add_to_totals(connection: Connection, counted: Sequence[Answer]) -> list[CellTotal]:
-        values: dict[tuple[int, int, int], list[int]] = defaultdict(list)
-        for ticket, value, cell in counted:
-            values[ticket.experiment, ticket.arm, cell].append(value)
+        new: dict[tuple[int, int, int], list[Answer]] = defaultdict(list)
+        for answer in counted:
+            new[answer.ticket.experiment, answer.ticket.arm, answer.cell].append(answer)
         connection.executemany(
-            "INSERT INTO cells VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE"
-            " SET pulls = pulls + excluded.pulls, total = total + excluded.total",
-            [(*cell, len(new), sum(new)) for cell, new in values.items()],
+            "INSERT INTO cells VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+            " pulls = pulls + excluded.pulls, total = total + excluded.total, read = read + excluded.read",
+            [
+                (*cell, len(answers), sum(answer.value for answer in answers), sum(answer.read for answer in answers))
+                for cell, answers in new.items()
+            ],
         )
         return [
             CellTotal(*row)
-            for experiment in {experiment for experiment, _, _ in values}
+            for experiment in {experiment for experiment, _, _ in new}
             for row in connection.execute(_CELLS, (experiment,))
-            if row[:3] in values
+            if row[:3] in new
         ]
 
     def forget(self, now: int, most: int) -> int:

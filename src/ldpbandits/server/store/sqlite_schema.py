@@ -72,11 +72,12 @@ MIGRATIONS: Sequence[tuple[str, Sequence[str]]] = (
                 cell INTEGER NOT NULL,
                 pulls INTEGER NOT NULL,
                 total INTEGER NOT NULL CHECK (typeof(total) = 'integer'),
+                read INTEGER NOT NULL CHECK (typeof(read) = 'integer'),
                 PRIMARY KEY (experiment, arm, cell),
                 FOREIGN KEY (experiment, arm) REFERENCES arms (experiment, number)
             ) WITHOUT ROWID
             """,
-            "INSERT INTO cells SELECT experiment, number, 0, pulls, total FROM arms WHERE pulls > 0",
+            "INSERT INTO cells SELECT experiment, number, 0, pulls, total, 0 FROM arms WHERE pulls > 0",
             "ALTER TABLE arms DROP COLUMN pulls",
             "ALTER TABLE arms DROP COLUMN total",
             "ALTER TABLE responses ADD COLUMN cell INTEGER NOT NULL DEFAULT 0",
