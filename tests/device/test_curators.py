@@ -344,7 +344,7 @@ GOOD = {"mechanism": "bernoulli", "epsilon": 1.0}
         ({**GOOD, "transform": {"kind": "range", "low": -1e308, "high": 1e308}}, "no wider than"),
         ({**GOOD, "transform": {"kind": "range", "low": 2**53, "high": 2**53 + 1}}, "low < high"),
         pytest.param({**GOOD, "epsilon": 10**5000}, "got a number too long to show", id="long"),
-        ({**GOOD, "transform": {"kind": "tanh"}}, "kind must be one of range, sigmoid, real-line"),
+        ({**GOOD, "transform": {"kind": "tanh"}}, "kind must be one of range, sigmoid, threshold, real-line"),
         ({**GOOD, "transform": {"kind": "sigmoid", "low": 0}}, "has no low"),
         ({**GOOD, "transform": "sigmoid"}, "must be an object"),
         ({**GOOD, "transform": {"kind": "real-line"}}, "needs rewards in a range"),

@@ -16,6 +16,7 @@ CURATORS = [
     {"mechanism": "bernoulli", "epsilon": 1},
     {"mechanism": "laplace", "epsilon": 1, "transform": {"kind": "range", "low": 0, "high": 5}},
     {"mechanism": "laplace", "epsilon": 1, "transform": {"kind": "sigmoid"}},
+    {"mechanism": "bernoulli", "epsilon": 1, "transform": {"kind": "threshold", "theta": 0.5}},
 ]
 PULLS = 40
 

@@ -31,7 +31,9 @@ def curator_from_json(data: object) -> CuratorSpec:
     if spec.epsilon < SMALLEST_EPSILON:
         raise SpecError(f"a server asks for an epsilon of at least {SMALLEST_EPSILON:g}, got {spec.epsilon:g}")
     if not spec.transform.bounded:
-        raise SpecError(f"a server asks for rewards in a range, or behind a sigmoid, not for a {spec.transform.kind}")
+        raise SpecError(
+            f"a server asks for rewards in a range, or behind a sigmoid or a threshold, not for a {spec.transform.kind}"
+        )
     if not all(abs(number) <= LARGEST for number in (*spec.transform.ends, *spec.transform.parameters)):
         raise SpecError(f"the numbers of a transform must be of size <= {LARGEST:g}")
     if max(map(abs, spec.mechanism.limits)) >= LARGEST_RESPONSE:
