@@ -1,9 +1,8 @@
 """`ldpbandits simulate`: one algorithm from flags, or an experiment from a file."""
 
 import argparse
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ldpbandits.agent.rules import rule_from_json
 from ldpbandits.checks import check_count
@@ -14,6 +13,7 @@ from ldpbandits.cli.common import (
     add_load,
     add_workers,
     load,
+    name_or_json,
     number,
     plural,
     read_arms,
@@ -26,7 +26,17 @@ from ldpbandits.cli.common import (
 )
 from ldpbandits.errors import ParameterError
 from ldpbandits.extras import needs
-from ldpbandits.lab.algorithms import CURATORS, NAMES, Algorithm, algorithm, curator_or_none, is_private, with_rule
+from ldpbandits.lab.algorithms import (
+    CURATOR_NAMES,
+    NAMES,
+    THRESHOLD_NAMES,
+    Algorithm,
+    algorithm,
+    curator_or_none,
+    is_name,
+    is_private,
+    with_rule,
+)
 from ldpbandits.lab.rewards import Empirical, Law, arm_name, arm_text
 
 if TYPE_CHECKING:
@@ -42,9 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "file", nargs="?", type=Path, metavar="FILE", help="an experiment in TOML, or an experiment.json from earlier"
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the results of FILE (default: its name)")
-    parser.add_argument("--algorithm", metavar="A", help=f"one of {', '.join(NAMES)}")
+    parser.add_argument("--algorithm", metavar="A", help=f"one of {', '.join((*NAMES, *THRESHOLD_NAMES))}")
     parser.add_argument("--rule", metavar="MODULE:CLASS", help="instead of --algorithm: a rule of your own, or JSON")
-    curators = f"for --rule: {', '.join(CURATORS)}, or JSON (default ctb, or none without epsilon)"
+    curators = f"for --rule: {', '.join(CURATOR_NAMES)}, or JSON (default ctb, or none without epsilon)"
     parser.add_argument("--curator", metavar="C", help=curators)
     parser.add_argument("--epsilon", type=number, metavar="E", help=f"{EPSILON_HELP}; every ldp- algorithm needs it")
     parser.add_argument("--arm", action="append", metavar="LAW", help=ARM_HELP)
@@ -75,25 +85,15 @@ def _algorithm(options: argparse.Namespace) -> Algorithm:
     if options.rule is not None:
         if options.algorithm is not None:
             raise ParameterError("--algorithm names one of ours, --rule one of yours: give one of them")
-        rule = rule_from_json(_name_or_json("--rule", options.rule), may_import=True)
-        curator = _name_or_json("--curator", options.curator)
+        rule = rule_from_json(name_or_json("--rule", options.rule), may_import=True)
+        curator = name_or_json("--curator", options.curator)
         return with_rule(rule, curator_or_none(curator) if isinstance(curator, dict) else curator, epsilon)
     if options.curator is not None:
         raise ParameterError("--curator goes with --rule; an algorithm has its own")
-    if options.algorithm in NAMES and not is_private(options.algorithm) and epsilon is not None:
+    if is_name(options.algorithm) and not is_private(options.algorithm) and epsilon is not None:
         say(f"ldpbandits simulate: {options.algorithm} is not private, --epsilon has no effect")
         epsilon = None
     return algorithm(options.algorithm, epsilon)
-
-
-def _name_or_json(option: str, text: str | None) -> Any:  # noqa: ANN401 - JSON
-    """Return a name as it is, and an object that is written as JSON as data."""
-    if text is None or not text.startswith("{"):
-        return text
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ParameterError(f"{option} is not JSON: {error}") from None
 
 
 def _run_flags(options: argparse.Namespace) -> None:

@@ -1,7 +1,8 @@
 """How the sum of many responses of an arm can be drawn at once, where it can.
 
 BITS: each response is 1 with some chance, else 0. CTB makes bits of every law of rewards, by Lemma 3.
-NOISY: each response is one of two rewards plus Laplace noise: CTL on Bernoulli arms, and on choices between two values.
+NOISY: each response is one of two values plus Laplace noise: CTL on Bernoulli arms, on choices between two values, and
+behind a threshold, which makes two values of every law.
 OTHER: responses have to be drawn one by one.
 """
 
@@ -19,7 +20,7 @@ from ldpbandits.lab.engine.channels import is_bits
 from ldpbandits.lab.engine.laws import Floats, Ints
 from ldpbandits.lab.rewards import Bernoulli, Beta, Choice, Empirical, Gaussian, Law, Uniform
 from ldpbandits.spec import mechanisms
-from ldpbandits.spec.transforms import Range, RealLine, Sigmoid, Transform, sigmoid
+from ldpbandits.spec.transforms import Range, RealLine, Sigmoid, Threshold, Transform, sigmoid
 
 BITS, NOISY, OTHER = range(3)
 FAR = 40.0
@@ -32,9 +33,9 @@ class Sums(NamedTuple):
     chance: Floats
     """BITS: the chance of a response of 1."""
     high: Floats
-    """NOISY: the larger reward."""
+    """NOISY: the larger value."""
     drop: Floats
-    """NOISY: by how much the other reward is smaller."""
+    """NOISY: by how much the other value is smaller."""
     rare: Floats
     """NOISY: how likely the smaller one is."""
     scale: float
@@ -54,19 +55,30 @@ def _row(algorithm: Algorithm, arm: Law) -> tuple[int, float, float, float, floa
     curator, other = algorithm.curator, (OTHER, 0.0, 0.0, 0.0, 0.0)
     if not isinstance(curator, NotPrivate) and is_bits(curator.mechanism):
         return BITS, curator.mechanism.response_mean(mean_value(arm, curator.transform)), 0.0, 0.0, 0.0
-    two = _two_values(arm)
+    two = _two_values(arm, curator.transform)
     if two is None:
         return other
-    low, high = (curator.transform.apply(reward, curator.transform.parameters) for reward in two[:2])
+    low, high, rare = two
     if isinstance(curator, NotPrivate):
-        return (BITS, 1 - two[2], 0.0, 0.0, 0.0) if (low, high) == (0, 1) else other
+        return (BITS, 1 - rare, 0.0, 0.0, 0.0) if (low, high) == (0, 1) else other
     if type(curator.mechanism) is mechanisms.Laplace:  # one that is derived from it may draw otherwise
-        # A constant reward never drops: by how much it would does not matter, but must not be 0.
-        return (NOISY, 0.0, high, high - low, two[2]) if low < high else (NOISY, 0.0, high, 1.0, 0.0)
+        # A constant value never drops: by how much it would does not matter, but must not be 0.
+        return (NOISY, 0.0, high, high - low, rare) if low < high else (NOISY, 0.0, high, 1.0, 0.0)
     return other
 
 
-def _two_values(arm: Law) -> tuple[float, float, float] | None:
+def _two_values(arm: Law, transform: Transform) -> tuple[float, float, float] | None:
+    """The smaller value, the larger, and how likely the smaller is; None if there are more."""
+    if isinstance(transform, Threshold):
+        return 0.0, 1.0, 1 - arm.above(transform.theta)
+    rewards = _two_rewards(arm)
+    if rewards is None:
+        return None
+    low, high = (transform.apply(reward, transform.parameters) for reward in rewards[:2])
+    return low, high, rewards[2]
+
+
+def _two_rewards(arm: Law) -> tuple[float, float, float] | None:
     """The smaller reward, the larger, and how likely the smaller is; None if there are more."""
     match arm:
         case Bernoulli(p=p):
@@ -83,6 +95,8 @@ def mean_value(arm: Law, transform: Transform) -> float:  # noqa: PLR0911 - one 
     """The mean value of an arm: from its mean reward where the map is linear, else by summation or quadrature."""
     if isinstance(transform, Range | RealLine):
         return transform.apply(arm.mean, transform.parameters)
+    if isinstance(transform, Threshold):
+        return arm.above(transform.theta)
 
     def value(reward: float) -> float:
         return transform.apply(reward, transform.parameters)
