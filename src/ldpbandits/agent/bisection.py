@@ -68,8 +68,9 @@ class Bisection:
         if not fits or not self.low < self.high:
             rule = f"a bisection needs two numbers low < high of size <= {LARGEST_THETA / 2:g}"
             raise ParameterError(f"{rule}, got [{brief(self.low)}, {brief(self.high)}]")
-        for name, value in (("low", float(self.low)), ("high", float(self.high)), ("epsilon", check_epsilon(self.epsilon))):
-            object.__setattr__(self, name, value)
+        check_epsilon(self.epsilon)
+        for name in ("low", "high", "epsilon"):
+            object.__setattr__(self, name, float(getattr(self, name)))
 
     @property
     def longest(self) -> int:
@@ -105,7 +106,7 @@ class Bisection:
 
     def update(self, response: Response) -> "Bisection":
         """Count one response to `curator`."""
-        if response not in (0, 1):
+        if response not in (0.0, 1.0):
             raise ResponseError(f"a response of CTB is 0 or 1, got {brief(response)}")
         return self.count(1, int(response))
 
