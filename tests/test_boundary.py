@@ -16,7 +16,7 @@ PUBLIC = """
 UCB Agent Arm ArmError BernoulliCurator Client Curator CuratorSpec DatabaseError Estimate Flushed Guarantee
 LDPBanditsError LaplaceCurator Ledger LedgerError LimitError Limits Mechanism MissingExtra OutputError ParameterError
 Pull Range RealLine Response ResponseError Reward RewardError Rule ServerError Sigmoid SnapshotError SpecError
-TicketError Transform __version__ curator_from_json estimate ldp_ucb_b ldp_ucb_l paper_rule ucb1
+Threshold TicketError Transform __version__ curator_from_json estimate ldp_ucb_b ldp_ucb_l paper_rule ucb1
 """
 
 PROGRAM = """

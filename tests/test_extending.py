@@ -50,7 +50,7 @@ MODULES = ("my_rule", "my_transform", "my_mechanism", "my_levels")
 """What a server loads: the public half of each kind."""
 
 TRUTH = {"blue": 0.25, "green": 1.0}
-"""How often each arm's reward reaches the threshold."""
+"""How often each arm's reward reaches the level."""
 
 
 @contextmanager
@@ -135,13 +135,13 @@ from my_levels import Levels
 from my_mechanism import Warner
 from my_rule import Moss
 from my_store import FileStore
-from my_transform import Threshold
+from my_transform import AtLeast
 
 from ldpbandits import Agent, CuratorSpec, Mechanism, Rule, Transform
 from ldpbandits.server.service import Service
 
 rule: Rule = Moss(width=0.8)
-transform: Transform = Threshold(at=1.0)
+transform: Transform = AtLeast(at=1.0)
 mechanisms: list[Mechanism] = [Warner(epsilon=1.0), Levels(epsilon=1.0, levels=3)]
 agent = Agent(rule, arms=2)
 
@@ -175,15 +175,15 @@ def test_the_rule_keeps_the_contract(page: dict[str, ModuleType], promise: RuleP
 
 SPECS = {
     "warner": {"mechanism": "warner", "epsilon": 1.0},
-    "warner behind a threshold": {
+    "warner behind a level": {
         "mechanism": "warner",
         "epsilon": 0.5,
-        "transform": {"kind": "threshold", "at": 10.0},
+        "transform": {"kind": "at-least", "at": 10.0},
     },
     "levels": {"mechanism": "levels", "epsilon": 1.0, "levels": 4},
     "two levels": {"mechanism": "levels", "epsilon": 1.0, "levels": 2},
     "levels behind a sigmoid": {"mechanism": "levels", "epsilon": 2.0, "transform": {"kind": "sigmoid"}},
-    "ctl behind a threshold": {"mechanism": "laplace", "epsilon": 1.0, "transform": {"kind": "threshold", "at": -1.0}},
+    "ctl behind a level": {"mechanism": "laplace", "epsilon": 1.0, "transform": {"kind": "at-least", "at": -1.0}},
 }
 
 
@@ -208,11 +208,11 @@ def test_the_curators_keep_epsilon_exactly(page: dict[str, ModuleType], epsilon:
 
 
 def test_the_rule_runs_in_an_agent(page: dict[str, ModuleType], seeded: Callable[[int], Draw]) -> None:
-    """With the page's curator behind its threshold: it finds the best arm, and goes through JSON under its kind.
+    """With the page's curator behind its transform: it finds the best arm, and goes through JSON under its kind.
 
     In some runs MOSS takes the wrong arm for the best for long; this run is seeded.
     """
-    moss, curator = page["my_rule"].Moss(width=0.8), curator_from_json(SPECS["warner behind a threshold"])
+    moss, curator = page["my_rule"].Moss(width=0.8), curator_from_json(SPECS["warner behind a level"])
     agent = Agent.for_curator(curator, arms=["low", "high"], rule=moss)
     rewards, words = {"low": 9.0, "high": 11.0}, seeded(1)
     for _ in range(3_000):
@@ -225,7 +225,7 @@ def test_the_rule_runs_in_an_agent(page: dict[str, ModuleType], seeded: Callable
 
 
 def take_part(server: Running, name: str, epsilon: float, pulls: int, ledger: Path) -> None:
-    """Be a device with a ledger of its own; a reward of 3 reaches the threshold, and 0 does not."""
+    """Be a device with a ledger of its own; a reward of 3 reaches the level, and 0 does not."""
     limits, user = Limits(epsilon=epsilon, budget=epsilon * pulls), random.Random(name)
     with Client(server.url, name, key=server.keys["client"], limits=limits, ledger=ledger, background=False) as client:
         for _ in range(pulls):
@@ -236,7 +236,7 @@ def take_part(server: Running, name: str, epsilon: float, pulls: int, ledger: Pa
 
 OWN = {
     "mine": {
-        "curator": {"mechanism": "warner", "epsilon": 4.0, "transform": {"kind": "threshold", "at": 2.0}},
+        "curator": {"mechanism": "warner", "epsilon": 4.0, "transform": {"kind": "at-least", "at": 2.0}},
         "rule": {"kind": "moss", "width": 0.8, "floor": 0.0},
     },
     "levels": {
@@ -410,9 +410,9 @@ def test_rewards_that_a_transform_does_not_take_are_refused_before_playing(
     page: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In one sentence, with the transform's own rule."""
-    threshold, moss = page["my_transform"].Threshold, page["my_rule"].Moss()
-    monkeypatch.setattr(threshold, "refusal", lambda _, reward: None if reward >= 0 else "a reward must be >= 0")
-    played = Algorithm("mine", moss, CuratorSpec(page["my_mechanism"].Warner(1.0), threshold()))
+    at_least, moss = page["my_transform"].AtLeast, page["my_rule"].Moss()
+    monkeypatch.setattr(at_least, "refusal", lambda _, reward: None if reward >= 0 else "a reward must be >= 0")
+    played = Algorithm("mine", moss, CuratorSpec(page["my_mechanism"].Warner(1.0), at_least()))
     with pytest.raises(ParameterError, match=r"mine cannot take the rewards of gaussian\(0,1\): a reward must"):
         simulate(played, ["gaussian(0,1)"], 100, seed=1)
 

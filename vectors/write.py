@@ -7,7 +7,7 @@ from math import inf, nextafter
 from pathlib import Path
 from typing import Any
 
-from ldpbandits import BernoulliCurator, Curator, LaplaceCurator, Range, RealLine, Sigmoid
+from ldpbandits import BernoulliCurator, Curator, LaplaceCurator, Range, RealLine, Sigmoid, Threshold
 from ldpbandits.device.curators import transformed
 from ldpbandits.device.randomness import Coin, first_bits
 from ldpbandits.spec.transforms import Transform
@@ -104,11 +104,13 @@ def files() -> dict[str, list[Case]]:
     """Every file by name."""
     unit, declared = Range(), Range(-2.0, 10.0)
     unit_ends = (0.0, 1.0, 5e-324, 1 - 2**-53, 0.5)
+    threshold_ends = (0.9, nextafter(0.9, inf), 0.0, -1e300, 1e300)
     made: dict[str, list[Case]] = {}
     for prefix, kind in (("ctb", BernoulliCurator), ("ctl", LaplaceCurator)):
         made[prefix] = list(cases(kind, unit, random.Random.random, unit_ends))
         made[f"{prefix}-range"] = list(cases(kind, declared, lambda rng: rng.uniform(-2, 10), (-2.0, 10.0, 0.0)))
         made[f"{prefix}-s"] = list(cases(kind, Sigmoid(), lambda rng: rng.gauss(0, 3), (0.0, -800.0, 800.0)))
+        made[f"{prefix}-t"] = list(cases(kind, Threshold(0.9), lambda rng: rng.gauss(0.9, 3), threshold_ends))
     made["ctl-real-line"] = list(cases(LaplaceCurator, RealLine(), lambda rng: rng.gauss(0, 100), (0.0, -1e6, 1e300)))
     return made
 

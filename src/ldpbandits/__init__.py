@@ -24,7 +24,7 @@ from ldpbandits.errors import (
 )
 from ldpbandits.spec.curator import CuratorSpec, Guarantee
 from ldpbandits.spec.mechanisms import Mechanism
-from ldpbandits.spec.transforms import Range, RealLine, Sigmoid, Transform
+from ldpbandits.spec.transforms import Range, RealLine, Sigmoid, Threshold, Transform
 from ldpbandits.types import Arm, Response, Reward
 
 __version__ = "0.1.0"
@@ -64,6 +64,7 @@ __all__ = [
     "Sigmoid",
     "SnapshotError",
     "SpecError",
+    "Threshold",
     "TicketError",
     "Transform",
     "__version__",

@@ -16,6 +16,7 @@ from ldpbandits import (
     ResponseError,
     Sigmoid,
     SpecError,
+    Threshold,
     estimate,
 )
 from ldpbandits.spec import mechanisms
@@ -216,6 +217,18 @@ def test_a_sigmoid_estimate_says_so() -> None:
         made = estimate(100, 50, CuratorSpec(mechanism, Sigmoid()))
         assert made.of == "sigmoid(reward)"
         assert 0 <= made.low <= made.high <= 1
+
+
+def test_a_threshold_estimate_says_so() -> None:
+    """Behind a threshold it is P(reward > theta), with theta in it; the interval is one of probabilities."""
+    for mechanism in (mechanisms.Bernoulli(1.0), mechanisms.Laplace(1.0)):
+        made = estimate(100, 50, CuratorSpec(mechanism, Threshold(-2.5)))
+        assert made.of == "P(reward > -2.5)"
+        assert made.mean == 0.5
+        assert 0 <= made.low < 0.5 < made.high <= 1
+    assert Threshold(10).of == "P(reward > 10)"
+    assert Threshold(-0.0) == Threshold(0)
+    assert Threshold(-0.0).of == "P(reward > 0)"
 
 
 def test_the_real_line_needs_to_know_how_far_rewards_spread() -> None:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from ldpbandits import BernoulliCurator, Curator, LaplaceCurator, Range, RealLine, Sigmoid
+from ldpbandits import BernoulliCurator, Curator, CuratorSpec, LaplaceCurator, Range, RealLine, Sigmoid, Threshold
 from ldpbandits.audit import audit
 from ldpbandits.audit.checks import CHECKS
 from ldpbandits.spec.transforms import Transform
@@ -17,6 +17,7 @@ CURATORS: list[tuple[type[Curator], Transform]] = [
     (LaplaceCurator, Sigmoid()),
     (BernoulliCurator, Range(-3, 7)),
     (LaplaceCurator, RealLine()),
+    (BernoulliCurator, Threshold(0.9)),
 ]
 
 
@@ -38,6 +39,21 @@ def test_our_curators_pass(kind: type[Curator], transform: Transform, epsilon: f
     p = 1 / (1 + math.exp(-epsilon))
     error = 1 / math.sqrt(2 * samples * p * (1 - p)) if is_bits else math.sqrt((1 + math.exp(epsilon)) / samples)
     assert epsilon - 10 * error <= found.epsilon_lower <= epsilon
+
+
+@pytest.mark.parametrize("theta", [0.0, -1e6, 1e300])
+def test_a_threshold_passes_as_a_black_box(theta: float) -> None:
+    """Seen by its responses alone, wherever theta is; a device with another theta than it claims does not.
+
+    False alarm: 1e-6 a case.
+    """
+    curator = BernoulliCurator(1.0, Threshold(theta))
+    found = audit(curator.respond, epsilon=1.0, spec=curator.spec, samples=20_000, confidence=0.999999)
+    assert found.verdict == "consistent", str(found)
+    other = CuratorSpec(curator.spec.mechanism, Threshold(curator.spec.transform.ends[0]))
+    rewards = (other.transform.ends[0], theta)  # theta is above the other one, and not above itself
+    found = audit(curator.respond, rewards, 1.0, spec=other, samples=20_000, confidence=0.999999)
+    assert found.verdict == "violated"
 
 
 def test_the_shares_add_up() -> None:

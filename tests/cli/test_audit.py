@@ -15,7 +15,10 @@ from ldpbandits.errors import OutputError
 QUICK = ["--samples", "2e4", "--confidence", "0.999999"]
 
 
-@pytest.mark.parametrize("curator", ["ctb", "ctl", "ctb-s", "ctl-s"])
+JSON = '{"mechanism": "bernoulli", "transform": {"kind": "threshold", "theta": 1e6}}'
+
+
+@pytest.mark.parametrize("curator", ["ctb", "ctl", "ctb-s", "ctl-s", "ctb-t(0.9)", "ctl-t(-7)", JSON])
 def test_each_curator_can_be_named(curator: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 0 and a verdict first. False alarm: 1e-6."""
     assert main(["audit", "--curator", curator, "--epsilon", "0.5", *QUICK]) == 0
@@ -31,7 +34,8 @@ def test_help_shows_how_to_call_it(capsys: pytest.CaptureFixture[str]) -> None:
         main(["audit", "--help"])
     out = capsys.readouterr().out
     for text in (
-        "--curator {ctb,ctl,ctb-s,ctl-s}",
+        "--curator C",
+        "ctb-t(THETA)",
         "--command",
         "--samples",
         "--confidence",
@@ -58,7 +62,12 @@ def test_json_has_the_promised_keys(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["--epsilon", "1"], "give --curator or --command"),
         (["--curator", "ctb"], "required: --epsilon"),
-        (["--curator", "ctx", "--epsilon", "1"], "invalid choice: 'ctx'"),
+        (["--curator", "ctx", "--epsilon", "1"], "--curator must be one of ctb, ctl"),
+        (["--curator", "ctb-t(x)", "--epsilon", "1"], "or JSON, got 'ctb-t(x)'"),
+        (["--curator", "ctb-t", "--epsilon", "1"], "or JSON, got 'ctb-t'"),
+        (["--curator", "ctb-t(1e301)", "--epsilon", "1"], "or JSON, got 'ctb-t(1e301)'"),
+        (["--curator", "{", "--epsilon", "1"], "--curator is not JSON"),
+        (["--curator", '{"transform": {}}', "--epsilon", "1"], "a curator spec must be an object with the keys"),
         (["--curator", "ctb", "--epsilon", "0"], "epsilon must be finite and > 0"),
         (["--curator", "ctb", "--epsilon", "one"], "epsilon must be a number, got 'one'"),
         (["--curator", "ctb", "--epsilon", "1", "--samples", "10"], "samples must be a whole number >= 1000"),

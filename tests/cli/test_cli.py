@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ldpbandits import Threshold
 from ldpbandits.cli import main
 
 ARMS = ["--arm", "bernoulli(0.9)", "--arm", "5*beta(4,1)", "--arm", "uniform(0,1)"]
@@ -122,6 +123,49 @@ def test_a_baseline_ignores_epsilon_aloud(capsys: pytest.CaptureFixture[str]) ->
     assert code == 0
     assert json.loads(out)["epsilon"] is None
     assert err == "ldpbandits simulate: ucb1 is not private, --epsilon has no effect\n"
+
+
+def test_bounds_takes_a_theta_for_arms_of_any_law(capsys: pytest.CaptureFixture[str]) -> None:
+    """One line more, also without the extra lab: every law but beta needs Python alone."""
+    arms = ["--arm", "gaussian(0.9,1)", "--arm", "2*gaussian(0.8,1)", "--horizon", "1e7"]
+    code, out, _ = run(["bounds", "--epsilon", "0.5", *arms, "--theta", "0.9"], capsys)
+    assert (code, "exact constant of P(reward > 0.9)" in out) == (0, True)
+    code, out, err = run(["bounds", "--epsilon", "0.5", *arms, "--theta", "inf"], capsys)
+    assert (code, out) == (2, "")
+    assert "a threshold needs a finite theta" in err
+
+
+CALIBRATE = ["calibrate", "--arm", "gaussian(0.7,1)", "--low", "-100", "--high", "100", "--epsilon", "0.5"]
+
+
+def test_calibrate_prints_theta_and_its_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    """For people and for machines the same; the same seed gives the same numbers."""
+    code, out, err = run([*CALIBRATE, "--seed", "4"], capsys)
+    assert (code, err) == (0, "")
+    made = json.loads(run([*CALIBRATE, "--seed", "4", "--json"], capsys)[1])
+    assert f"theta = {made['theta']:g}\n" in out
+    assert f"{made['responses']:,} responses of epsilon = 0.5 in {made['steps']} steps" in out
+    assert f"--algorithm 'ldp-imed-t({Threshold(made['theta']).shown})' --epsilon 0.5" in out
+    assert made["interval"][0] <= made["theta"] <= made["interval"][1]
+    assert 0.25 < made["above"] < 0.75
+    assert made["halved"] is True
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        (["--low", "100"], "low < high"),
+        (["--epsilon", "0"], "epsilon must be finite and > 0"),
+        (["--seed", "-1"], "seed must be a whole number >= 0"),
+        (["--arm", "gauss(1)"], "an arm's law must be one of"),
+        (["--low", "x"], "must be a number, got 'x'"),
+    ],
+)
+def test_a_bad_calibration_is_one_line(change: list[str], rule: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """With exit code 2."""
+    code, out, err = run([*CALIBRATE, *change], capsys)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert rule in err
 
 
 def test_bounds_prints_json_and_a_table(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from ldpbandits import curator_from_json
 
 FOLDER = Path(__file__).parent.parent.parent / "vectors"
-FILES = ["ctb", "ctb-range", "ctb-s", "ctl", "ctl-range", "ctl-s", "ctl-real-line"]
+FILES = ["ctb", "ctb-range", "ctb-s", "ctb-t", "ctl", "ctl-range", "ctl-s", "ctl-t", "ctl-real-line"]
 
 
 def cases(name: str) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ CURATORS = [
     {"mechanism": "laplace", "epsilon": 1, "transform": {"kind": "range", "low": 0, "high": 5}},
     {"mechanism": "laplace", "epsilon": 1, "transform": {"kind": "sigmoid"}},
     {"mechanism": "bernoulli", "epsilon": [0.25, 1, 2]},
+    {"mechanism": "bernoulli", "epsilon": 1, "transform": {"kind": "threshold", "theta": 0.5}},
 ]
 """Of several epsilons, devices pick the largest that their owner allows, which is 1."""
 PULLS = 40

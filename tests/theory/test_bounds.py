@@ -14,7 +14,7 @@ from ldpbandits.lab import paper
 from ldpbandits.lab.rewards import Bernoulli, Law, gaps, parse_arms
 from ldpbandits.spec.mechanisms import response_mean
 from ldpbandits.theory import bounds
-from ldpbandits.theory.table import BoundTable
+from ldpbandits.theory.table import Bound, BoundTable
 
 MEANS = [arm.mean for arm in paper.BERNOULLI]
 GAPS = gaps(paper.BERNOULLI)
@@ -205,6 +205,41 @@ def test_the_table_says_what_applies() -> None:
     assert applying([*parse_arms("gaussian(0.5,1)"), *parse_arms("gaussian(0.4,0.5)")]) == set()
     assert applying(parse_arms("gaussian(0.5,1.5)")) == set()
     assert applying(parse_arms("uniform(0,3)")) == set()
+
+
+def test_the_constant_of_thresholded_responses() -> None:
+    """On Bernoulli arms it is the exact constant; on Gaussian ones sum Delta / kl of the bits' means, as by hand."""
+    for epsilon in (0.2, 1.0, 4.0):
+        chances = [arm.above(0.5) for arm in paper.BERNOULLI]
+        assert bounds.threshold_constant(MEANS, chances, epsilon) == bounds.exact_constant(MEANS, epsilon)
+    truth = math.e / (1 + math.e)
+    half, low = 0.5, 0.158655254 * (2 * truth - 1) + 1 - truth  # of P(Z > 0) and P(Z > 1), from a table
+    by_hand = 1 / (low * math.log(low / half) + (1 - low) * math.log((1 - low) / half))
+    (line,) = _thresholded("gaussian(2,1)", "gaussian(1,1)", theta=2)
+    assert line.per_log_t == pytest.approx(by_hand, rel=1e-6)
+    assert line.at_horizon == pytest.approx(by_hand * math.log(1e5), rel=1e-6)
+    assert (line.name, line.applies) == ("exact constant of P(reward > 2)", True)
+    assert [bound for bound in BoundTable(paper.GAUSSIAN, 1.0, 1e5).bounds() if "reward >" in bound.name] == []
+
+
+def _thresholded(*arms: str, theta: float) -> list[Bound]:
+    laws = [law for arm in arms for law in parse_arms(arm)]
+    return [bound for bound in BoundTable(laws, 1.0, 1e5, theta).bounds() if "reward >" in bound.name]
+
+
+def test_a_threshold_that_turns_the_order_round_has_no_constant() -> None:
+    """Where the best arm has not the largest chance, regret grows with T itself: infinite, marked, and null in JSON.
+
+    Arms that tie for the largest chance are no such case as long as one of them is best.
+    """
+    (line,) = _thresholded("gaussian(1,1)", "gaussian(0.5,10)", theta=3)
+    assert (line.per_log_t, line.applies) == (math.inf, False)
+    made = BoundTable([*parse_arms("gaussian(1,1)"), *parse_arms("gaussian(0.5,10)")], 1.0, 1e5, 3).to_json()
+    assert [bound["per_log_t"] for bound in made["bounds"] if "reward >" in bound["name"]] == [None]
+    assert (made["theta"], made["arms"][0]["chance_above"]) == (3, pytest.approx(0.02275, rel=1e-3))
+    (tied,) = _thresholded("choice(1,9)", "choice(1,5)", "choice(1,1)", theta=3)
+    assert tied.applies
+    assert tied.per_log_t == pytest.approx(4 / bounds.response_kl(0.0, 0.5, 1.0))
 
 
 def test_the_table_has_every_bound_and_every_arm() -> None:

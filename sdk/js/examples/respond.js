@@ -2,6 +2,7 @@
  * One reward a line in, one private response a line out: what an audit needs to see of a curator.
  *
  *     seq 0 0.001 1 | node examples/respond.js --curator ctb --epsilon 1
+ *     seq -9 9 | node examples/respond.js --curator 'ctb-t(0.5)' --epsilon 1
  *
  * Bad input is one line on stderr and exit code 2; the line does not show the reward.
  */
@@ -11,7 +12,7 @@ import { parseArgs } from "node:util";
 
 import { curatorFromSpec, LDPBanditsError } from "ldpbandits/curators";
 
-const USAGE = "usage: respond.js --curator ctb|ctl|ctb-s|ctl-s --epsilon E";
+const USAGE = "usage: respond.js --curator ctb|ctl|ctb-s|ctl-s|ctb-t(THETA)|ctl-t(THETA) --epsilon E";
 
 /** @type {Record<string, object>} */
 const CURATORS = {
@@ -23,7 +24,10 @@ const CURATORS = {
 
 function curatorFromFlags() {
   const { values } = parseArgs({ options: { curator: { type: "string" }, epsilon: { type: "string" } } });
-  const spec = Object.hasOwn(CURATORS, values.curator ?? "") && CURATORS[values.curator ?? ""];
+  const [, prefix, theta] = /^(ct[bl])-t\((.+)\)$/.exec(values.curator ?? "") ?? [];
+  const name = prefix ?? values.curator ?? "";
+  const known = Object.hasOwn(CURATORS, name) && CURATORS[name];
+  const spec = known && prefix ? { ...known, transform: { kind: "threshold", theta: Number(theta) } } : known;
   if (!spec || values.epsilon === undefined) throw new TypeError(USAGE);
   return curatorFromSpec({ ...spec, epsilon: Number(values.epsilon) });
 }

@@ -7,14 +7,17 @@
  * |--------------------|------------------------|-------------------|---------------------------------|
  * | bernoulli, range   | CTB                    | in [low, high]    | in [low, high]                  |
  * | bernoulli, sigmoid | CTB-S                  | any finite number | at all                          |
+ * | bernoulli, threshold | -                    | any finite number | at all                          |
  * | laplace, range     | CTL                    | in [low, high]    | in [low, high]                  |
  * | laplace, sigmoid   | CTL-S                  | any finite number | at all                          |
+ * | laplace, threshold | -                      | any finite number | at all                          |
  * | laplace, real-line | remark after Theorem 2 | any finite number | that differ by at most 1        |
  *
  * @typedef {{ readonly kind: "range", readonly low: number, readonly high: number }} Range rewards in [low, high]
  * @typedef {{ readonly kind: "sigmoid" }} Sigmoid any finite reward r, taken to 1 / (1 + e^-r)
+ * @typedef {{ readonly kind: "threshold", readonly theta: number }} Threshold any finite reward, taken to 1 above theta, else to 0
  * @typedef {{ readonly kind: "real-line" }} RealLine any finite reward, taken as it is
- * @typedef {Range | Sigmoid | RealLine} Transform
+ * @typedef {Range | Sigmoid | Threshold | RealLine} Transform
  * @typedef {{ readonly mechanism: "bernoulli" | "laplace", readonly epsilon: number, readonly transform: Transform }} CuratorSpec
  */
 
@@ -23,6 +26,9 @@ import { SpecError } from "./errors.js";
 /** Below 1e-6 a response says next to nothing, above 50 it hides nothing. */
 const SMALLEST_EPSILON = 1e-6;
 const LARGEST_EPSILON = 50;
+
+/** Beyond it there might be no finite reward on the other side. */
+const LARGEST_THETA = 1e300;
 
 /**
  * Read a spec, or say what is wrong with it; a key that is not known is refused, not ignored.
@@ -43,7 +49,7 @@ export function checkSpec(data) {
   }
   const checked = checkTransform(transform);
   if (mechanism === "bernoulli" && checked.kind === "real-line") {
-    throw new SpecError("the bernoulli mechanism needs rewards in a range: use range or sigmoid");
+    throw new SpecError("the bernoulli mechanism needs rewards in a range: use range, sigmoid or threshold");
   }
   return Object.freeze({ mechanism, epsilon, transform: Object.freeze(checked) });
 }
@@ -83,8 +89,16 @@ function checkTransform(data) {
     }
     return { kind, low, high };
   }
+  if (kind === "threshold") {
+    const { theta, ...unknown } = others;
+    refuseOthers("a threshold", unknown);
+    if (!isNumber(theta) || Math.abs(theta) > LARGEST_THETA) {
+      throw new SpecError(`a threshold needs a finite theta of size <= ${LARGEST_THETA}, got ${shown(theta)}`);
+    }
+    return { kind, theta };
+  }
   if (kind !== "sigmoid" && kind !== "real-line") {
-    throw new SpecError(`a transform's kind must be range, sigmoid or real-line, got ${shown(kind)}`);
+    throw new SpecError(`a transform's kind must be range, sigmoid, threshold or real-line, got ${shown(kind)}`);
   }
   refuseOthers(`a ${kind}`, others);
   return { kind };

@@ -33,7 +33,14 @@ export function transformed(transform, reward, clip) {
   if (!Number.isFinite(reward) && !clip) {
     throw new RewardError("a reward must be finite");
   }
-  return transform.kind === "sigmoid" ? sigmoid(reward) : reward;
+  switch (transform.kind) {
+    case "sigmoid":
+      return sigmoid(reward);
+    case "threshold":
+      return reward > transform.theta ? 1 : 0;
+    case "real-line":
+      return reward;
+  }
 }
 
 /**

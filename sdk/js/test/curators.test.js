@@ -48,6 +48,8 @@ test("a spec that no curator can honour is refused, and the message names the ru
     [{ ...good, transform: { kind: "range", low: "0" } }, /low < high/],
     [{ ...good, transform: { kind: "range", low: -1e308, high: 1e308 } }, /two finite numbers/],
     [{ ...good, transform: { kind: "real-line" } }, /needs rewards in a range/],
+    [{ ...good, transform: { kind: "threshold", theta: 0, at: 1 } }, /a threshold has no at/],
+    ...[undefined, NaN, Infinity, 2e300, -2e300, "0", null, [1]].map((theta) => [{ ...good, transform: { kind: "threshold", theta } }, /a threshold needs a finite theta of size <= 1e\+300, got/]),
   ];
   for (const [spec, message] of bad) {
     assert.throws(() => curatorFromSpec(spec), (error) => error instanceof SpecError && message.test(error.message), inspect(spec));
@@ -73,6 +75,8 @@ test("a reward that cannot be taken is refused, draws nothing, and is not in the
     [ctb(1), undefined],
     [ctb(1), 1n],
     [ctl(1, { kind: "sigmoid" }), Infinity],
+    [ctb(1, { kind: "threshold", theta: 0.9 }), Infinity],
+    [ctb(1, { kind: "threshold", theta: 0.9 }), NaN],
     [ctl(1, { kind: "real-line" }), -Infinity],
     [ctl(1, { kind: "real-line" }), NaN],
   ];
@@ -98,6 +102,19 @@ test("with clip, a reward out of range counts as the nearest one in range", () =
     const sigmoid = ctl(1, { kind: "sigmoid" });
     assert.equal(respondNotPrivate(sigmoid, Infinity, draw, { clip: true }), respondNotPrivate(ctl(1), 1, draw));
     assert.equal(respondNotPrivate(sigmoid, -Infinity, draw, { clip: true }), respondNotPrivate(ctl(1), 0, draw));
+  }
+});
+
+test("behind a threshold, all rewards on one side of theta have the same responses, and theta itself is not above", () => {
+  for (const make of [ctb, ctl]) {
+    const above = make(1, { kind: "threshold", theta: 0.9 });
+    for (const word of [1n << 40n, 1n << 62n, (1n << 63n) + 12345n, (1n << 64n) - 1n]) {
+      const draw = (count) => new Array(count).fill(word).fill(0n, 0, 1);
+      for (const [reward, value] of [[0.9, 0], [-1e308, 0], [0, 0], [0.9 + 2 ** -53, 1], [1e308, 1]]) {
+        assert.equal(respondNotPrivate(above, reward, draw), respondNotPrivate(make(1), value, draw));
+      }
+      assert.equal(respondNotPrivate(above, -Infinity, draw, { clip: true }), respondNotPrivate(make(1), 0, draw));
+    }
   }
 });
 

@@ -6,7 +6,7 @@ import { curatorFromSpec } from "ldpbandits/curators";
 import { respondNotPrivate } from "ldpbandits/not-private";
 
 const FOLDER = new URL("../../../vectors/", import.meta.url);
-const FILES = ["ctb-range.json", "ctb-s.json", "ctb.json", "ctl-range.json", "ctl-real-line.json", "ctl-s.json", "ctl.json"];
+const FILES = ["ctb-range.json", "ctb-s.json", "ctb-t.json", "ctb.json", "ctl-range.json", "ctl-real-line.json", "ctl-s.json", "ctl-t.json", "ctl.json"];
 
 test("every file of vectors/ is read here", () => {
   assert.deepEqual(readdirSync(FOLDER).filter((name) => name.endsWith(".json")).sort(), FILES);

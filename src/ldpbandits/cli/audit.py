@@ -8,13 +8,13 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from ldpbandits.checks import LARGEST_EPSILON, SMALLEST_EPSILON, check_count
-from ldpbandits.cli.common import BAD_INPUT, Command, named_number, show, show_json
+from ldpbandits.checks import LARGEST_EPSILON, SMALLEST_EPSILON, brief, check_count
+from ldpbandits.cli.common import BAD_INPUT, Command, name_or_json, named_number, show, show_json
 from ldpbandits.device.curators import Curator, curator_from_json
 from ldpbandits.errors import LDPBanditsError, ParameterError
 from ldpbandits.extras import needs
 from ldpbandits.output.files import check_file, write
-from ldpbandits.spec.curator import PAPER_CURATORS, CuratorSpec
+from ldpbandits.spec.curator import CURATOR_NAMES, CuratorSpec, find_curator
 
 if TYPE_CHECKING:
     from ldpbandits.audit.result import Audit
@@ -26,6 +26,7 @@ Check that a curator keeps its epsilon: one of ours, or any program that reads o
 a line. Exit code 0: consistent, 1: violated, 2: a bad call, or an audit that could not be finished.
 
   ldpbandits audit --curator ctl --epsilon 1
+  ldpbandits audit --curator 'ctb-t(0.9)' --epsilon 1
   ldpbandits audit --command 'node my-curator.js' --epsilon 1 --out audit.html
 
 From Python, any function: ldpbandits.audit.audit(respond, rewards=(0, 1), epsilon=1.0)."""
@@ -37,8 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = ABOUT
     parser.add_argument(
         "--curator",
-        choices=list(PAPER_CURATORS),
-        help="one of ours; with --command: the one it claims to be, whose mean, variance and refusals it must have",
+        metavar="C",
+        help=f"one of ours: {', '.join(CURATOR_NAMES)}, or JSON; "
+        "with --command: the one it claims to be, whose mean, variance and refusals it must have",
     )
     parser.add_argument("--command", dest="program", metavar="'PROGRAM ARG ...'", help="a program to audit")
     limits = f"from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}"
@@ -121,8 +123,15 @@ def _audit(options: argparse.Namespace) -> "Audit":
     return result
 
 
-def _curator(name: str, epsilon: float) -> Curator:
-    mechanism, transform = PAPER_CURATORS[name]
+def _curator(text: str, epsilon: float) -> Curator:
+    """Make a curator of its name or its JSON; one that has no epsilon of its own has the one that is claimed."""
+    named = name_or_json("--curator", text)
+    if not isinstance(named, str):
+        return curator_from_json({"epsilon": epsilon, **named})
+    found = find_curator(named)
+    if found is None:
+        raise ParameterError(f"--curator must be one of {', '.join(CURATOR_NAMES)}, or JSON, got {brief(named)}")
+    mechanism, transform = found
     return curator_from_json(CuratorSpec(mechanism(epsilon), transform))
 
 

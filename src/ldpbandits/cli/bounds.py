@@ -17,11 +17,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--epsilon", required=True, type=number, metavar="E", help=EPSILON_HELP)
     parser.add_argument("--arm", required=True, action="append", metavar="LAW", help=ARM_HELP)
     parser.add_argument("--horizon", required=True, type=number, metavar="T", help="rounds, such as 1e7")
+    theta = "also bound policies that see only private bits of reward > THETA, for arms of any law"
+    parser.add_argument("--theta", type=number, metavar="THETA", help=theta)
 
 
 def run(options: argparse.Namespace) -> None:
     """Print the bounds as JSON or as tables."""
-    theory = BoundTable(read_arms(options.arm), options.epsilon, options.horizon)
+    theory = BoundTable(read_arms(options.arm), options.epsilon, options.horizon, options.theta)
     if options.json:
         show_json(theory.to_json())
     else:

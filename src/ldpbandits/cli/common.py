@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ldpbandits.checks import LARGEST_EPSILON, SMALLEST_EPSILON, check_count
 from ldpbandits.errors import LDPBanditsError, OutputError, ParameterError
@@ -77,6 +77,16 @@ def named_number(name: str, text: str) -> float:
 def read_arms(texts: Sequence[str]) -> list[Law]:
     """Read the arms of a bandit from the values of --arm."""
     return [arm for text in texts for arm in parse_arms(text)]
+
+
+def name_or_json(option: str, text: str | None) -> Any:  # noqa: ANN401 - JSON
+    """Return a name as it is, and an object that is written as JSON as data."""
+    if text is None or not text.startswith("{"):
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ParameterError(f"{option} is not JSON: {error}") from None
 
 
 def add_load(parser: argparse.ArgumentParser) -> None:

@@ -1,9 +1,8 @@
 """`ldpbandits simulate`: one algorithm from flags, or an experiment from a file."""
 
 import argparse
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ldpbandits.agent.rules import rule_from_json
 from ldpbandits.checks import check_count
@@ -14,6 +13,7 @@ from ldpbandits.cli.common import (
     add_load,
     add_workers,
     load,
+    name_or_json,
     number,
     plural,
     read_arms,
@@ -27,11 +27,13 @@ from ldpbandits.cli.common import (
 from ldpbandits.errors import ParameterError
 from ldpbandits.extras import needs
 from ldpbandits.lab.algorithms import (
-    CURATORS,
+    CURATOR_NAMES,
     NAMES,
+    THRESHOLD_NAMES,
     Algorithm,
     algorithm,
     curator_or_none,
+    is_name,
     is_private,
     mixed,
     with_rule,
@@ -52,9 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "file", nargs="?", type=Path, metavar="FILE", help="an experiment in TOML, or an experiment.json from earlier"
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the results of FILE (default: its name)")
-    parser.add_argument("--algorithm", metavar="A", help=f"one of {', '.join(NAMES)}")
+    parser.add_argument("--algorithm", metavar="A", help=f"one of {', '.join((*NAMES, *THRESHOLD_NAMES))}")
     parser.add_argument("--rule", metavar="MODULE:CLASS", help="instead of --algorithm: a rule of your own, or JSON")
-    curators = f"for --rule: {', '.join(CURATORS)}, or JSON (default ctb, or none without epsilon)"
+    curators = f"for --rule: {', '.join(CURATOR_NAMES)}, or JSON (default ctb, or none without epsilon)"
     parser.add_argument("--curator", metavar="C", help=curators)
     parser.add_argument("--epsilon", type=number, metavar="E", help=f"{EPSILON_HELP}; every ldp- algorithm needs it")
     mix_help = "instead of --epsilon: users pick their own, such as 0.2:0.2,1:0.5,4:0.3 (epsilon:share of the users)"
@@ -90,27 +92,17 @@ def _algorithm(options: argparse.Namespace) -> Algorithm:
     if options.rule is not None:
         if options.algorithm is not None:
             raise ParameterError("--algorithm names one of ours, --rule one of yours: give one of them")
-        rule = rule_from_json(_name_or_json("--rule", options.rule), may_import=True)
-        curator = mix or _name_or_json("--curator", options.curator)
+        rule = rule_from_json(name_or_json("--rule", options.rule), may_import=True)
+        curator = mix or name_or_json("--curator", options.curator)
         return with_rule(rule, curator_or_none(curator) if isinstance(curator, dict) else curator, epsilon)
     if options.curator is not None:
         raise ParameterError("--curator goes with --rule; an algorithm has its own")
     if mix is not None:
         return mixed(options.algorithm, mix)
-    if options.algorithm in NAMES and not is_private(options.algorithm) and epsilon is not None:
+    if is_name(options.algorithm) and not is_private(options.algorithm) and epsilon is not None:
         say(f"ldpbandits simulate: {options.algorithm} is not private, --epsilon has no effect")
         epsilon = None
     return algorithm(options.algorithm, epsilon)
-
-
-def _name_or_json(option: str, text: str | None) -> Any:  # noqa: ANN401 - JSON
-    """Return a name as it is, and an object that is written as JSON as data."""
-    if text is None or not text.startswith("{"):
-        return text
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ParameterError(f"{option} is not JSON: {error}") from None
 
 
 def _run_flags(options: argparse.Namespace) -> None:

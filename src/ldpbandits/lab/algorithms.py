@@ -15,6 +15,8 @@
 | ldp-imed-lc, ldp-kl-ucb++-lc | the same with -clip behind, CTL                | in [0, 1]    |
 | ldp-imed-lt, ldp-kl-ucb++-lt | the same with -threshold behind, CTL           | 0 or 1       |
 | -ls, -lcs in the place of -l, -lc          | CTL-S, sigmoid                   | any          |
+| the same with -t(theta) behind             | none or CTB, Threshold(theta)    | any          |
+| ucb1-t(theta), ldp-ucb-bt(theta), ldp-ucb-lt(theta): the paper's, Threshold(theta)          | any          |
 
 An algorithm's JSON is its identity: kept trials, random streams and records all go by it.
 """
@@ -50,11 +52,11 @@ from ldpbandits.errors import ParameterError
 from ldpbandits.lab.mix import Mix
 from ldpbandits.lab.rewards import Law, arm_text
 from ldpbandits.output.colours import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, Look
-from ldpbandits.spec.curator import PAPER_CURATORS, CuratorSpec
+from ldpbandits.spec.curator import PAPER_CURATORS, THRESHOLD_CURATORS, CuratorSpec, find_curator
 from ldpbandits.spec.mechanisms import Bernoulli, Laplace
 from ldpbandits.spec.menu import Menu
 from ldpbandits.spec.registry import check_keys
-from ldpbandits.spec.transforms import TRANSFORMS, Range, Sigmoid, Transform
+from ldpbandits.spec.transforms import TRANSFORMS, Range, Sigmoid, Threshold, Transform, split_threshold
 from ldpbandits.theory.upper import UPPER_BOUNDS, UpperBound
 
 _LAPLACE, _BITS, _BASELINE = (VERMILION, (6.0, 2.0)), (BLUE, (1.0, 0.0)), (BLACK, (1.0, 1.2))
@@ -154,7 +156,7 @@ class Algorithm:
             if rule is not None and isinstance(transform, Range):
                 raise ParameterError(
                     f"{self.name} takes rewards in [{transform.low:g}, {transform.high:g}]; those of {arm_text(arm)} "
-                    "are not: for unbounded rewards use ucb1-s, ldp-ucb-bs or ldp-ucb-ls"
+                    "are not: for unbounded rewards use ucb1-s, ldp-ucb-bs, ldp-ucb-ls, or a threshold: ldp-imed-t(0)"
                 )
             if rule is not None:
                 raise ParameterError(f"{self.name} cannot take the rewards of {arm_text(arm)}: {rule}")
@@ -221,36 +223,70 @@ _BEYOND_LAPLACE: dict[str, tuple[Callable[[float], Rule], Transform, Look]] = {
 """Rules for Laplace responses. A threshold has no name behind the sigmoid, where no value is 0 or 1."""
 
 
-def _beyond() -> Iterator[tuple[str, _Known]]:
-    """Return them without privacy, and on the bits of CTB; each once more behind the sigmoid; and those for CTL."""
-    for suffix, transform in (("", Range()), ("-s", Sigmoid())):
-        for name, (rule, look) in _BEYOND.items():
-            title = f"{name}{suffix}".upper()
-            yield f"{name}{suffix}", _Known(None, transform, Looks(f"{title}, no privacy", *look), rule=rule)
-            yield f"ldp-{name}{suffix}", _Known(Bernoulli, transform, Looks(f"LDP-{title}", *look), rule=rule)
+def _beyond(suffix: str, transform: Transform) -> Iterator[tuple[str, _Known]]:
+    """Return them behind a transform, without privacy and on the bits of CTB."""
+    for name, (rule, look) in _BEYOND.items():
+        title = f"{name}{suffix}".upper()
+        yield f"{name}{suffix}", _Known(None, transform, Looks(f"{title}, no privacy", *look), rule=rule)
+        yield f"ldp-{name}{suffix}", _Known(Bernoulli, transform, Looks(f"LDP-{title}", *look), rule=rule)
+
+
+def _beyond_laplace() -> Iterator[tuple[str, _Known]]:
     for name, (rule_of, before, look) in _BEYOND_LAPLACE.items():
         yield name, _Known(Laplace, before, Looks(name.upper(), *look), rule_of=rule_of)
 
 
-_KNOWN = {**_PAPER, **dict(_beyond())}
+def _behind(threshold: Threshold) -> dict[str, _Known]:
+    """Return all of them behind a threshold, by their names without the theta. No theorem is about these."""
+    return {
+        "ucb1-t": _Known(None, threshold, Looks("UCB1-T, no privacy", *_BASELINE)),
+        "ldp-ucb-bt": _Known(Bernoulli, threshold, Looks("LDP-UCB-BT", *_BITS)),
+        "ldp-ucb-lt": _Known(Laplace, threshold, Looks("LDP-UCB-LT", *_LAPLACE)),
+        **dict(_beyond("-t", threshold)),
+    }
+
+
+_KNOWN = {**_PAPER, **dict(_beyond("", Range())), **dict(_beyond("-s", Sigmoid())), **dict(_beyond_laplace())}
 NAMES = tuple(_KNOWN)
+THRESHOLD_NAMES = tuple(f"{name}(THETA)" for name in _behind(Threshold(0.0)))
+"""How those behind a threshold are named, as in ldp-imed-t(0.9)."""
 CURATORS: dict[str, tuple[type[Bernoulli | Laplace] | None, Transform]] = {
     "none": (None, Range()),
     "none-s": (None, Sigmoid()),
     **PAPER_CURATORS,
 }
 """The curators of the paper by its own names, and none."""
+CURATOR_NAMES = (*CURATORS, *(f"{name}(THETA)" for name in ("none-t", *THRESHOLD_CURATORS)))
+
+
+def _find(name: object) -> tuple[str, _Known] | None:
+    """Return the algorithm of a name, and the name as we write it; None if there is none."""
+    if not isinstance(name, str):
+        return None
+    base, threshold = split_threshold(name)
+    if threshold is None:
+        return (name, _KNOWN[name]) if name in _KNOWN else None
+    behind = _behind(threshold)
+    return (f"{base}({threshold.shown})", behind[base]) if base in behind else None
+
+
+def is_name(name: object) -> bool:
+    """Tell whether this is the name of one of our algorithms."""
+    return _find(name) is not None
 
 
 def is_private(name: str) -> bool:
     """Tell whether the algorithm of this name needs an epsilon."""
-    return name in _KNOWN and _KNOWN[name].mechanism is not None
+    found = _find(name)
+    return found is not None and found[1].mechanism is not None
 
 
-def check_name(name: object) -> None:
-    """Refuse a name that is not one of NAMES."""
-    if name not in NAMES:
-        raise ParameterError(f"algorithm must be one of {', '.join(NAMES)}, got {brief(name)}")
+def _named(name: object) -> tuple[str, _Known]:
+    found = _find(name)
+    if found is None:
+        names = ", ".join((*NAMES, *THRESHOLD_NAMES))
+        raise ParameterError(f"algorithm must be one of {names}, got {brief(name)}")
+    return found
 
 
 def algorithm(name: str, epsilon: float | None = None) -> Algorithm:
@@ -258,9 +294,11 @@ def algorithm(name: str, epsilon: float | None = None) -> Algorithm:
 
     >>> algorithm("ldp-ucb-b", epsilon=2).rule
     UCB(width=1.4142135623730951, floor=0.0)
+    >>> algorithm("ldp-imed-t(0.9)", epsilon=2).curator.transform
+    Threshold(theta=0.9)
     """
-    check_name(name)
-    return _KNOWN[name].with_epsilon(name, epsilon)
+    written, known = _named(name)
+    return known.with_epsilon(written, epsilon)
 
 
 def with_rule(rule: Rule, curator: object = None, epsilon: float | None = None, name: str = "") -> Algorithm:
@@ -283,9 +321,10 @@ def _curator(curator: object, epsilon: float | None) -> CuratorSpec | NotPrivate
             raise ParameterError("epsilon: stands in the curator")
         return spec
     chosen = ("none" if epsilon is None else "ctb") if curator is None else curator
-    if not isinstance(chosen, str) or chosen not in CURATORS:
-        raise ParameterError(f"curator must be one of {', '.join(CURATORS)}, or a spec, got {brief(chosen)}")
-    mechanism, transform = CURATORS[chosen]
+    found = _named_curator(chosen) if isinstance(chosen, str) else None
+    if found is None:
+        raise ParameterError(f"curator must be one of {', '.join(CURATOR_NAMES)}, or a spec, got {brief(chosen)}")
+    mechanism, transform = found
     if mechanism is None and epsilon is not None:
         raise ParameterError(f"the curator {chosen} is not private and takes no epsilon")
     if mechanism is None:
@@ -293,6 +332,13 @@ def _curator(curator: object, epsilon: float | None) -> CuratorSpec | NotPrivate
     if epsilon is None:
         raise ParameterError(f"the curator {chosen} is private and needs an epsilon")
     return CuratorSpec(mechanism(epsilon), transform)
+
+
+def _named_curator(name: str) -> tuple[type[Bernoulli | Laplace] | None, Transform] | None:
+    base, threshold = split_threshold(name)
+    if threshold is not None and base == "none-t":
+        return None, threshold
+    return CURATORS.get(name) or find_curator(name)
 
 
 def algorithms_from_json(table: object) -> list[Algorithm]:
@@ -312,7 +358,7 @@ def algorithms_from_json(table: object) -> list[Algorithm]:
         raise ParameterError("epsilon: a list of epsilons needs at least one")
     listed: Sequence[Any] = epsilons if isinstance(epsilons, list) else [epsilons]
     if "rule" not in table and "curator" not in table:
-        check_name(name)
+        _named(name)
         return [algorithm(name, epsilon) for epsilon in listed]
     spec = curator_or_none(curator) if isinstance(curator, Mapping) else None
     if spec is not None and epsilons is not None:
@@ -341,8 +387,7 @@ def mixed(name: str, mix: Mix) -> Algorithm:
     >>> mixed("ldp-imed", Mix.parse("0.5:0.5,2:0.5")).name
     'ldp-imed, epsilon 0.5:0.5,2:0.5'
     """
-    check_name(name)
-    known = _KNOWN[name]
+    name, known = _named(name)
     if known.mechanism is not Bernoulli:
         raise ParameterError(f"an epsilon of one's own is for the bits of CTB; {name} is not for them")
     menu = Menu(tuple(CuratorSpec(Bernoulli(epsilon), known.transform) for epsilon in mix.menu.epsilons))
@@ -363,7 +408,7 @@ def curator_or_none(data: Mapping[str, Any]) -> CuratorSpec | NotPrivate | Mix:
 
 def _like_ours(played: Algorithm) -> Algorithm:
     """Return one of ours with its looks and bound, if that is what this is."""
-    if played.name not in NAMES or is_private(played.name) != (played.epsilon is not None):
+    if not is_name(played.name) or is_private(played.name) != (played.epsilon is not None):
         return played
     ours = algorithm(played.name, played.epsilon)
     return ours if ours == played else played

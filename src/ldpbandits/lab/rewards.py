@@ -1,4 +1,6 @@
-"""Reward laws as data: what an arm of a simulated bandit pays. Each knows its mean exactly, and its range.
+"""Reward laws as data: what an arm of a simulated bandit pays.
+
+Each knows its mean exactly, its range, and how likely a reward is above any theta.
 
 On the command line an arm is written as its law, with a count before it for several alike: `5*beta(4,1)`. Data of your
 own are a law too, one an arm: `empirical(past.csv)` reads a table with the columns arm and reward.
@@ -12,13 +14,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import sha256
-from math import inf
+from importlib import import_module
+from math import erfc, fsum, inf, sqrt
 from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import quote, unquote
 
 from ldpbandits.checks import brief, is_number
 from ldpbandits.errors import ArmError
+from ldpbandits.extras import needs
 
 LARGEST = 1e100
 """Rewards beyond it would overflow when they are summed or squared."""
@@ -54,6 +58,10 @@ class Bernoulli:
         """The smallest interval that holds all rewards."""
         return (0.0, 1.0)
 
+    def above(self, theta: float) -> float:
+        """P(reward > theta)."""
+        return _share_above(theta, (0.0, 1.0), (1 - self.p, self.p))
+
 
 @dataclass(frozen=True, slots=True)
 class Beta:
@@ -76,6 +84,12 @@ class Beta:
     def range(self) -> tuple[float, float]:
         """The smallest interval that holds all rewards."""
         return (0.0, 1.0)
+
+    def above(self, theta: float) -> float:
+        """P(reward > theta): 1 - I(theta; a, b), with I the regularised incomplete beta function."""
+        with needs("lab", who="the chance of a beta law above a threshold"):  # the only law that needs more than Python
+            special = import_module("scipy.special")
+        return float(special.betaincc(self.a, self.b, min(max(theta, 0.0), 1.0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +114,10 @@ class Uniform:
         """The smallest interval that holds all rewards."""
         return (self.low, self.high)
 
+    def above(self, theta: float) -> float:
+        """P(reward > theta)."""
+        return (self.high - min(max(theta, self.low), self.high)) / (self.high - self.low)
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -122,6 +140,10 @@ class Choice:
         """The smallest interval that holds all rewards."""
         return (min(self.values), max(self.values))
 
+    def above(self, theta: float) -> float:
+        """P(reward > theta)."""
+        return _share_above(theta, self.values, (1,) * len(self.values))
+
 
 @dataclass(frozen=True, slots=True)
 class Gaussian:
@@ -139,6 +161,10 @@ class Gaussian:
     def range(self) -> tuple[float, float]:
         """All numbers: the rewards are not bounded."""
         return (-inf, inf)
+
+    def above(self, theta: float) -> float:
+        """P(reward > theta)."""
+        return erfc((theta - self.mean) / self.sd / sqrt(2)) / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +190,10 @@ class Empirical:
     def range(self) -> tuple[float, float]:
         """The smallest interval that holds all rewards."""
         return (self.values[0], self.values[-1])
+
+    def above(self, theta: float) -> float:
+        """P(reward > theta)."""
+        return _share_above(theta, self.values, self.counts)
 
 
 Law: TypeAlias = Bernoulli | Beta | Uniform | Choice | Gaussian | Empirical
@@ -300,6 +330,10 @@ def _make(kind: type[Bernoulli | Beta | Uniform | Choice | Gaussian], numbers: l
         raise ArmError(
             f"{kind.__name__.lower()} takes {', '.join(kind.__slots__)}, got {len(numbers)} numbers"
         ) from None
+
+
+def _share_above(theta: float, values: Iterable[float], weights: tuple[float, ...]) -> float:
+    return fsum(weight for value, weight in zip(values, weights, strict=True) if value > theta) / fsum(weights)
 
 
 def _average(values: tuple[float, ...]) -> float:

@@ -33,7 +33,8 @@ def menu_from_json(data: object) -> Menu:
     if least < SMALLEST_EPSILON:
         raise SpecError(f"a server asks for an epsilon of at least {SMALLEST_EPSILON:g}, got {least:g}")
     if not transform.bounded:
-        raise SpecError(f"a server asks for rewards in a range, or behind a sigmoid, not for a {transform.kind}")
+        ways = "in a range, or behind a sigmoid or a threshold"
+        raise SpecError(f"a server asks for rewards {ways}, not for a {transform.kind}")
     if not all(abs(number) <= LARGEST for number in (*transform.ends, *transform.parameters)):
         raise SpecError(f"the numbers of a transform must be of size <= {LARGEST:g}")
     if max(map(abs, menu.first.limits)) >= LARGEST_RESPONSE:

@@ -8,8 +8,10 @@ A spec is what an agent asks of a device, and what a device shows to its owner b
 |------------------------------|--------------|-----------------------|---------------------------------|
 | bernoulli, range             | CTB          | in [low, high]        | in [low, high]                  |
 | bernoulli, sigmoid           | CTB-S        | any finite number     | at all                          |
+| bernoulli, threshold         | -            | any finite number     | at all                          |
 | laplace, range               | CTL          | in [low, high]        | in [low, high]                  |
 | laplace, sigmoid             | CTL-S        | any finite number     | at all                          |
+| laplace, threshold           | -            | any finite number     | at all                          |
 | laplace, real-line           | remark after Theorem 2 | any finite number | that differ by at most 1  |
 """
 
@@ -22,7 +24,7 @@ from ldpbandits.checks import brief, check_epsilon
 from ldpbandits.errors import ParameterError, SpecError
 from ldpbandits.spec.mechanisms import MECHANISMS, Bernoulli, Laplace, Mechanism
 from ldpbandits.spec.registry import build
-from ldpbandits.spec.transforms import TRANSFORMS, Range, Sigmoid, Transform
+from ldpbandits.spec.transforms import TRANSFORMS, Range, Sigmoid, Transform, split_threshold
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +66,8 @@ class CuratorSpec:
         if self.transform not in TRANSFORMS:
             raise SpecError(f"transform must be one of {', '.join(TRANSFORMS.kinds)}, got {brief(self.transform)}")
         if not (self.transform.bounded or self.mechanism.takes_any_value):
-            raise SpecError(
-                f"the {self.mechanism.kind} mechanism needs rewards in a range: use Range(low, high) or Sigmoid()"
-            )
+            use = "use Range(low, high), Sigmoid() or Threshold(theta)"
+            raise SpecError(f"the {self.mechanism.kind} mechanism needs rewards in a range: {use}")
         try:  # whatever the mechanism itself checks: an epsilon below 0 would give a device's budget back
             check_epsilon(self.mechanism.epsilon)
         except ParameterError as error:
@@ -119,3 +120,21 @@ PAPER_CURATORS: dict[str, tuple[type[Bernoulli | Laplace], Transform]] = {
     "ctl-s": (Laplace, Sigmoid()),
 }
 """The curators of the paper by its own names, up to their epsilon."""
+
+THRESHOLD_CURATORS: dict[str, type[Bernoulli | Laplace]] = {"ctb-t": Bernoulli, "ctl-t": Laplace}
+"""Those behind a threshold, up to epsilon and theta: theta stands in the name, as in ctb-t(0.9)."""
+
+CURATOR_NAMES = (*PAPER_CURATORS, *(f"{name}(THETA)" for name in THRESHOLD_CURATORS))
+
+
+def find_curator(name: str) -> tuple[type[Bernoulli | Laplace], Transform] | None:
+    """Return the curator of a name up to its epsilon; None if there is none.
+
+    >>> find_curator("ctb-t(0.9)")
+    (<class 'ldpbandits.spec.mechanisms.Bernoulli'>, Threshold(theta=0.9))
+    """
+    base, threshold = split_threshold(name)
+    if threshold is None:
+        return PAPER_CURATORS.get(name)
+    mechanism = THRESHOLD_CURATORS.get(base)
+    return None if mechanism is None else (mechanism, threshold)

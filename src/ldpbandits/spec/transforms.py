@@ -5,6 +5,7 @@ are neighbours: those that no response tells apart. The map is a plain function 
 lab compiles it.
 """
 
+import re
 from dataclasses import dataclass
 from fractions import Fraction
 from math import exp, inf, isfinite
@@ -27,8 +28,10 @@ class Transform(Protocol):
     """Values lie in [0, 1]; otherwise anywhere on the real line."""
     exact: ClassVar[bool]
     """The map takes Fractions: rewards come to it unrounded."""
-    of: ClassVar[str]
-    """Of what an estimate is the mean: 'reward', or a function of it."""
+
+    @property
+    def of(self) -> str:
+        """What is estimated: the mean of 'reward', or of a function of it; or a chance, by its name."""
 
     @property
     def parameters(self) -> tuple[float, ...]:
@@ -191,6 +194,98 @@ class Sigmoid:
     def reward(self, value: float) -> float:
         """Return the mean of sigmoid(reward) itself: there is no way back to the mean of the reward."""
         return value
+
+
+LARGEST_THETA = 1e300
+"""Beyond it there might be no finite reward on the other side."""
+
+
+@TRANSFORMS.register
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """Rewards may be any finite number and are mapped to 1 if they are above theta, else to 0.
+
+    What is estimated is P(reward > theta), and by it arms are ranked. That is the order of their means when every arm
+    has the same law of noise; with noise that differs between arms it may not be.
+
+    >>> above = Threshold(0.9)
+    >>> above.apply(0.9, above.parameters), above.apply(1.0, above.parameters)
+    (0.0, 1.0)
+    >>> above.of
+    'P(reward > 0.9)'
+    """
+
+    theta: float
+
+    kind: ClassVar[str] = "threshold"
+    bounded: ClassVar[bool] = True
+    exact: ClassVar[bool] = False
+    neighbours: ClassVar[float] = inf
+    promise: ClassVar[str] = "any two finite rewards"
+    default_reward: ClassVar[float] = 0.0
+    """Silence is a reward of 0 at every theta. A default that moved with theta would be below whatever theta is tried,
+    and the theta that halves the users could not be found."""
+
+    def __post_init__(self) -> None:
+        """Check theta."""
+        if not is_number(self.theta) or abs(self.theta) > LARGEST_THETA:
+            rule = f"a threshold needs a finite theta of size <= {LARGEST_THETA:g}"
+            raise SpecError(f"{rule}, got {brief(self.theta)}")
+        object.__setattr__(self, "theta", float(self.theta) + 0.0)  # -0.0 is 0
+
+    @property
+    def of(self) -> str:
+        """The chance that is estimated."""
+        return f"P(reward > {self.shown})"
+
+    @property
+    def shown(self) -> str:
+        """Theta as it is written in names."""
+        return repr(self.theta).removesuffix(".0")
+
+    @property
+    def parameters(self) -> tuple[float]:
+        """(theta,)."""
+        return (self.theta,)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Two rewards on either side: any other two there have the same responses."""
+        away = max(1.0, abs(self.theta))
+        return self.theta - away, self.theta + away
+
+    def refusal(self, reward: float) -> str | None:
+        """Refuse infinity."""
+        return None if isfinite(reward) else "a reward must be finite"
+
+    def nearest(self, reward: float) -> float:
+        """Infinity itself: it is on one side of theta."""
+        return reward
+
+    @staticmethod
+    def apply(reward: float, parameters: tuple[float, ...]) -> float:
+        """1 if reward > theta, else 0."""
+        return 1.0 if reward > parameters[0] else 0.0
+
+    def reward(self, value: float) -> float:
+        """Return P(reward > theta) itself: there is no way back to the mean of the reward."""
+        return value
+
+
+def split_threshold(name: str) -> tuple[str, Threshold | None]:
+    """Split what is named behind a threshold into the name and the threshold; any other name has none.
+
+    >>> split_threshold("ctb-t(0.9)")
+    ('ctb-t', Threshold(theta=0.9))
+    >>> split_threshold("ctb-s")
+    ('ctb-s', None)
+    """
+    if parts := re.fullmatch(r"(.*t)\(([^()]*)\)", name):
+        try:
+            return parts[1], Threshold(float(parts[2]))
+        except (ValueError, SpecError):  # no number, or none that can be a theta: then it is no such name
+            pass
+    return name, None
 
 
 @TRANSFORMS.register

@@ -125,12 +125,22 @@ def exact_constant(means: Sequence[float], epsilon: float) -> float:
     K(x|0) = (e^epsilon f - g) / (e^epsilon - 1) are non-negative just because it is epsilon-LDP, and CTB followed by K
     is that channel.
     """
-    return _information_bound(means, lambda mean, best: response_kl(mean, best, epsilon))
+    return threshold_constant(means, means, epsilon)
+
+
+def threshold_constant(means: Sequence[float], chances: Sequence[float], epsilon: float) -> float:
+    """liminf R(T) / log T >= sum Delta_a / kl(p_a_epsilon, p*_epsilon), p_a = P(reward of a > theta), p* the largest.
+
+    For policies that see rewards only as CTB's responses behind Threshold(theta): those are bits of means p_epsilon,
+    whatever the law. The sum is over arms with p_a < p*; it is infinite where no arm of largest p has the largest mean:
+    a policy that finds the largest p on every instance then has regret in proportion to T. The bound can be reached.
+    """
+    return _information_bound(means, chances, lambda chance, best: response_kl(chance, best, epsilon))
 
 
 def lai_robbins(means: Sequence[float]) -> float:
     """liminf R(T) / log T >= sum Delta / kl(mu_a, mu*): the price of learning with Bernoulli arms and no privacy."""
-    return _information_bound(means, kl)
+    return _information_bound(means, means, kl)
 
 
 def response_kl(mean: float, other: float, epsilon: float) -> float:
@@ -158,10 +168,18 @@ def _lower(gaps: Sequence[float], information: Callable[[float], float]) -> floa
     return sum(_ratio(gap, information(gap)) for gap in _suboptimal(gaps))
 
 
-def _information_bound(means: Sequence[float], information: Callable[[float, float], float]) -> float:
-    best = max(means)
-    return sum(_ratio(best - mean, information(mean, best)) for mean in means if mean < best)
+def _information_bound(
+    means: Sequence[float], chances: Sequence[float], information: Callable[[float, float], float]
+) -> float:
+    """Sum Delta / information over the arms whose responses are of smaller mean than the largest."""
+    top, largest = max(means), max(chances)
+    arms = list(zip(means, chances, strict=True))
+    if all(mean < top for mean, chance in arms if chance == largest):
+        return inf
+    return sum(_ratio(top - mean, information(chance, largest)) for mean, chance in arms if chance < largest)
 
 
 def _ratio(gap: float, information: float) -> float:
+    if gap == 0:
+        return 0.0
     return gap / information if information > 0 else inf  # gaps so small that their square is 0

@@ -10,6 +10,7 @@ from ldpbandits.checks import brief, check_epsilon, is_number
 from ldpbandits.errors import ParameterError
 from ldpbandits.lab.rewards import Bernoulli, Gaussian, Law, arm_text, gaps
 from ldpbandits.spec.mechanisms import response_mean
+from ldpbandits.spec.transforms import Threshold
 from ldpbandits.theory import bounds
 
 Kind: TypeAlias = Literal["lower", "upper"]
@@ -37,8 +38,8 @@ class Bound:
 class BoundTable:
     """The bounds for these arms at this epsilon and horizon."""
 
-    def __init__(self, arms: Sequence[Law], epsilon: float, horizon: float) -> None:
-        """Check the bandit; all bounds are worked out when asked for."""
+    def __init__(self, arms: Sequence[Law], epsilon: float, horizon: float, theta: float | None = None) -> None:
+        """Check the bandit; all bounds are worked out when asked for. With a theta, rewards may be thresholded too."""
         if not arms:
             raise ParameterError("a bandit needs at least one arm")
         if not is_number(horizon) or horizon < max(len(arms), 2):
@@ -48,6 +49,7 @@ class BoundTable:
             )
         self.arms, self.epsilon, self.horizon = tuple(arms), check_epsilon(epsilon), float(horizon)
         self.gaps, self.means = gaps(arms), [arm.mean for arm in arms]
+        self.threshold = None if theta is None else Threshold(theta)
         self._is_bernoulli = all(isinstance(arm, Bernoulli) for arm in arms)
         self._in_unit = all(0 <= arm.range[0] <= arm.range[1] <= 1 for arm in arms)
         self._means_in_unit = all(0 <= mean <= 1 for mean in self.means)
@@ -56,7 +58,7 @@ class BoundTable:
 
     def bounds(self) -> list[Bound]:
         """All of them, lower bounds first."""
-        return [*self._lower(), *self._bounded_upper(), *self._sigmoid_upper()]
+        return [*self._lower(), *self._threshold_lower(), *self._bounded_upper(), *self._sigmoid_upper()]
 
     def factors(self) -> dict[str, float]:
         """Theory's factors over UCB1: ratios of upper bounds, which bound nothing themselves."""
@@ -70,6 +72,7 @@ class BoundTable:
         return {
             "epsilon": self.epsilon,
             "horizon": self.horizon,
+            **({} if self.threshold is None else {"theta": self.threshold.theta}),
             "arms": [_finite(self._arm(arm, gap)) for arm, gap in zip(self.arms, self.gaps, strict=True)],
             "bounds": [_finite(asdict(bound)) for bound in self.bounds()],
             "theorys_factor": self.factors(),
@@ -85,6 +88,7 @@ class BoundTable:
             "kl": bounds.response_kl(arm.mean, best, self.epsilon) if self._means_in_unit else None,
             "kl_bound": bounds.kl_bound(arm.mean, best, self.epsilon),
             "kl_bound_paper": bounds.kl_bound_paper(arm.mean, best, self.epsilon),
+            **({} if self.threshold is None else {"chance_above": arm.above(self.threshold.theta)}),
         }
 
     def _lower(self) -> list[Bound]:
@@ -101,6 +105,23 @@ class BoundTable:
             line("Theorem 1", private, lambda: bounds.theorem_1(self.gaps, self.epsilon)),
             line("Theorem 1, tightened", private, lambda: bounds.theorem_1_tightened(self.gaps, self.epsilon)),
             line("exact constant", private, lambda: bounds.exact_constant(self.means, self.epsilon)),
+        ]
+
+    def _threshold_lower(self) -> list[Bound]:
+        if self.threshold is None:
+            return []
+        chances = [arm.above(self.threshold.theta) for arm in self.arms]
+        value = bounds.threshold_constant(self.means, chances, self.epsilon)
+        return [
+            Bound(
+                f"exact constant of {self.threshold.of}",
+                "lower",
+                "any policy on those bits",
+                value,
+                value * log(self.horizon),
+                f"that the best arm has the largest {self.threshold.of}",
+                isfinite(value),
+            )
         ]
 
     def _bounded_upper(self) -> list[Bound]:

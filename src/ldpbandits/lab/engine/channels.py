@@ -5,7 +5,7 @@ A transform brings its own map, which is compiled as it is. For a mechanism the 
 - responses that are bits need nothing: their chance follows from the mechanism's public law, which is linear;
 - any other mechanism has a `Channel` in CHANNELS, a function of numbers that numba can compile.
 
-What the paper has is compiled into one function once and kept on disk. Anything else is compiled anew in each process.
+What we have is compiled into one function once and kept on disk. Anything else is compiled anew in each process.
 """
 
 from collections.abc import Callable
@@ -23,10 +23,10 @@ from ldpbandits.lab.engine.compiled import inlined
 from ldpbandits.lab.mix import Mix
 from ldpbandits.spec.curator import CuratorSpec
 from ldpbandits.spec.mechanisms import Laplace, Mechanism, is_bits
-from ldpbandits.spec.transforms import Range, RealLine, Sigmoid, sigmoid
+from ldpbandits.spec.transforms import Range, RealLine, Sigmoid, Threshold, Transform, sigmoid
 
 register_jitable(sigmoid)
-_range, _sigmoid = inlined(Range.apply), inlined(Sigmoid.apply)
+_range, _sigmoid, _threshold = map(inlined, (Range.apply, Sigmoid.apply, Threshold.apply))
 
 Draw: TypeAlias = Callable[[np.random.Generator, float, Parameters], float]
 """respond(rng, value, parameters): draw the response to a transformed reward."""
@@ -83,11 +83,16 @@ _DRAWS: dict[Draw, int] = {reveal: 0, bit: 1, laplace: 2}
 _reveal, _bit, _laplace = map(inlined, _DRAWS)
 
 
-class Known(NamedTuple):
-    """A transform and a mechanism of the paper, as numbers of one shape."""
+_MAPS: dict[type[Transform], int] = {Range: 0, RealLine: 0, Sigmoid: 1, Threshold: 2}
+"""Our transforms by the map that they have; the real line is a range that is not moved and not scaled."""
 
-    is_sigmoid: bool
+
+class Known(NamedTuple):
+    """A transform and a mechanism of ours, as numbers of one shape."""
+
+    map: int
     low: float
+    """The low end of a range, or theta."""
     width: float
     draw: int
     first: float
@@ -103,8 +108,13 @@ class Own(NamedTuple):
 
 @inlined
 def known_response(rng: np.random.Generator, channel: Known, reward: float) -> float:
-    """Make a reward a response, by a transform and a mechanism of the paper."""
-    value = _sigmoid(reward, ()) if channel.is_sigmoid else _range(reward, (channel.low, channel.width))
+    """Make a reward a response, by a transform and a mechanism of ours."""
+    if channel.map == 1:
+        value = _sigmoid(reward, ())
+    elif channel.map == 2:  # noqa: PLR2004 - the number in _MAPS
+        value = _threshold(reward, (channel.low,))
+    else:
+        value = _range(reward, (channel.low, channel.width))
     if channel.draw == 1:
         return _bit(rng, value, (channel.first, channel.second))
     if channel.draw == 2:  # noqa: PLR2004 - the place in _DRAWS
@@ -123,10 +133,10 @@ def encode_curator(curator: CuratorSpec | NotPrivate) -> tuple[Known | Own, Call
     """Do so for a curator."""
     transform = curator.transform
     respond, numbers = channel_of(curator)
-    if type(transform) in {Range, RealLine, Sigmoid} and respond in _DRAWS:
-        low, width = transform.parameters or (0.0, 1.0)  # the real line is not moved and not scaled
+    if type(transform) in _MAPS and respond in _DRAWS:
+        low, width = (*transform.parameters, *(0.0, 1.0)[len(transform.parameters) :])
         first, second = (*numbers, 0.0, 0.0)[:2]
-        return Known(isinstance(transform, Sigmoid), low, width, _DRAWS[respond], first, second), known_response
+        return Known(_MAPS[type(transform)], low, width, _DRAWS[respond], first, second), known_response
     return Own(transform.parameters, numbers), _own_response(transform.apply, respond)
 
 

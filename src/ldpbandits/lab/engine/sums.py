@@ -1,7 +1,9 @@
 """How the sum of what a rule reads of many responses of an arm can be drawn at once, where it can.
 
-BITS: each is 1 with some chance, else 0. CTB makes bits of every law of rewards, by Lemma 3, and so does a threshold.
-NOISY: each response is one of two rewards plus Laplace noise: CTL on Bernoulli arms, and on choices between two values.
+BITS: each is 1 with some chance, else 0. CTB makes bits of every law of rewards, by Lemma 3, and so does a rule that
+reads responses of CTL as bits.
+NOISY: each response is one of two values plus Laplace noise: CTL on Bernoulli arms, on choices between two values, and
+behind a threshold, which makes two values of every law.
 OTHER: responses have to be drawn one by one.
 """
 
@@ -23,7 +25,7 @@ from ldpbandits.lab.rewards import Bernoulli, Beta, Choice, Empirical, Gaussian,
 from ldpbandits.spec import mechanisms
 from ldpbandits.spec.curator import CuratorSpec
 from ldpbandits.spec.mechanisms import is_bits
-from ldpbandits.spec.transforms import Range, RealLine, Sigmoid, Transform, sigmoid
+from ldpbandits.spec.transforms import Range, RealLine, Sigmoid, Threshold, Transform, sigmoid
 
 BITS, NOISY, OTHER = range(3)
 FAR = 40.0
@@ -36,9 +38,9 @@ class Sums(NamedTuple):
     chance: Floats
     """BITS: the chance of a response of 1."""
     high: Floats
-    """NOISY: the larger reward."""
+    """NOISY: the larger value."""
     drop: Floats
-    """NOISY: by how much the other reward is smaller."""
+    """NOISY: by how much the other value is smaller."""
     rare: Floats
     """NOISY: how likely the smaller one is."""
     scale: float
@@ -60,15 +62,15 @@ def _row(algorithm: Algorithm, arm: Law) -> tuple[int, float, float, float, floa
         return _read_row(algorithm, arm) or other
     if not isinstance(curator, NotPrivate) and is_bits(curator.mechanism):
         return BITS, curator.mechanism.response_mean(mean_value(arm, curator.transform)), 0.0, 0.0, 0.0
-    two = _two_values(arm)
+    two = _two_values(arm, curator.transform)
     if two is None:
         return other
-    low, high = (curator.transform.apply(reward, curator.transform.parameters) for reward in two[:2])
+    low, high, rare = two
     if isinstance(curator, NotPrivate):
-        return (BITS, 1 - two[2], 0.0, 0.0, 0.0) if (low, high) == (0, 1) else other
+        return (BITS, 1 - rare, 0.0, 0.0, 0.0) if (low, high) == (0, 1) else other
     if type(curator.mechanism) is mechanisms.Laplace:  # one that is derived from it may draw otherwise
-        # A constant reward never drops: by how much it would does not matter, but must not be 0.
-        return (NOISY, 0.0, high, high - low, two[2]) if low < high else (NOISY, 0.0, high, 1.0, 0.0)
+        # A constant value never drops: by how much it would does not matter, but must not be 0.
+        return (NOISY, 0.0, high, high - low, rare) if low < high else (NOISY, 0.0, high, 1.0, 0.0)
     return other
 
 
@@ -82,7 +84,18 @@ def _read_row(algorithm: Algorithm, arm: Law) -> tuple[int, float, float, float,
     return BITS, _chance_above_half(arm, curator.transform, curator.epsilon), 0.0, 0.0, 0.0
 
 
-def _two_values(arm: Law) -> tuple[float, float, float] | None:
+def _two_values(arm: Law, transform: Transform) -> tuple[float, float, float] | None:
+    """The smaller value, the larger, and how likely the smaller is; None if there are more."""
+    if isinstance(transform, Threshold):
+        return 0.0, 1.0, 1 - arm.above(transform.theta)
+    rewards = _two_rewards(arm)
+    if rewards is None:
+        return None
+    low, high = (transform.apply(reward, transform.parameters) for reward in rewards[:2])
+    return low, high, rewards[2]
+
+
+def _two_rewards(arm: Law) -> tuple[float, float, float] | None:
     """The smaller reward, the larger, and how likely the smaller is; None if there are more."""
     match arm:
         case Bernoulli(p=p):
@@ -124,6 +137,9 @@ def _mean(arm: Law, transform: Transform, function: Real, slope: Real) -> float:
     def of(reward: float) -> float:
         return function(transform.apply(reward, transform.parameters))
 
+    if isinstance(transform, Threshold):
+        above = arm.above(transform.theta)
+        return (1 - above) * function(0.0) + above * function(1.0)
     match arm:
         case Bernoulli(p=p):
             return (1 - p) * of(0.0) + p * of(1.0)
