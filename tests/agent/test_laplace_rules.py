@@ -26,11 +26,11 @@ from ldpbandits.agent.kernels import ArmView, kl, plus_level
 from ldpbandits.agent.laplace_kernels import above_half, as_share, clipped, laplace_radius, laplace_rate
 from ldpbandits.agent.laplace_rules import (
     IMEDLaplace,
+    IMEDLaplaceBit,
     IMEDLaplaceClip,
-    IMEDLaplaceThreshold,
     KLUCBPlusLaplace,
+    KLUCBPlusLaplaceBit,
     KLUCBPlusLaplaceClip,
-    KLUCBPlusLaplaceThreshold,
     mean_excess,
 )
 from ldpbandits.agent.rules import KLUCBPlus, check_fit, check_rule, default_rule
@@ -42,8 +42,8 @@ KINDS: list[Any] = [
     KLUCBPlusLaplace,
     IMEDLaplaceClip,
     KLUCBPlusLaplaceClip,
-    IMEDLaplaceThreshold,
-    KLUCBPlusLaplaceThreshold,
+    IMEDLaplaceBit,
+    KLUCBPlusLaplaceBit,
 ]
 ULP = Decimal(2) ** -53
 
@@ -174,7 +174,7 @@ def test_each_rule_finds_the_best_arm(kind: Any) -> None:
 
 def test_what_a_rule_reads_is_kept_beside_the_responses() -> None:
     """The rule sees readings, estimates the responses; a snapshot has both, and goes on from there."""
-    agent = Agent.for_curator(LaplaceCurator(1.0), arms=2, rule=IMEDLaplaceThreshold(1.0))
+    agent = Agent.for_curator(LaplaceCurator(1.0), arms=2, rule=IMEDLaplaceBit(1.0))
     for arm, response in (("0", 7.0), ("1", -3.0), ("1", 0.75)):
         agent.update(arm, Response(response))
     assert agent.totals == (7.0, -2.25)

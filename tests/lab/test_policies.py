@@ -16,7 +16,7 @@ REFERENCE = {
     ("ldp-imed", 16): 1_115,
     ("ldp-ts", 12): 1_115,
     ("ldp-imed-l", 6): 2_046,
-    ("ldp-imed-lt", 12): 1_472,
+    ("ldp-imed-lb", 12): 1_472,
 }
 """Regret on the paper's Bernoulli arms at epsilon 1, T = 1e5, with standard errors of about 1 %; and trials here."""
 

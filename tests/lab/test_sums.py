@@ -8,7 +8,7 @@ import pytest
 from scipy import special, stats
 
 from ldpbandits import CuratorSpec, Range, Sigmoid, paper_rule
-from ldpbandits.agent.laplace_rules import IMEDLaplaceThreshold
+from ldpbandits.agent.laplace_rules import IMEDLaplaceBit
 from ldpbandits.lab.algorithms import Algorithm, algorithm
 from ldpbandits.lab.engine.channels import CHANNELS, Channel, laplace
 from ldpbandits.lab.engine.step import stepping
@@ -73,7 +73,7 @@ def test_sums_know_their_kind() -> None:
 )
 def test_a_threshold_makes_bits_of_every_law(law: Law, transform: Range | Sigmoid) -> None:
     """What the loop reads is 1 as often as the closed form says, in 200,000 pulls. False alarm: 1e-6 each; seeded."""
-    played = Algorithm("bits", IMEDLaplaceThreshold(2.0), CuratorSpec(Laplace(2.0), transform))
+    played = Algorithm("bits", IMEDLaplaceBit(2.0), CuratorSpec(Laplace(2.0), transform))
     sums = encode_sums(played, [law])
     assert sums.kinds.tolist() == [BITS]
     pulls, totals = np.ones(1), np.zeros(1)

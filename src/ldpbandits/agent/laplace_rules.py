@@ -4,7 +4,7 @@
 |-----------------------------------------------------|--------------------------------|--------------------|
 | imed-laplace, kl-ucb++-laplace                      | the responses                  | in [0, 1]          |
 | imed-laplace-clip, kl-ucb++-laplace-clip            | clipped responses              | in [0, 1]          |
-| imed-laplace-threshold, kl-ucb++-laplace-threshold  | 1 where a response exceeds 1/2 | that are 0 or 1    |
+| imed-laplace-bit, kl-ucb++-laplace-bit  | 1 where a response exceeds 1/2 | that are 0 or 1    |
 
 Each has the epsilon of the mechanism whose responses it sees. docs/rules.md says which to use when, and what is proved.
 """
@@ -202,12 +202,12 @@ class KLUCBPlusLaplaceClip:
 
 @RULES.register
 @dataclass(frozen=True, slots=True)
-class IMEDLaplaceThreshold:
+class IMEDLaplaceBit:
     """IMED on bits: whether a response exceeds 1/2. For rewards that are 0 or 1; other laws may change their order."""
 
     epsilon: float
 
-    kind: ClassVar[str] = "imed-laplace-threshold"
+    kind: ClassVar[str] = "imed-laplace-bit"
     floor: ClassVar[float] = 0.0
     parameters: ClassVar[Parameters] = ()
     refusal = _refusal
@@ -229,12 +229,12 @@ class IMEDLaplaceThreshold:
 
 @RULES.register
 @dataclass(frozen=True, slots=True)
-class KLUCBPlusLaplaceThreshold:
+class KLUCBPlusLaplaceBit:
     """KL-UCB++ on bits: whether a response exceeds 1/2. For rewards that are 0 or 1, as with IMED."""
 
     epsilon: float
 
-    kind: ClassVar[str] = "kl-ucb++-laplace-threshold"
+    kind: ClassVar[str] = "kl-ucb++-laplace-bit"
     floor: ClassVar[float] = 0.0
     parameters: ClassVar[Parameters] = ()
     refusal = _refusal

@@ -13,7 +13,7 @@
 | the same with -s behind                    | none or CTB-S, sigmoid           | any          |
 | ldp-imed-l, ldp-kl-ucb++-l   | imed-laplace, kl-ucb++-laplace, CTL            | in [0, 1]    |
 | ldp-imed-lc, ldp-kl-ucb++-lc | the same with -clip behind, CTL                | in [0, 1]    |
-| ldp-imed-lt, ldp-kl-ucb++-lt | the same with -threshold behind, CTL           | 0 or 1       |
+| ldp-imed-lb, ldp-kl-ucb++-lb | the same with -bit behind, CTL                 | 0 or 1       |
 | -ls, -lcs in the place of -l, -lc          | CTL-S, sigmoid                   | any          |
 | the same with -t(theta) behind             | none or CTB, Threshold(theta)    | any          |
 | ucb1-t(theta), ldp-ucb-bt(theta), ldp-ucb-lt(theta): the paper's, Threshold(theta)          | any          |
@@ -28,11 +28,11 @@ from typing import Any, ClassVar
 from ldpbandits.agent.fit import fitted
 from ldpbandits.agent.laplace_rules import (
     IMEDLaplace,
+    IMEDLaplaceBit,
     IMEDLaplaceClip,
-    IMEDLaplaceThreshold,
     KLUCBPlusLaplace,
+    KLUCBPlusLaplaceBit,
     KLUCBPlusLaplaceClip,
-    KLUCBPlusLaplaceThreshold,
 )
 from ldpbandits.agent.rules import (
     IMED,
@@ -217,8 +217,8 @@ _BEYOND_LAPLACE: dict[str, tuple[Callable[[float], Rule], Transform, Look]] = {
     "ldp-imed-lcs": (IMEDLaplaceClip, Sigmoid(), (PURPLE, (3.0, 1.5))),
     "ldp-kl-ucb++-lc": (KLUCBPlusLaplaceClip, Range(), (GREEN, (3.0, 1.5))),
     "ldp-kl-ucb++-lcs": (KLUCBPlusLaplaceClip, Sigmoid(), (GREEN, (3.0, 1.5))),
-    "ldp-imed-lt": (IMEDLaplaceThreshold, Range(), (PURPLE, (1.0, 1.2))),
-    "ldp-kl-ucb++-lt": (KLUCBPlusLaplaceThreshold, Range(), (GREEN, (1.0, 1.2))),
+    "ldp-imed-lb": (IMEDLaplaceBit, Range(), (PURPLE, (1.0, 1.2))),
+    "ldp-kl-ucb++-lb": (KLUCBPlusLaplaceBit, Range(), (GREEN, (1.0, 1.2))),
 }
 """Rules for Laplace responses. A threshold has no name behind the sigmoid, where no value is 0 or 1."""
 

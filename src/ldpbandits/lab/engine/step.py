@@ -150,14 +150,12 @@ def _advance_kl_ucb_plus_clip(
 
 
 @compiled
-def _advance_imed_threshold(
-    play: Play, rng: np.random.Generator, pulls: Floats, totals: Floats, t: int, until: int
-) -> None:
+def _advance_imed_bit(play: Play, rng: np.random.Generator, pulls: Floats, totals: Floats, t: int, until: int) -> None:
     _advance(_imed_index, _above_half, known_response, play, rng, pulls, totals, t, until)
 
 
 @compiled
-def _advance_kl_ucb_plus_threshold(
+def _advance_kl_ucb_plus_bit(
     play: Play, rng: np.random.Generator, pulls: Floats, totals: Floats, t: int, until: int
 ) -> None:
     _advance(_kl_ucb_plus_index, _above_half, known_response, play, rng, pulls, totals, t, until)
@@ -186,8 +184,8 @@ _LOOPS: dict[Any, Callable[..., None]] = {
         (laplace_kernels.kl_ucb_plus_laplace_index, kernels.as_it_is, _advance_kl_ucb_plus_laplace),
         (laplace_kernels.imed_clip_index, laplace_kernels.clipped, _advance_imed_clip),
         (laplace_kernels.kl_ucb_plus_clip_index, laplace_kernels.clipped, _advance_kl_ucb_plus_clip),
-        (kernels.imed_index, laplace_kernels.above_half, _advance_imed_threshold),
-        (kernels.kl_ucb_plus_index, laplace_kernels.above_half, _advance_kl_ucb_plus_threshold),
+        (kernels.imed_index, laplace_kernels.above_half, _advance_imed_bit),
+        (kernels.kl_ucb_plus_index, laplace_kernels.above_half, _advance_kl_ucb_plus_bit),
     )
 }
 """One loop for each index, reading and way to a response. Ours are kept on disk; a user's are added when played."""

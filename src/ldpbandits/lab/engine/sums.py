@@ -131,7 +131,7 @@ def _chance_above_half(arm: Law, transform: Transform, epsilon: float) -> float:
 Real: TypeAlias = Callable[[float], float]
 
 
-def _mean(arm: Law, transform: Transform, function: Real, slope: Real) -> float:
+def _mean(arm: Law, transform: Transform, function: Real, slope: Real) -> float:  # noqa: PLR0911 - a case each
     """The mean of a growing function of the value of an arm: by summation, or by quadrature with its slope."""
 
     def of(reward: float) -> float:
