@@ -12,12 +12,16 @@ from typing import Any
 
 from ldpbandits.agent.estimates import Estimate, estimate, share
 from ldpbandits.agent.kernels import Random, select
+from ldpbandits.agent.lookout import Lookout, MovingRule
 from ldpbandits.agent.rules import Rule, check_fit, check_rule, paper_rule, rule_from_json, rule_to_json
 from ldpbandits.agent.tally import ArmTally, Tally
 from ldpbandits.checks import brief, check_count, check_probability, is_number, is_whole
 from ldpbandits.errors import ArmError, ParameterError, ResponseError, SnapshotError
 from ldpbandits.spec.curator import CuratorSpec
 from ldpbandits.types import Arm, Response
+
+MANY = 16
+"""From so many arms on, a lookout is faster than a look at every arm."""
 
 
 class Agent:
@@ -56,6 +60,8 @@ class Agent:
             check_fit(rule, self.curator.mechanism)
         self.tally = Tally(ArmTally() for _ in self.names)
         self._random = SystemRandom() if random is None else random
+        self._moving = rule if isinstance(rule, MovingRule) else None
+        self._lookout: Lookout | None = None
 
     @classmethod
     def for_curator(cls, curator: object, arms: int | Sequence[str], *, rule: Rule | None = None) -> "Agent":
@@ -82,6 +88,9 @@ class Agent:
         """Return the arm to pull next; asking changes nothing."""
         tally = self.tally
         arms = tally.in_use
+        if self._moving is not None and len(arms) >= MANY:
+            return arms[self._look_out(self._moving).select()]
+        tally.spread_mean()
         place = select(
             self._index,
             self._parameters,
@@ -94,6 +103,13 @@ class Agent:
             tally.indexes,
         )
         return arms[place]
+
+    def _look_out(self, rule: MovingRule) -> Lookout:
+        """Return the lookout for the tally as it is laid out now."""
+        found = self._lookout
+        if found is None or found.touched is not self.tally.touched:
+            found = self._lookout = Lookout(rule, self.tally, self._random)
+        return found
 
     def issue(self) -> Arm:
         """Return the arm to pull next. It is out until `update` counts its response, or `take_back` gives it up."""

@@ -32,6 +32,7 @@ from ldpbandits.agent.kernels import (
     thompson_index,
     ucb_index,
 )
+from ldpbandits.agent.lookout import Moves
 from ldpbandits.checks import brief, check_epsilon, is_number
 from ldpbandits.errors import LDPBanditsError, SpecError
 from ldpbandits.spec.mechanisms import Bernoulli, Laplace, Mechanism
@@ -78,6 +79,7 @@ class UCB:
     floor: float = 0.0
 
     kind: ClassVar[str] = "ucb"
+    moves: ClassVar[Moves] = Moves.WITH_T
 
     def __post_init__(self) -> None:
         """Check both numbers."""
@@ -108,6 +110,7 @@ class KLUCB:
     """
 
     kind: ClassVar[str] = "kl-ucb"
+    moves: ClassVar[Moves] = Moves.WITH_T
     floor: ClassVar[float] = 0.0
     parameters: ClassVar[Parameters] = ()
     takes_unit_only: ClassVar[bool] = True
@@ -124,6 +127,7 @@ class KLUCBPlus:
     """Pull the arm of largest U(mean, f(t / (K N)) / N), f(x) = log(x (1 + log(x)^2)). For responses in [0, 1]."""
 
     kind: ClassVar[str] = "kl-ucb++"
+    moves: ClassVar[Moves] = Moves.WITH_T
     floor: ClassVar[float] = 0.0
     parameters: ClassVar[Parameters] = ()
     takes_unit_only: ClassVar[bool] = True
@@ -140,6 +144,7 @@ class IMED:
     """Pull the arm of smallest N kl(mean, best) + log N, with `best` the largest mean. For responses in [0, 1]."""
 
     kind: ClassVar[str] = "imed"
+    moves: ClassVar[Moves] = Moves.AGAINST_BEST
     floor: ClassVar[float] = 0.0
     parameters: ClassVar[Parameters] = ()
     takes_unit_only: ClassVar[bool] = True
@@ -186,6 +191,9 @@ def check_rule(rule: object) -> Rule:
         raise SpecError(f"the parameters of a rule are a tuple of finite numbers, got {brief(rule.parameters)}")
     if not is_number(rule.floor) or rule.floor < 0:
         raise SpecError(f"the floor of a rule must be finite and >= 0, got {brief(rule.floor)}")
+    moves = getattr(rule, "moves", None)
+    if not (moves is None or isinstance(moves, Moves)):
+        raise SpecError(f"the moves of a rule are one of {', '.join(map(str, Moves))}, got {brief(moves)}")
     try:
         hash(rule)
     except TypeError:

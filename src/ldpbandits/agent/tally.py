@@ -29,7 +29,8 @@ class Tally:
     """The tallies of all arms, and beside them, for the kernels, rows of those that are not retired.
 
     An arm whose pulls are all still out has no mean of its own. It gets that of all responses: nothing is made up for
-    it, and it looks neither better nor worse than its fellows.
+    it, and it looks neither better nor worse than its fellows. `silent` has these arms. `touched` has the places of
+    the rows that changed since somebody last cleared it; it is another set when the rows are laid out anew.
     """
 
     def __init__(self, arms: Iterable[ArmTally]) -> None:
@@ -56,10 +57,11 @@ class Tally:
         self._pulls_in_all += pulls - known.pulls
         self._total_in_all += total - known.total
         known.pulls, known.total = pulls, total
-        if pulls and arm in self._silent:
-            self._silent.remove(arm)
-        for changed in (arm, *self._silent):
-            self._refresh(changed)
+        if pulls:
+            self.silent.discard(arm)
+        elif arm in self._place:
+            self.silent.add(arm)
+        self._refresh(arm)
 
     def hand_out(self, arm: Arm) -> None:
         """One more pull of this arm is out."""
@@ -75,6 +77,7 @@ class Tally:
         place = self._place.get(arm)
         if place is not None:
             self.counts[place] += change
+            self.touched.add(place)
 
     def add_arm(self) -> Arm:
         """Add an arm that nobody has pulled; it gets the next number."""
@@ -96,7 +99,8 @@ class Tally:
         self._place = {arm: place for place, arm in enumerate(self._in_use)}
         self.means, self.indexes = [0.0] * len(self._in_use), [0.0] * len(self._in_use)
         self.pulls, self.counts = [0] * len(self._in_use), [0] * len(self._in_use)
-        self._silent = [arm for arm in self._in_use if not self.arms[arm].pulls]
+        self.silent = {arm for arm in self._in_use if not self.arms[arm].pulls}
+        self.touched: set[int] = set()
         for arm in self._in_use:
             self._refresh(arm)
 
@@ -106,7 +110,17 @@ class Tally:
             return
         known = self.arms[arm]
         self.pulls[place], self.counts[place] = known.pulls, known.n
+        self.touched.add(place)
         if known.pulls:
             self.means[place] = known.total / known.pulls
-        else:
-            self.means[place] = self._total_in_all / self._pulls_in_all if self._pulls_in_all else UNKNOWN
+
+    @property
+    def mean_of_all(self) -> float:
+        """The mean of all responses, which stands for that of each arm that has none yet."""
+        return self._total_in_all / self._pulls_in_all if self._pulls_in_all else UNKNOWN
+
+    def spread_mean(self) -> None:
+        """Write the mean of all responses into the rows of the arms that have none yet."""
+        mean = self.mean_of_all
+        for arm in self.silent:
+            self.means[self._place[arm]] = mean
