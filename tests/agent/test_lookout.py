@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 import pytest
 from tests.agent.walks import Walk, full_scan
 
-from ldpbandits import UCB, Agent, Response, Rule, SpecError, ldp_ucb_b, ldp_ucb_l
+from ldpbandits import UCB, Agent, Arm, Response, Rule, SpecError, ldp_ucb_b, ldp_ucb_l
 from ldpbandits.agent import lookout
 from ldpbandits.agent.agent import MANY
 from ldpbandits.agent.lookout import Lookout, Moves
-from ldpbandits.agent.rules import IMED, KLUCB, KLUCBPlus, Thompson
+from ldpbandits.agent.rules import IMED, KLUCB, KLUCBPlus
 from ldpbandits.agent.tally import Tally
 from ldpbandits.agent.tournament import Tournament
 
@@ -103,17 +103,28 @@ def test_a_decision_looks_at_few_arms() -> None:
 
 
 def test_a_rule_that_declares_nothing_is_asked_about_every_arm() -> None:
-    """Thompson sampling draws anew for every arm, so that no bound can hold; what is declared must be known."""
+    """There is no lookout for it, however many arms there are; and what is declared must be known."""
 
     @dataclass(frozen=True)
-    class Wrong(Thompson):
+    class Greedy:
+        floor: float = 0.0
+        parameters: ClassVar[tuple[float, ...]] = ()
+
+        @staticmethod
+        def index(arm: Any, random: Any, parameters: Any) -> float:
+            return float(arm.mean)
+
+    @dataclass(frozen=True)
+    class Wrong(Greedy):
         moves: ClassVar[Any] = "sideways"
 
-    agent = Agent(Thompson(), MANY)
-    agent.select()
+    agent = Agent(Greedy(), 10 * MANY)
+    for arm in range(10 * MANY):
+        agent.update(Arm(arm), Response(arm / (10 * MANY)))
+    assert agent.select() == 10 * MANY - 1
     assert agent._lookout is None
     with pytest.raises(
-        SpecError, match=r"the moves of a rule are one of Moves\.WITH_T, Moves\.AGAINST_BEST, got 'sideways'"
+        SpecError, match=r"moves of a rule are one of Moves\.WITH_T, Moves\.AGAINST_BEST, got 'sideways'"
     ):
         Agent(Wrong(), 2)
 

@@ -14,13 +14,14 @@ from ldpbandits.agent.estimates import Estimate, estimate, share
 from ldpbandits.agent.kernels import Random, select
 from ldpbandits.agent.lookout import Lookout, MovingRule
 from ldpbandits.agent.rules import Rule, check_fit, check_rule, paper_rule, rule_from_json, rule_to_json
+from ldpbandits.agent.sieve import DrawingRule, Sieve
 from ldpbandits.agent.tally import ArmTally, Tally
 from ldpbandits.checks import brief, check_count, check_probability, is_number, is_whole
 from ldpbandits.errors import ArmError, ParameterError, ResponseError, SnapshotError
 from ldpbandits.spec.curator import CuratorSpec
 from ldpbandits.types import Arm, Response
 
-MANY = 16
+MANY = 24
 """From so many arms on, a lookout is faster than a look at every arm."""
 
 
@@ -60,8 +61,8 @@ class Agent:
             check_fit(rule, self.curator.mechanism)
         self.tally = Tally(ArmTally() for _ in self.names)
         self._random = SystemRandom() if random is None else random
-        self._moving = rule if isinstance(rule, MovingRule) else None
-        self._lookout: Lookout | None = None
+        self._quick = rule if isinstance(rule, MovingRule | DrawingRule) else None
+        self._lookout: Lookout | Sieve | None = None
 
     @classmethod
     def for_curator(cls, curator: object, arms: int | Sequence[str], *, rule: Rule | None = None) -> "Agent":
@@ -88,8 +89,8 @@ class Agent:
         """Return the arm to pull next; asking changes nothing."""
         tally = self.tally
         arms = tally.in_use
-        if self._moving is not None and len(arms) >= MANY:
-            return arms[self._look_out(self._moving).select()]
+        if self._quick is not None and len(arms) >= MANY:
+            return arms[self._look_out(self._quick).select()]
         tally.spread_mean()
         place = select(
             self._index,
@@ -104,11 +105,15 @@ class Agent:
         )
         return arms[place]
 
-    def _look_out(self, rule: MovingRule) -> Lookout:
-        """Return the lookout for the tally as it is laid out now."""
+    def _look_out(self, rule: MovingRule | DrawingRule) -> Lookout | Sieve:
+        """Return the lookout or the sieve for the tally as it is laid out now."""
         found = self._lookout
         if found is None or found.touched is not self.tally.touched:
-            found = self._lookout = Lookout(rule, self.tally, self._random)
+            if isinstance(rule, MovingRule):
+                found = Lookout(rule, self.tally, self._random)
+            else:
+                found = Sieve(rule, self.tally, self._random)
+            self._lookout = found
         return found
 
     def issue(self) -> Arm:

@@ -25,11 +25,13 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from ldpbandits.agent.kernels import (
     Index,
+    LogDensity,
     Parameters,
     imed_index,
     kl_ucb_index,
     kl_ucb_plus_index,
     thompson_index,
+    thompson_log_density,
     ucb_index,
 )
 from ldpbandits.agent.lookout import Moves
@@ -169,6 +171,11 @@ class Thompson:
     def index(self) -> Index:
         """A draw from the posterior of the mean response."""
         return thompson_index
+
+    @property
+    def log_density(self) -> LogDensity:
+        """That of the posterior."""
+        return thompson_log_density
 
 
 def check_fit(rule: Rule, mechanism: Mechanism | None) -> None:
