@@ -56,6 +56,8 @@ SELDOM = 8
 MEMORY = 1 / 32
 """The weight of the latest winning draw in their mean and variance."""
 
+TINY = 1e-15
+"""Draws are taken to be no closer to 0 or 1."""
 LARGEST = 700.0
 """The exponential of more overflows; with as much, an arm draws each time anyhow."""
 
@@ -186,13 +188,14 @@ class Sieve:
         return chosen
 
     def _learn(self, most: float) -> None:
-        """Let the level follow the winning draws."""
+        """Let the level follow the winning draws, in log-odds: near 1 their law is skew."""
+        odds = log(max(most, TINY) / max(1 - most, TINY))
         if self._variance < 0:
-            self._mean, self._variance = most, (1 - most) ** 2
-        step = most - self._mean
+            self._mean, self._variance = odds, 1.0
+        step = odds - self._mean
         self._mean += MEMORY * step
         self._variance = (1 - MEMORY) * (self._variance + MEMORY * step * step)
-        self._level = self._mean - self._below * sqrt(self._variance)
+        self._level = 1 / (1 + exp(min(self._below * sqrt(self._variance) - self._mean, LARGEST)))
 
 
 def _mass(height: float, slope: float, room: float) -> float:
