@@ -66,6 +66,7 @@ bench: $(READY)  ## what we claim about speed, measured beside the peers
 	$(BIN)/python benchmarks/tails.py
 	$(BIN)/python benchmarks/peers.py
 	$(BIN)/python benchmarks/pending.py
+	$(BIN)/python benchmarks/decisions.py
 	$(BIN)/python benchmarks/server.py
 	$(BIN)/python benchmarks/audit.py
 	$(BIN)/python benchmarks/audit_peers.py

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
@@ -25,9 +26,16 @@ from scipy import stats
 from tests.server.running import HEADLINE, Running, running
 from tests.server.store_contract import CONTRACT
 from tests.server.store_contract import Rule as StorePromise
-from tests.spec.kind_contract import CURATOR_CONTRACT, RULE_CONTRACT, CuratorPromise, RulePromise
+from tests.spec.kind_contract import (
+    CURATOR_CONTRACT,
+    RULE_CONTRACT,
+    CuratorPromise,
+    RulePromise,
+    moves_as_it_declares,
+)
 
 from ldpbandits import Agent, Client, CuratorSpec, Ledger, Limits, ParameterError, ServerError, estimate, paper_rule
+from ldpbandits.agent.lookout import Moves
 from ldpbandits.agent.rules import RULES, rule_to_json
 from ldpbandits.cli import COMMANDS, main, parser
 from ldpbandits.device.curators import CURATORS, curator_from_json
@@ -113,7 +121,8 @@ def run_command(arguments: list[str], folder: Path, environment: dict[str, str])
 def test_the_page_has_one_of_each() -> None:
     """A rule, a transform, two mechanisms, a store, a command, and how each is used."""
     assert set(FILES) == {
-        "my_rule.py", "my_transform.py", "my_mechanism.py", "my_curator.py", "my_levels.py", "my_levels_curator.py",
+        "my_rule.py", "my_fast_rule.py", "my_transform.py", "my_mechanism.py",
+        "my_curator.py", "my_levels.py", "my_levels_curator.py",
         "my_levels_channel.py", "my_store.py", "test_my_store.py", "my_command.py",
     }  # fmt: skip
     assert len(SNIPPETS) == 4
@@ -171,6 +180,15 @@ def serve(store: FileStore) -> Service:
 def test_the_rule_keeps_the_contract(page: dict[str, ModuleType], promise: RulePromise) -> None:
     """The page's rule keeps every promise of ours."""
     promise(page["my_rule"].Moss(width=0.8))
+
+
+def test_the_fast_rule_moves_as_it_declares(page: dict[str, ModuleType]) -> None:
+    """It chooses as by a look at every arm, and with a declaration that does not hold it would not."""
+    fast = page["my_fast_rule"].FastMoss
+    moves_as_it_declares(fast(width=0.8))
+    wrong: Any = dataclass(frozen=True)(type("Wrong", (fast,), {"moves": Moves.AGAINST_BEST}))
+    with pytest.raises(AssertionError):
+        moves_as_it_declares(wrong(width=0.8))
 
 
 SPECS = {

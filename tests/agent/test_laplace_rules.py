@@ -196,8 +196,10 @@ def test_what_a_rule_reads_is_kept_beside_the_responses() -> None:
 def test_arms_that_are_out_alone_get_the_mean_of_readings() -> None:
     """An arm without a response has the mean of what the rule has read, not of the responses."""
     tally = Tally([ArmTally(2, 9.0, read=1.0), ArmTally(1, 4.0, read=0.0), ArmTally(0, 0.0, out=1)])
+    tally.spread_mean()
     assert tally.means == [0.5, 0.0, 1 / 3]
     tally.add(tally.in_use[1], 1, 5.0, 1.0)
+    tally.spread_mean()
     assert tally.means == [0.5, 0.5, 0.5]
 
 

@@ -12,6 +12,7 @@ from dataclasses import MISSING, fields
 from typing import Any, TypeAlias
 
 import numpy as np
+from tests.agent.walks import Walk
 
 from ldpbandits import UCB, Agent, CuratorSpec, Response, Rule, SpecError, estimate
 from ldpbandits.agent.rules import RULES, check_fit, check_rule, default_rule, rule_from_json, rule_to_json
@@ -229,3 +230,10 @@ def hands_out_every_arm_to_a_crowd(rule: Rule) -> None:
     for _ in range(20):
         agent.issue()
     assert agent.t == 25
+
+
+@rule_promise
+def moves_as_it_declares(rule: Rule) -> None:
+    """A rule that says how its index moves is chosen for as by a look at every arm; one may say nothing."""
+    if hasattr(rule, "moves"):
+        assert all(Walk(rule, arms, seed=arms, played=20).agrees(100) for arms in (2, 10, 60))

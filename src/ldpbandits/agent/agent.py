@@ -13,12 +13,17 @@ from typing import Any, Literal
 from ldpbandits.agent.estimates import Estimate, estimate_arm, share
 from ldpbandits.agent.fit import fitted, rule_for
 from ldpbandits.agent.kernels import Random, select
+from ldpbandits.agent.lookout import Lookout
 from ldpbandits.agent.rules import Rule, rule_from_json, rule_to_json
+from ldpbandits.agent.sieve import Sieve
 from ldpbandits.agent.tally import ArmTally, Cell, Tally
 from ldpbandits.checks import brief, check_count, check_probability, is_number, is_whole
 from ldpbandits.errors import ArmError, ParameterError, ResponseError, SnapshotError
 from ldpbandits.spec.menu import Menu
 from ldpbandits.types import Arm, Response
+
+MANY = 24
+"""From so many arms on, a lookout is faster than a look at every arm."""
 
 
 class Agent:
@@ -55,6 +60,7 @@ class Agent:
         self.names = _names(arms)
         self.tally = Tally((ArmTally() for _ in self.names), self.fitted.levels)
         self._random = SystemRandom() if random is None else random
+        self._lookout: Lookout | Sieve | None = None
 
     @classmethod
     def for_curator(
@@ -86,6 +92,10 @@ class Agent:
         """Return the arm to pull next; asking changes nothing."""
         tally = self.tally
         arms = tally.in_use
+        lookout = self._look_out() if len(arms) >= MANY else None
+        if lookout is not None:
+            return arms[lookout.select()]
+        tally.spread_mean()
         place = select(
             self.fitted.index,
             self.fitted.parameters,
@@ -99,6 +109,17 @@ class Agent:
             tally.indexes,
         )
         return arms[place]
+
+    def _look_out(self) -> Lookout | Sieve | None:
+        """Return what spares a look at every arm, for the tally as it is laid out now; None if nothing does."""
+        found = self._lookout
+        if found is None or found.touched is not self.tally.touched:
+            if self.fitted.moves is not None:
+                found = Lookout(self.fitted, self.fitted.moves, self.tally, self._random)
+            elif self.fitted.log_density is not None:
+                found = Sieve(self.fitted, self.fitted.log_density, self.tally, self._random)
+            self._lookout = found
+        return found
 
     def issue(self) -> Arm:
         """Return the arm to pull next. It is out until `update` counts its response, or `take_back` gives it up."""

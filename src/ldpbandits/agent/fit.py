@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from ldpbandits.agent.kernels import Index, Parameters, Reading
+from ldpbandits.agent.kernels import Index, LogDensity, Parameters, Reading
 from ldpbandits.agent.levels import Levels
+from ldpbandits.agent.lookout import Moves
 from ldpbandits.agent.rules import Rule, check_fit, check_rule, default_rule, paper_rule, reading_of
 from ldpbandits.errors import SpecError
 from ldpbandits.spec.menu import Menu
@@ -24,6 +25,10 @@ class Fitted:
     """What is counted in the place of a response, beside it."""
     levels: Levels | None = None
     """By which epsilons responses are told apart."""
+    moves: Moves | None = None
+    """How the index moves, if that is known: then a `Lookout` is enough for a decision."""
+    log_density: LogDensity | None = None
+    """The law of an index that is drawn, if that is known: then a `Sieve` is enough."""
 
     def read(self, response: float) -> float | None:
         """Return what the rule counts in the place of a response, if it is something else."""
@@ -33,19 +38,21 @@ class Fitted:
 def fitted(rule: Rule, menu: Menu | None) -> Fitted:
     """Return what a rule plays by on the responses to a menu, or say why it cannot; None: on any responses.
 
-    With several epsilons a rule needs a `mixed_index`, a kernel that takes the levels of the menu as its parameters.
+    With several epsilons a rule needs a `mixed_index`: a kernel that takes the levels of the menu as its parameters and
+    moves as `index` does.
     """
     check_rule(rule)
     if menu is None or len(menu) == 1:
         if menu is not None:
             check_fit(rule, menu.curators[0])
-        return Fitted(rule.index, rule.parameters, rule.floor, reading_of(rule))
+        moves, log_density = getattr(rule, "moves", None), getattr(rule, "log_density", None)
+        return Fitted(rule.index, rule.parameters, rule.floor, reading_of(rule), moves=moves, log_density=log_density)
     index: Index | None = getattr(rule, "mixed_index", None)
     if index is None:
         name = getattr(rule, "kind", type(rule).__name__)
         raise SpecError(f"the rule {name} is for responses of one epsilon; kl-ucb++, imed and others take several")
     levels = Levels.of(menu)
-    return Fitted(index, levels.numbers, rule.floor, levels=levels)
+    return Fitted(index, levels.numbers, rule.floor, levels=levels, moves=getattr(rule, "moves", None))
 
 
 def rule_for(menu: Menu, rule: Rule | Literal["paper"] | None) -> Rule:

@@ -4,7 +4,7 @@ Each takes only numbers, sequences of numbers and other kernels, checks nothing 
 """
 
 from collections.abc import Callable, MutableSequence, Sequence
-from math import cos, expm1, inf, log, log1p, sqrt
+from math import cos, expm1, inf, lgamma, log, log1p, sqrt
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 Parameters: TypeAlias = tuple[float, ...]
@@ -44,11 +44,11 @@ Index: TypeAlias = Callable[[ArmView, Random, Parameters], float]
 A rule that draws nothing leaves `random` alone.
 """
 
-Reading: TypeAlias = Callable[[float, Parameters], float]
-"""reading(response, parameters): what a rule counts in the place of a response; `ArmView.mean` is a mean of readings.
+LogDensity: TypeAlias = Callable[[ArmView, float], tuple[float, float]]
+"""log_density(arm, x): for an index that is drawn, the logarithm of its density at x and the slope of that."""
 
-It is a whole multiple of the mechanism's unit where the response is, so that sums of readings are exact too.
-"""
+Reading: TypeAlias = Callable[[float, Parameters], float]
+"""reading(response, parameters): what a rule counts in the place of a response; `ArmView.mean` is the mean of that."""
 
 
 def as_it_is(response: float, _: Parameters) -> float:
@@ -138,6 +138,14 @@ def thompson_index(arm: ArmView, random: Random, _: Parameters) -> float:
     ones = min(max(arm.mean, 0.0), 1.0) * arm.pulls
     g, h = gamma(1 + ones, random), gamma(1 + arm.pulls - ones, random)
     return g / (g + h)
+
+
+def thompson_log_density(arm: ArmView, x: float) -> tuple[float, float]:
+    """The logarithm of the density of Beta(1 + S, 1 + pulls - S) at x in (0, 1), and its slope there."""
+    ones = min(max(arm.mean, 0.0), 1.0) * arm.pulls
+    zeros = arm.pulls - ones
+    scale = lgamma(2 + arm.pulls) - lgamma(1 + ones) - lgamma(1 + zeros)
+    return scale + ones * log(x) + zeros * log1p(-x), ones / x - zeros / (1 - x)
 
 
 def gamma(shape: float, random: Random) -> float:

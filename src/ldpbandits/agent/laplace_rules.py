@@ -22,6 +22,7 @@ from ldpbandits.agent.laplace_kernels import (
     kl_ucb_plus_clip_index,
     kl_ucb_plus_laplace_index,
 )
+from ldpbandits.agent.lookout import Moves
 from ldpbandits.agent.rules import RULES
 from ldpbandits.checks import check_epsilon
 from ldpbandits.errors import ParameterError, SpecError
@@ -84,6 +85,7 @@ class IMEDLaplace:
     epsilon: float
 
     kind: ClassVar[str] = "imed-laplace"
+    moves: ClassVar[Moves] = Moves.AGAINST_BEST
     floor: ClassVar[float] = 0.0
     refusal = _refusal
 
@@ -110,6 +112,7 @@ class KLUCBPlusLaplace:
     epsilon: float
 
     kind: ClassVar[str] = "kl-ucb++-laplace"
+    moves: ClassVar[Moves] = Moves.WITH_T
     floor: ClassVar[float] = 0.0
     refusal = _refusal
 
@@ -141,6 +144,7 @@ class IMEDLaplaceClip:
     epsilon: float
 
     kind: ClassVar[str] = "imed-laplace-clip"
+    moves: ClassVar[Moves] = Moves.AGAINST_BEST
     floor: ClassVar[float] = 0.0
     refusal = _refusal
 
@@ -172,6 +176,7 @@ class KLUCBPlusLaplaceClip:
     epsilon: float
 
     kind: ClassVar[str] = "kl-ucb++-laplace-clip"
+    moves: ClassVar[Moves] = Moves.WITH_T
     floor: ClassVar[float] = 0.0
     refusal = _refusal
 
@@ -208,6 +213,7 @@ class IMEDLaplaceBit:
     epsilon: float
 
     kind: ClassVar[str] = "imed-laplace-bit"
+    moves: ClassVar[Moves] = Moves.AGAINST_BEST
     floor: ClassVar[float] = 0.0
     parameters: ClassVar[Parameters] = ()
     refusal = _refusal
@@ -235,6 +241,7 @@ class KLUCBPlusLaplaceBit:
     epsilon: float
 
     kind: ClassVar[str] = "kl-ucb++-laplace-bit"
+    moves: ClassVar[Moves] = Moves.WITH_T
     floor: ClassVar[float] = 0.0
     parameters: ClassVar[Parameters] = ()
     refusal = _refusal

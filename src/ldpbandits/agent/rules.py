@@ -28,14 +28,17 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from ldpbandits.agent.kernels import (
     Index,
+    LogDensity,
     Parameters,
     Reading,
     imed_index,
     kl_ucb_index,
     kl_ucb_plus_index,
     thompson_index,
+    thompson_log_density,
     ucb_index,
 )
+from ldpbandits.agent.lookout import Moves
 from ldpbandits.agent.mixed import (
     mixed_imed_index,
     mixed_kl_ucb_index,
@@ -100,6 +103,7 @@ class UCB:
     floor: float = 0.0
 
     kind: ClassVar[str] = "ucb"
+    moves: ClassVar[Moves] = Moves.WITH_T
 
     def __post_init__(self) -> None:
         """Check both numbers."""
@@ -130,6 +134,7 @@ class KLUCB:
     """
 
     kind: ClassVar[str] = "kl-ucb"
+    moves: ClassVar[Moves] = Moves.WITH_T
     floor: ClassVar[float] = 0.0
     parameters: ClassVar[Parameters] = ()
     refusal = _unit_refusal
@@ -151,6 +156,7 @@ class KLUCBPlus:
     """Pull the arm of largest U(mean, f(t / (K N)) / N), f(x) = log(x (1 + log(x)^2)). For responses in [0, 1]."""
 
     kind: ClassVar[str] = "kl-ucb++"
+    moves: ClassVar[Moves] = Moves.WITH_T
     floor: ClassVar[float] = 0.0
     parameters: ClassVar[Parameters] = ()
     refusal = _unit_refusal
@@ -177,6 +183,7 @@ class IMED:
     """Pull the arm of smallest N kl(mean, best) + log N, with `best` the largest mean. For responses in [0, 1]."""
 
     kind: ClassVar[str] = "imed"
+    moves: ClassVar[Moves] = Moves.AGAINST_BEST
     floor: ClassVar[float] = 0.0
     parameters: ClassVar[Parameters] = ()
     refusal = _unit_refusal
@@ -211,6 +218,11 @@ class Thompson:
     def mixed_index(self) -> Index:
         """The same for responses of several epsilons."""
         return mixed_thompson_index
+
+    @property
+    def log_density(self) -> LogDensity:
+        """That of the posterior, for one epsilon."""
+        return thompson_log_density
 
 
 def reading_of(rule: Rule) -> Reading | None:
@@ -250,6 +262,9 @@ def check_rule(rule: object) -> Rule:
         raise SpecError(f"the parameters of a rule are a tuple of finite numbers, got {brief(rule.parameters)}")
     if not is_number(rule.floor) or rule.floor < 0:
         raise SpecError(f"the floor of a rule must be finite and >= 0, got {brief(rule.floor)}")
+    moves = getattr(rule, "moves", None)
+    if not (moves is None or isinstance(moves, Moves)):
+        raise SpecError(f"the moves of a rule are one of {', '.join(map(str, Moves))}, got {brief(moves)}")
     try:
         hash(rule)
     except TypeError:

@@ -1,13 +1,16 @@
 """What an agent keeps: for each arm the number and the sum of its responses, and how many of its pulls are out."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from ldpbandits.agent.levels import Levels
 from ldpbandits.errors import ArmError
 from ldpbandits.types import Arm
+
+Row: TypeAlias = tuple[float, ...]
+"""The pulls and the total of each cell, side by side, as kernels take them; empty where there are no cells."""
 
 UNKNOWN = 0.5
 """The mean of every arm as long as there is no response at all; all have the same, so it decides nothing."""
@@ -48,7 +51,8 @@ class Tally:
     """The tallies of all arms, and beside them, for the kernels, rows of those that are not retired.
 
     An arm whose pulls are all still out has no mean of its own. It gets that of all responses: nothing is made up for
-    it, and it looks neither better nor worse than its fellows.
+    it, and it looks neither better nor worse than its fellows. `silent` has these arms. `touched` has the places of
+    the rows that changed since somebody last cleared it; it is another set when the rows are laid out anew.
     """
 
     def __init__(self, arms: Iterable[ArmTally], levels: Levels | None = None) -> None:
@@ -78,17 +82,20 @@ class Tally:
         """Take over the number and the sums of an arm's responses; with a menu, of those of this level."""
         known = self.arms[arm]
         if self._levels is not None:
+            cell, of_all = known.cells[level], self._cells_in_all[level]
             known.cells[level] = Cell(pulls, total)
+            self._cells_in_all[level] = Cell(of_all.pulls + pulls - cell.pulls, of_all.total + total - cell.total)
             pulls, total = sum(each.pulls for each in known.cells), sum(each.total for each in known.cells)
         self.t += pulls - known.pulls
         self._pulls_in_all += pulls - known.pulls
         before = known.counted
         known.pulls, known.total, known.read = pulls, total, read
         self._total_in_all += known.counted - before
-        if pulls and arm in self._silent:
-            self._silent.remove(arm)
-        for changed in (arm, *self._silent):
-            self._refresh(changed)
+        if pulls:
+            self.silent.discard(arm)
+        elif arm in self._place:
+            self.silent.add(arm)
+        self._refresh(arm)
 
     def hand_out(self, arm: Arm) -> None:
         """One more pull of this arm is out."""
@@ -104,6 +111,7 @@ class Tally:
         place = self._place.get(arm)
         if place is not None:
             self.counts[place] += change
+            self.touched.add(place)
 
     def add_arm(self) -> Arm:
         """Add an arm that nobody has pulled; it gets the next number."""
@@ -121,12 +129,17 @@ class Tally:
         self.t = sum(arm.n for arm in self.arms)
         self._pulls_in_all = sum(arm.pulls for arm in self.arms)
         self._total_in_all = sum(arm.counted for arm in self.arms)
+        self._cells_in_all = [
+            Cell(sum(cell.pulls for cell in column), sum(cell.total for cell in column))
+            for column in zip(*(arm.cells for arm in self.arms), strict=True)
+        ]
         self._in_use = [Arm(number) for number, arm in enumerate(self.arms) if not arm.retired]
         self._place = {arm: place for place, arm in enumerate(self._in_use)}
         self.means, self.indexes = [0.0] * len(self._in_use), [0.0] * len(self._in_use)
         self.pulls, self.counts = [0] * len(self._in_use), [0] * len(self._in_use)
-        self.cells: list[Any] = [()] * len(self._in_use)
-        self._silent = [arm for arm in self._in_use if not self.arms[arm].pulls]
+        self.cells: list[Row] = [()] * len(self._in_use)
+        self.silent = {arm for arm in self._in_use if not self.arms[arm].pulls}
+        self.touched: set[int] = set()
         for arm in self._in_use:
             self._refresh(arm)
 
@@ -136,20 +149,34 @@ class Tally:
             return
         known = self.arms[arm]
         self.pulls[place], self.counts[place] = known.pulls, known.n
-        if self._levels is not None:
-            self.cells[place] = cells = _row(known.cells if known.pulls else self._pooled())
-            self.means[place] = self._levels.mean(cells) if self._pulls_in_all else UNKNOWN
-        elif known.pulls:
+        self.touched.add(place)
+        if known.pulls and self._levels is None:
             self.means[place] = known.counted / known.pulls
-        else:
-            self.means[place] = self._total_in_all / self._pulls_in_all if self._pulls_in_all else UNKNOWN
+        elif known.pulls and self._levels is not None:
+            self.cells[place] = cells = _row(known.cells)
+            self.means[place] = self._levels.mean(cells)
 
-    def _pooled(self) -> list[Cell]:
-        """Return the cells of all arms together."""
-        columns = zip(*(arm.cells for arm in self.arms), strict=True)
-        return [Cell(sum(cell.pulls for cell in column), sum(cell.total for cell in column)) for column in columns]
+    @property
+    def cells_of_all(self) -> Row:
+        """The cells of all arms together, which stand for those of each arm that has no response yet."""
+        return _row(self._cells_in_all)
+
+    @property
+    def mean_of_all(self) -> float:
+        """The mean of all responses, which stands for that of each arm that has none yet."""
+        if not self._pulls_in_all:
+            return UNKNOWN
+        return self._total_in_all / self._pulls_in_all if self._levels is None else self._levels.mean(self.cells_of_all)
+
+    def spread_mean(self) -> None:
+        """Write the mean of all responses, and their cells, into the rows of the arms that have none yet."""
+        if self.silent:
+            mean, cells = self.mean_of_all, self.cells_of_all
+            for arm in self.silent:
+                place = self._place[arm]
+                self.means[place], self.cells[place] = mean, cells
 
 
-def _row(cells: Sequence[Cell]) -> tuple[float, ...]:
-    """Lay cells side by side, as kernels take them."""
+def _row(cells: Iterable[Cell]) -> Row:
+    """Lay cells side by side."""
     return tuple(chain.from_iterable(cells))
