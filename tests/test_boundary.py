@@ -27,7 +27,7 @@ from ldpbandits.types import Arm
 
 agent, arm, curator, reward = Agent(ucb1(), arms=2), Arm(0), BernoulliCurator(epsilon=1.0), Reward(1.0)
 
-def use(pull: Pull, client: Client, outbox: Outbox, http: Http) -> None:
+def use(pull: Pull, client: Client, outbox: Outbox, http: Http, entry: Entry) -> None:
     {call}
 """
 """What has both sides at hand, and makes one call across the boundary or on one side of it."""
@@ -42,7 +42,7 @@ ACCEPTED = [
     "agent.update(arm, curator.respond(reward))",
     "agent.update(arm, Response(0.0))",
     "outbox.answer('ticket', curator.respond(reward), 0.0)",
-    "client._send('ticket', curator.respond(reward), 0)",
+    "client._send(entry, curator.respond(reward), 0)",
     "http.post('/', {'ticket': 'ticket', 'response': curator.respond(reward)})",
     "Entry('ticket', arm, 'green', curator, 0.0, 0.0, response=curator.respond(reward))",
 ]
@@ -57,9 +57,9 @@ REFUSED = [
     ("agent.update(arm, 1.0)", '"update" of "Agent" has incompatible type "float"; expected "Response'),
     ("outbox.answer('ticket', reward, 0.0)", f'"answer" of "Outbox" has {RESPONSE_EXPECTED}'),
     ("outbox.answer('ticket', 1.0, 0.0)", '"answer" of "Outbox" has incompatible type "float"; expected "Response'),
-    ("client._send('ticket', reward, 0)", f'"_send" of "Client" has {RESPONSE_EXPECTED}'),
-    ("http.post('/', {'response': reward})", '"str": "Reward"; expected "str": "str | Response"'),
-    ("http.post('/', {'response': 1.0})", '"str": "float"; expected "str": "str | Response"'),
+    ("client._send(entry, reward, 0)", f'"_send" of "Client" has {RESPONSE_EXPECTED}'),
+    ("http.post('/', {'response': reward})", '"str": "Reward"; expected "str": "str | Response | Epsilon"'),
+    ("http.post('/', {'response': 1.0})", '"str": "float"; expected "str": "str | Response | Epsilon"'),
     (
         "Entry('ticket', arm, 'green', curator, 0.0, 0.0, response=reward)",
         f'Argument "response" to "Entry" has {RESPONSE_EXPECTED}',

@@ -366,7 +366,7 @@ def test_the_rule_runs_on_the_command_line(environment: dict[str, str], folder: 
     record = str(first / "experiment.json")
     unknown = run_command([*command, "simulate", record, "--out", str(again)], folder, environment)
     assert (unknown.returncode, again.exists()) == (2, False)
-    assert "a rule's kind must be one of ucb, kl-ucb, kl-ucb++, imed, thompson, got 'moss'" in unknown.stderr
+    assert re.search("a rule's kind must be one of ucb, .*, got 'moss'", unknown.stderr)
     done = run_command([*command, "simulate", record, "--load", "my_rule", "--out", str(again)], folder, environment)
     assert done.returncode == 0, done.stderr
     assert (first / "results.csv").read_bytes() == (again / "results.csv").read_bytes()

@@ -1,7 +1,7 @@
-"""The three quantities of the model, as types that mypy keeps apart.
+"""The quantities of the model, as types that mypy keeps apart.
 
 A `Reward` exists on a user's device or in the lab. An agent has no use for one: every function of `agent/` takes a
-`Response`, and a `Reward` given to it is a type error. At run time all three are plain numbers.
+`Response`, and a `Reward` given to it is a type error. At run time all are plain numbers.
 """
 
 from typing import NewType
@@ -14,3 +14,6 @@ Reward = NewType("Reward", float)
 
 Response = NewType("Response", float)
 """What the curator made of a reward. Public: the agent, and anyone listening, may see it."""
+
+Epsilon = NewType("Epsilon", float)
+"""By which epsilon a response was drawn. Public, and chosen before there is a reward."""

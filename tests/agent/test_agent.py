@@ -26,9 +26,11 @@ from ldpbandits import (
     ucb1,
 )
 from ldpbandits.agent import rules
-from ldpbandits.agent.rules import rule_from_json, rule_to_json
+from ldpbandits.agent.laplace_rules import KLUCBPlusLaplace
+from ldpbandits.agent.rules import KLUCBPlus, rule_from_json, rule_to_json
 from ldpbandits.agent.tally import ArmTally
 from ldpbandits.device.randomness import Draw
+from ldpbandits.spec.menu import Menu
 
 RULES = [ucb1(), ldp_ucb_b(), ldp_ucb_l(0.5), UCB(0.0), UCB(1.0, floor=2.0)]
 
@@ -157,7 +159,10 @@ GOOD: dict[str, Any] = {"rule": rule_to_json(ucb1()), "t": 3, "pulls": [1, 2, 0]
         ({"totals": [0.5, math.nan, 0.0]}, "total of arm 1 must be a finite number"),
         ({"totals": [0.5, "1", 0.0]}, "total of arm 1 must be a finite number"),
         ({"totals": [0.5, 1.0, 0.25]}, "arm 2 has no pulls, but a total of 0.25"),
-        ({"extra": 1}, "the keys pulls, rule, t, totals, and curator, names, out, retired if there are any"),
+        (
+            {"extra": 1},
+            "the keys pulls, rule, t, totals, and cells, curator, names, out, read, retired if there are any",
+        ),
     ],
 )
 def test_a_snapshot_that_does_not_add_up_is_refused(change: dict[str, Any], rule: str) -> None:
@@ -224,11 +229,12 @@ def test_a_pull_that_is_out_is_settled_by_its_response_or_given_up() -> None:
 
 
 def test_an_agent_for_a_curator_takes_its_responses_and_no_others() -> None:
-    """The paper's rule for it, arms by name; a Laplace response to an agent of bits is an error, and counts nothing."""
+    """The default rule, arms by name; a Laplace response to an agent of bits is an error, and counts nothing."""
     bits, noise = BernoulliCurator(1.0), LaplaceCurator(1.0)
     for curator in (bits, bits.spec, bits.to_json()):
         agent = Agent.for_curator(curator, arms=["blue", "red"])
-        assert agent.rule == ldp_ucb_b()
+        assert agent.rule == KLUCBPlus()
+        assert Agent.for_curator(curator, arms=2, rule="paper").rule == ldp_ucb_b()
         with pytest.raises(
             ResponseError, match="is not a possible response of the bernoulli mechanism with epsilon = 1"
         ):
@@ -236,10 +242,11 @@ def test_an_agent_for_a_curator_takes_its_responses_and_no_others() -> None:
         assert agent.pulls == (0, 0)
         agent.update("red", bits.respond(1.0))
         assert agent.pulls == (0, 1)
-    assert Agent.for_curator(noise, arms=2).rule == ldp_ucb_l(1.0)
+    assert Agent.for_curator(noise, arms=2).rule == KLUCBPlusLaplace(1.0)
+    assert Agent.for_curator(noise, arms=2, rule="paper").rule == ldp_ucb_l(1.0)
     assert Agent.for_curator(noise, arms=2, rule=UCB(0.5)).rule == UCB(0.5)
     same = Agent(ucb1(), 2, curator=bits)
-    assert same.curator == bits.spec
+    assert same.menu == Menu.of(bits)
     with pytest.raises(SpecError, match="must be an object"):
         Agent(ucb1(), 2, curator=3)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ldpbandits import Threshold
+from ldpbandits.agent.rules import RULES
 from ldpbandits.cli import main
 
 ARMS = ["--arm", "bernoulli(0.9)", "--arm", "5*beta(4,1)", "--arm", "uniform(0,1)"]
@@ -93,7 +94,7 @@ def test_an_algorithm_that_cannot_leap_steps_and_says_so(
         (["--rule", "no_such_module:Rule"], "the rule no_such_module:Rule cannot be imported: ModuleNotFoundError"),
         (["--rule", "json:dumps"], "the rule json:dumps must be a dataclass"),
         (["--rule", "ucb"], "a rule of kind 'ucb' lacks width"),
-        (["--rule", "exp3"], "a rule's kind must be one of ucb, kl-ucb, kl-ucb++, imed, thompson, got 'exp3'"),
+        (["--rule", "exp3"], f"a rule's kind must be one of {', '.join(RULES.kinds)}, got 'exp3'"),
         (["--rule", "x:Y", "--algorithm", "ucb1"], "--algorithm names one of ours, --rule one of yours"),
         (["--algorithm", "ucb1", "--curator", "ctb"], "--curator goes with --rule"),
         (["--algorithm", "ucb1", "--load", "no_such_module"], "no_such_module cannot be loaded: ModuleNotFoundError"),

@@ -52,7 +52,7 @@ def test_only_two_paths_and_no_sign_of_who_asks(agent: "FakeAgent", device: "Dev
     assert asked.path == "/shop/v1/experiments/head%2Fline%20%C3%BC/decisions"
     assert asked.body == b"{}"
     assert told.path == "/shop/v1/responses"
-    assert json.loads(told.body).keys() == {"ticket", "response"}
+    assert json.loads(told.body).keys() == {"ticket", "response", "epsilon"}
     for request in agent.requests:
         names = {"Host", "Accept-Encoding", "Content-Length", "Authorization", "Content-Type"}
         assert set(request.headers) == names
@@ -60,6 +60,49 @@ def test_only_two_paths_and_no_sign_of_who_asks(agent: "FakeAgent", device: "Dev
         assert request.headers["Accept-Encoding"] == "identity"
         assert b"7.12345" not in request.body
     assert asked.connection == told.connection
+
+
+def test_of_several_epsilons_the_largest_within_the_limits_is_picked(agent: "FakeAgent", device: "Device") -> None:
+    """It is picked and charged with the arm, before there is a reward; each try to send the response names it."""
+    agent.decision["curator"] = {**CTB_50, "epsilon": [0.25, 1, 4]}
+    client = device(limits=Limits(epsilon=1, budget=2.5))
+    picked = []
+    for _ in range(4):
+        before = client.spent()
+        pull = client.decide()
+        assert client.spent() == before + pull.epsilon
+        agent.script = [(503, {"code": "retry", "message": "later"})]
+        assert pull.observe(1) is False
+        assert client.flush(now=time.time() + 400).acknowledged == 1
+        assert {json.loads(body)["epsilon"] for body in agent.bodies(pull.ticket)} == {pull.epsilon}
+        picked.append(pull.epsilon)
+    assert picked == [1, 1, 0.25, 0.25]
+    with pytest.raises(LimitError, match=r"epsilon = 0\.25 on top of the 2\.5 spent"):
+        client.decide()
+
+
+def test_an_owner_may_name_one_of_the_epsilons(agent: "FakeAgent", device: "Device") -> None:
+    """One that is not offered, or is beyond the limits, costs nothing."""
+    agent.decision["curator"] = {**CTB_50, "epsilon": [0.25, 1, 4]}
+    client = device(limits=Limits(epsilon=1, budget=10))
+    assert client.decide(epsilon=0.25).epsilon == 0.25
+    for epsilon, told in ((0.5, r"offers epsilon = 0\.25, 1, 4, and not 0\.5"), (4, "allows 1")):
+        with pytest.raises(LimitError, match=told):
+            client.decide(epsilon=epsilon)
+    assert client.spent() == 0.25
+
+
+@pytest.mark.parametrize(
+    "epsilon", [[], [1, 0.5], [1, 1], [0.5, None], ["a"], [-1, 1], [[1]], {}, [n / 10 for n in range(1, 10)]], ids=str
+)
+def test_a_menu_that_makes_no_sense_costs_nothing(agent: "FakeAgent", device: "Device", epsilon: object) -> None:
+    """It is nonsense of the agent's; so is a choice of epsilons for responses that are not bits."""
+    client = device()
+    for curator in ({**CTB_50, "epsilon": epsilon}, {"mechanism": "laplace", "epsilon": [0.5, 1]}):
+        agent.decision["curator"] = curator
+        with pytest.raises(ServerError, match="a curator that there is not"):
+            client.decide()
+    assert client.spent() == 0
 
 
 def test_a_reward_is_never_written(device: "Device", path: Path) -> None:

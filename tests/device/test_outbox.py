@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ldpbandits import BernoulliCurator, Ledger, LedgerError, LimitError, Limits, TicketError
-from ldpbandits.device.curators import curator_from_text
+from ldpbandits.device.curators import curator_from_text, curators_from_text
 from ldpbandits.device.ledger import DAY
 from ldpbandits.device.outbox import Entry, Outbox
 from ldpbandits.types import Arm, Response
@@ -121,6 +121,7 @@ def test_the_curator_of_a_pull_is_made_once(device: "Device", monkeypatch: pytes
 
     monkeypatch.setattr(BernoulliCurator, "__init__", watch)
     curator_from_text.cache_clear()
+    curators_from_text.cache_clear()
     client = device()
     pull = client.decide()
     assert len(curators) == 1

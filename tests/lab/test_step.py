@@ -257,12 +257,13 @@ def test_an_algorithms_curator_is_data() -> None:
 
 
 def test_every_name_is_an_algorithm() -> None:
-    """All six names of the paper and its baselines, and the four rules beyond; private ones with their epsilon."""
+    """All six names of the paper and its baselines, and the rules beyond; private ones with their epsilon."""
     assert NAMES[:6] == ("ucb1", "ucb1-s", "ldp-ucb-b", "ldp-ucb-l", "ldp-ucb-bs", "ldp-ucb-ls")
     beyond = {
         f"{ldp}{name}{s}" for ldp in ("", "ldp-") for name in ("kl-ucb", "kl-ucb++", "imed", "ts") for s in ("", "-s")
     }
-    assert set(NAMES[6:]) == beyond
+    laplace = {f"ldp-{name}-{way}" for name in ("imed", "kl-ucb++") for way in ("l", "ls", "lc", "lcs", "lt")}
+    assert set(NAMES[6:]) == beyond | laplace
     for name in NAMES:
         epsilon = random.Random(name).choice([0.5, 1.0]) if is_private(name) else None
         assert algorithm(name, epsilon).epsilon == epsilon

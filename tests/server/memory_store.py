@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from ldpbandits.server.store import (
     Answer,
-    ArmTotal,
+    CellTotal,
     Definition,
     Exists,
     Outcome,
@@ -97,7 +97,7 @@ class MemoryStore:
         with self._transaction() as memory:
             memory.experiments[experiment] = replace(memory.experiments[experiment], status=status)
 
-    def count(self, answers: Sequence[Answer]) -> tuple[list[Outcome], list[ArmTotal]]:
+    def count(self, answers: Sequence[Answer]) -> tuple[list[Outcome], list[CellTotal]]:
         """Count the responses whose tickets are new."""
         with self._transaction() as memory:
             outcomes = [self._use_nonce(memory, answer) for answer in answers]
@@ -112,23 +112,25 @@ class MemoryStore:
             return Outcome.EXPIRED
         number = memory.nonces.get((ticket.expires_at, ticket.nonce))
         if number is not None:
-            return Outcome.DUPLICATE if memory.responses[number - 1].value == answer.value else Outcome.CHANGED
+            return Outcome.DUPLICATE if memory.responses[number - 1][1:3] == answer[1:3] else Outcome.CHANGED
         if ticket.experiment in memory.experiments and memory.experiments[ticket.experiment].status == "closed":
             return Outcome.CLOSED
         memory.responses.append(answer)
         memory.nonces[ticket.expires_at, ticket.nonce] = len(memory.responses)
         return Outcome.COUNTED
 
-    def _add(self, memory: Memory, answers: Sequence[Answer]) -> list[ArmTotal]:
+    def _add(self, memory: Memory, answers: Sequence[Answer]) -> list[CellTotal]:
         """Add responses to the totals of their arms."""
-        totals = {}
-        for (experiment, arm, _, _), value in answers:
+        totals: dict[tuple[int, int, int], CellTotal] = {}
+        for (experiment, arm, _, _), value, cell, read in answers:
             if experiment not in memory.experiments or arm >= len(memory.experiments[experiment].arms):
                 raise Unavailable("a response to an arm that there is not")
             stored = memory.experiments[experiment].arms[arm]
-            pulls, total = stored.pulls + 1, stored.total + value
-            _set_arm(memory, experiment, arm, replace(stored, pulls=pulls, total=total))
-            totals[experiment, arm] = ArmTotal(experiment, arm, pulls, total)
+            cells = {known.cell: known for known in stored.cells}
+            before = cells.get(cell, CellTotal(experiment, arm, cell, 0, 0))
+            after = before._replace(pulls=before.pulls + 1, total=before.total + value, read=before.read + read)
+            cells[cell] = totals[experiment, arm, cell] = after
+            _set_arm(memory, experiment, arm, replace(stored, cells=tuple(cells[key] for key in sorted(cells))))
         return list(totals.values())
 
     def forget(self, now: int, most: int) -> int:
@@ -144,8 +146,8 @@ class MemoryStore:
         """Yield the responses in pieces."""
         last = 0
         while piece := [
-            StoredResponse(number, ticket.arm, value)
-            for number, (ticket, value) in enumerate(self.memory.responses, 1)
+            StoredResponse(number, ticket.arm, value, cell)
+            for number, (ticket, value, cell, _) in enumerate(self.memory.responses, 1)
             if ticket.experiment == experiment and number > last
         ][:rows]:
             last = piece[-1].number

@@ -14,7 +14,7 @@ import pytest
 
 from ldpbandits.server.store import (
     Answer,
-    ArmTotal,
+    CellTotal,
     Definition,
     Exists,
     Outcome,
@@ -75,9 +75,11 @@ def start(store: Store, name: str = "one", *arms: str) -> int:
     return store.create(defined(name), arms or ("a", "b")).number
 
 
-def answer(nonce: int, value: int, *, experiment: int, arm: int = 0, expires_at: int = 100) -> Answer:
+def answer(
+    nonce: int, value: int, *, experiment: int, arm: int = 0, expires_at: int = 100, cell: int = 0, read: int = 0
+) -> Answer:
     """Answer the ticket of this nonce."""
-    return Answer(Ticket(experiment, Arm(arm), expires_at, nonce.to_bytes(15, "big")), value)
+    return Answer(Ticket(experiment, Arm(arm), expires_at, nonce.to_bytes(15, "big")), value, cell, read)
 
 
 def arm_totals(store: Store, experiment: int) -> list[tuple[int, int]]:
@@ -88,7 +90,7 @@ def arm_totals(store: Store, experiment: int) -> list[tuple[int, int]]:
 
 def exported(store: Store, experiment: int) -> list[tuple[int, int]]:
     """Return arm and value of each response, in the order of the export."""
-    return [(arm, value) for piece in store.export(experiment, 3) for _, arm, value in piece]
+    return [(arm, value) for piece in store.export(experiment, 3) for _, arm, value, _ in piece]
 
 
 def everything(store: Store) -> object:
@@ -167,10 +169,10 @@ def an_arm_gets_the_next_number_and_counts_when_retired(place: Place) -> None:
         assert store.count(batch)[0] == [COUNTED] * 4
     with opened(place) as store:
         assert store.experiments()[0].arms == (
-            StoredArm("a", False, 1, 10),  # noqa: FBT003 - as it is kept
-            StoredArm("b", True, 1, 11),  # noqa: FBT003 - as it is kept
-            StoredArm("c", False, 1, 12),  # noqa: FBT003 - as it is kept
-            StoredArm("d", False, 1, 13),  # noqa: FBT003 - as it is kept
+            StoredArm("a", retired=False, cells=(CellTotal(number, 0, 0, 1, 10),)),
+            StoredArm("b", retired=True, cells=(CellTotal(number, 1, 0, 1, 11),)),
+            StoredArm("c", retired=False, cells=(CellTotal(number, 2, 0, 1, 12),)),
+            StoredArm("d", retired=False, cells=(CellTotal(number, 3, 0, 1, 13),)),
         )
 
 
@@ -186,13 +188,13 @@ def each_response_counts_exactly_once(place: Place) -> None:
         ]
         outcomes, totals = store.count(batch)
         assert outcomes == [COUNTED] * 3
-        assert sorted(totals) == [ArmTotal(one, 1, 2, 12), ArmTotal(two, 0, 1, -1)]
+        assert sorted(totals) == [CellTotal(one, 1, 0, 2, 12), CellTotal(two, 0, 0, 1, -1)]
         assert store.count(batch) == ([DUPLICATE] * 3, [])
     with opened(place) as store:
         assert store.count(batch) == ([DUPLICATE] * 3, [])
         assert store.count([*batch, answer(4, 1, experiment=two)]) == (
             [DUPLICATE] * 3 + [COUNTED],
-            [ArmTotal(two, 0, 2, 0)],
+            [CellTotal(two, 0, 0, 2, 0)],
         )
         assert arm_totals(store, one) == [(0, 0), (2, 12)]
         assert arm_totals(store, two) == [(2, 0), (0, 0)]
@@ -213,6 +215,32 @@ def a_changed_value_is_refused(place: Place) -> None:
 
 
 @rule
+def kinds_of_responses_are_told_apart(place: Place) -> None:
+    """Each cell of an arm has its own sums, kept and exported; the same value in another cell is a changed one."""
+    with opened(place) as store:
+        number = start(store)
+        batch = [
+            answer(1, 1, experiment=number, cell=2, read=-7),
+            answer(2, 1, experiment=number, cell=0),
+            answer(3, 0, experiment=number, cell=2, read=2**40),
+        ]
+        outcomes, totals = store.count(batch)
+        assert outcomes == [COUNTED] * 3
+        assert sorted(totals) == [CellTotal(number, 0, 0, 1, 1), CellTotal(number, 0, 2, 2, 1, 2**40 - 7)]
+        assert store.count(batch)[0] == [DUPLICATE] * 3
+        elsewhere = answer(1, 1, experiment=number, cell=1)
+        assert store.count([elsewhere]) == ([CHANGED], [])
+        both = [answer(4, 1, experiment=number, cell=1), answer(4, 1, experiment=number, cell=0)]
+        assert store.count(both) == ([COUNTED, CHANGED], [CellTotal(number, 0, 1, 1, 1)])
+    with opened(place) as store:
+        (arm, _) = store.experiments()[0].arms
+        assert [(cell.cell, cell.pulls, cell.total) for cell in arm.cells] == [(0, 1, 1), (1, 1, 1), (2, 2, 1)]
+        assert (arm.pulls, arm.total, arm.read) == (4, 3, 2**40 - 7)
+        rows = [(row.value, row.cell) for piece in store.export(number, 3) for row in piece]
+        assert rows == [(1, 2), (1, 0), (0, 2), (1, 1)]
+
+
+@rule
 def of_copies_in_one_batch_the_first_counts(place: Place) -> None:
     """Whether a ticket is new is settled in the transaction: copies that came together are duplicates or changed."""
     with opened(place) as store:
@@ -221,7 +249,7 @@ def of_copies_in_one_batch_the_first_counts(place: Place) -> None:
         changed = answer(1, 9, experiment=number)
         outcomes, totals = store.count([one, two, one, changed, three, two])
         assert outcomes == [COUNTED, COUNTED, DUPLICATE, CHANGED, COUNTED, DUPLICATE]
-        assert totals == [ArmTotal(number, 0, 3, 6)]
+        assert totals == [CellTotal(number, 0, 0, 3, 6)]
         assert exported(store, number) == [(0, 1), (0, 2), (0, 3)]
 
 
@@ -240,7 +268,7 @@ def totals_are_exact_in_any_order(place: Place) -> None:
             for cut in range(0, len(batch), size):
                 outcomes, (told,) = store.count(batch[cut : cut + size])
                 assert set(outcomes) == {COUNTED}
-            assert told == ArmTotal(number, 1, 100, sum(values))
+            assert told == CellTotal(number, 1, 0, 100, sum(values))
             assert arm_totals(store, number) == [(0, 0), (100, sum(values))]
 
 
@@ -286,7 +314,7 @@ def a_closed_experiment_counts_nothing_new(place: Place) -> None:
         store.set_status(closed, "closed")
         late = [known, answer(1, 0, experiment=closed), answer(2, 1, experiment=closed)]
         batch = [*late, answer(3, 4, experiment=running)]
-        assert store.count(batch) == ([DUPLICATE, CHANGED, CLOSED, COUNTED], [ArmTotal(running, 0, 1, 4)])
+        assert store.count(batch) == ([DUPLICATE, CHANGED, CLOSED, COUNTED], [CellTotal(running, 0, 0, 1, 4)])
     with opened(place) as store:
         assert store.experiments()[0].status == "closed"
         assert store.count(late) == ([DUPLICATE, CHANGED, CLOSED], [])

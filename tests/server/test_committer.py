@@ -11,7 +11,7 @@ from tests.server.memory_store import MemoryStore
 
 from ldpbandits.server import committer as module
 from ldpbandits.server.committer import Committer
-from ldpbandits.server.store import Answer, ArmTotal, Definition, Outcome, Unavailable
+from ldpbandits.server.store import Answer, CellTotal, Definition, Outcome, Unavailable
 from ldpbandits.server.store.sqlite import SqliteStore
 from ldpbandits.server.tickets import Ticket, new_nonce
 from ldpbandits.types import Arm
@@ -27,7 +27,7 @@ class FakeStore(MemoryStore):
         self.go_on = Event()
         self.fault: Exception | None = None
 
-    def count(self, answers: Sequence[Answer]) -> tuple[list[Outcome], list[ArmTotal]]:
+    def count(self, answers: Sequence[Answer]) -> tuple[list[Outcome], list[CellTotal]]:
         """Count nothing."""
         self.batches.append(len(answers))
         assert self.go_on.wait(20)
@@ -133,7 +133,7 @@ def test_a_fault_in_the_books_leaves_nobody_waiting() -> None:
     store = FakeStore()
     store.go_on.set()
 
-    def broken(_: list[ArmTotal]) -> None:
+    def broken(_: list[CellTotal]) -> None:
         raise KeyError("x")
 
     async def play() -> None:

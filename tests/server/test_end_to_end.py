@@ -16,8 +16,10 @@ CURATORS = [
     {"mechanism": "bernoulli", "epsilon": 1},
     {"mechanism": "laplace", "epsilon": 1, "transform": {"kind": "range", "low": 0, "high": 5}},
     {"mechanism": "laplace", "epsilon": 1, "transform": {"kind": "sigmoid"}},
+    {"mechanism": "bernoulli", "epsilon": [0.25, 1, 2]},
     {"mechanism": "bernoulli", "epsilon": 1, "transform": {"kind": "threshold", "theta": 0.5}},
 ]
+"""Of several epsilons, devices pick the largest that their owner allows, which is 1."""
 PULLS = 40
 
 
@@ -66,7 +68,8 @@ def test_the_python_client_takes_part(tmp_path: Path, curator: dict[str, object]
         tallies = agent.ask("/v1/experiments/colour/tallies")
     assert report["responses"] == PULLS
     assert [arm["pulls"] for arm in report["arms"]] == [arm["pulls"] for arm in tallies["arms"]]
-    assert report["curator"]["epsilon"] == 1
+    by_epsilon = [row for arm in tallies["arms"] for row in arm["by_epsilon"]]
+    assert sum(row["pulls"] for row in by_epsilon if row["epsilon"] == 1) == PULLS
 
 
 def test_the_agent_finds_the_best_arm_and_says_how_sure_it_is(capsys: pytest.CaptureFixture[str]) -> None:

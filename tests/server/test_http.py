@@ -84,7 +84,7 @@ def test_a_signal_stops_the_server_and_what_was_acknowledged_is_on_disk(tmp_path
         assert server.printed().endswith("Stopped; every acknowledged response is on disk.\n")
     assert not (tmp_path / "agent.db-wal").exists()
     with closing(sqlite3.connect(tmp_path / "agent.db")) as connection:
-        assert connection.execute("SELECT sum(pulls), sum(total) FROM arms").fetchone() == (5, 5)
+        assert connection.execute("SELECT sum(pulls), sum(total) FROM cells").fetchone() == (5, 5)
         assert connection.execute("SELECT count(*) FROM nonces").fetchone() == (5,)
 
 

@@ -33,7 +33,14 @@ ENVIRONMENT = {
 EXPERIMENTS = (
     {"name": "bits", "arms": ["a", "b", "c"], "curator": {"mechanism": "bernoulli", "epsilon": 1}},
     {"name": "steps", "arms": ["a", "b"], "curator": {"mechanism": "laplace", "epsilon": 0.5}},
+    {
+        "name": "menu",
+        "arms": ["a", "b"],
+        "curator": {"mechanism": "bernoulli", "epsilon": [0.5, 2]},
+        "rule": {"kind": "kl-ucb++"},
+    },
 )
+MENU = [0.5, 2]
 WORKERS = 6
 
 
@@ -52,8 +59,8 @@ class Crowd:
 
     address: tuple[str, int]
     stop: Event = field(default_factory=Event)
-    acknowledged: dict[bytes, tuple[int, int, int]] = field(default_factory=dict)
-    """By nonce: experiment, arm and value, in units. Each worker writes only its own."""
+    acknowledged: dict[bytes, tuple[int, int, int, int]] = field(default_factory=dict)
+    """By nonce: experiment, arm, cell and value, in units. Each worker writes only its own."""
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -71,14 +78,17 @@ class Crowd:
     def _work(self, rng: random.Random) -> None:
         signer = Signer({0: ENVIRONMENT["LDPBANDITS_SIGNING_SECRET"].encode()})
         while not self.stop.is_set():
-            experiment = rng.choice((1, 2))
+            experiment, cell = rng.choice((1, 2, 3)), 0
             arm = rng.randrange(3 if experiment == 1 else 2)
-            value = rng.randrange(2) if experiment == 1 else rng.randrange(-3 << 20, 3 << 20)
+            value = rng.randrange(-3 << 20, 3 << 20) if experiment == 2 else rng.randrange(2)
             ticket = Ticket(experiment, Arm(arm), int(time.time()) + 3600, new_nonce())
-            message = {"ticket": signer.sign(ticket), "response": value if experiment == 1 else value / 2**20}
+            message = {"ticket": signer.sign(ticket), "response": value / 2**20 if experiment == 2 else value}
+            if experiment == 3:
+                cell = rng.randrange(2)
+                message["epsilon"] = MENU[cell]
             while not self._send(message, copies=rng.choice((1, 2))):
                 time.sleep(0.01)
-            self.acknowledged[ticket.nonce] = (experiment, arm, value)
+            self.acknowledged[ticket.nonce] = (experiment, arm, cell, value)
 
     def _send(self, message: object, copies: int) -> bool:
         """Tell whether any copy was acknowledged; copies are under way at the same time."""
@@ -106,11 +116,11 @@ class Crowd:
 
 @dataclass(frozen=True)
 class Books:
-    """What the crowd was told, and what the database holds, by experiment and arm."""
+    """What the crowd was told, and what the database holds, by experiment, arm and cell."""
 
-    acknowledged: dict[tuple[int, int], tuple[int, int]]
-    responses: dict[tuple[int, int], tuple[int, int]]
-    tallies: dict[tuple[int, int], tuple[int, int]]
+    acknowledged: dict[tuple[int, int, int], tuple[int, int]]
+    responses: dict[tuple[int, int, int], tuple[int, int]]
+    tallies: dict[tuple[int, int, int], tuple[int, int]]
     nonces: int
 
     @property
@@ -122,25 +132,25 @@ class Books:
 
 def audited(database: Path, crowd: Crowd) -> Books:
     """Read the books."""
-    acknowledged: dict[tuple[int, int], tuple[int, int]] = {}
-    for experiment, arm, value in crowd.acknowledged.values():
-        count, total = acknowledged.get((experiment, arm), (0, 0))
-        acknowledged[experiment, arm] = (count + 1, total + value)
+    acknowledged: dict[tuple[int, int, int], tuple[int, int]] = {}
+    for experiment, arm, cell, value in crowd.acknowledged.values():
+        count, total = acknowledged.get((experiment, arm, cell), (0, 0))
+        acknowledged[experiment, arm, cell] = (count + 1, total + value)
     connection = sqlite3.connect(database)
     try:
         responses = connection.execute(
-            "SELECT experiment, arm, count(*), sum(value) FROM responses GROUP BY experiment, arm"
+            "SELECT experiment, arm, cell, count(*), sum(value) FROM responses GROUP BY experiment, arm, cell"
         ).fetchall()
-        tallies = connection.execute("SELECT experiment, number, pulls, total FROM arms WHERE pulls > 0").fetchall()
+        tallies = connection.execute("SELECT experiment, arm, cell, pulls, total FROM cells").fetchall()
         (nonces,) = connection.execute("SELECT count(*) FROM nonces").fetchone()
     finally:
         connection.close()
-    by_arm = [{(row[0], row[1]): (row[2], row[3]) for row in rows} for rows in (responses, tallies)]
-    return Books(acknowledged, by_arm[0], by_arm[1], nonces)
+    by_cell = [{row[:3]: row[3:] for row in rows} for rows in (responses, tallies)]
+    return Books(acknowledged, by_cell[0], by_cell[1], nonces)
 
 
 def create(address: tuple[str, int]) -> None:
-    """Create both experiments."""
+    """Create the experiments."""
     connection = HTTPConnection(*address, timeout=20)
     headers = {"Authorization": f"Bearer {ENVIRONMENT['LDPBANDITS_ADMIN_KEY']}"}
     for experiment in EXPERIMENTS:

@@ -6,23 +6,32 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.spec.kind_contract import example
 
-from ldpbandits.agent.rules import RULES, UCB, rule_to_json
+from ldpbandits import CuratorSpec, Rule
+from ldpbandits.agent.rules import RULES, rule_to_json
 from ldpbandits.server.messages import NewExperiment, Report, ResponseMessage
 from ldpbandits.server.service import Service
 from ldpbandits.server.store.sqlite import SqliteStore
 
-BITS: dict[str, Any] = {"mechanism": "bernoulli", "epsilon": 4.0}
+CURATORS: list[dict[str, Any]] = [{"mechanism": "bernoulli", "epsilon": 4.0}, {"mechanism": "laplace", "epsilon": 1.0}]
+
+
+def curator_for(rule: Rule) -> dict[str, Any]:
+    """Return the curator of the two whose responses the rule takes."""
+    refusal = getattr(rule, "refusal", lambda _: None)
+    return next(spec for spec in CURATORS if refusal(CuratorSpec.from_json(spec)) is None)
 
 
 @pytest.mark.parametrize("kind", list(RULES), ids=lambda kind: kind.kind)
 def test_a_registered_rule_runs_an_experiment(tmp_path: Path, kind: Any) -> None:
-    """It is announced as it is, finds the better of two arms, and is the same after a restart."""
-    rule = kind(0.5) if kind is UCB else kind()
+    """It is announced as it is, finds the better of two arms, and knows the same after a restart."""
+    rule = example(kind)
+    curator = curator_for(rule)
     rng = random.Random(5)
 
     async def play(service: Service) -> Report:
-        await service.create(NewExperiment("one", ["worse", "better"], BITS, rule_to_json(rule)))
+        await service.create(NewExperiment("one", ["worse", "better"], curator, rule_to_json(rule)))
         for _ in range(400):
             decision = service.decide("one")
             bit = float(rng.random() < (0.2, 0.8)[decision.arm])
@@ -37,9 +46,12 @@ def test_a_registered_rule_runs_an_experiment(tmp_path: Path, kind: Any) -> None
     assert report.rule == rule_to_json(rule)
     assert report.best is not None
     assert report.best.name == "better"
-    assert report.arms[1].pulls > 250
+    assert report.arms[1].pulls > 220
+    before = service.experiments["one"].agent.tally
     again = Service(SqliteStore(tmp_path / "agent.db"))
     try:
         assert again.experiments["one"].rule == rule
+        after = again.experiments["one"].agent.tally
+        assert (after.pulls, after.means) == (before.pulls, before.means)
     finally:
         again.close()

@@ -27,8 +27,8 @@ from hypothesis.stateful import (
 from tests.server.inprocess import Reply, ask
 from tests.server.model import Model, ModelArm, ModelExperiment, Ticket
 
-from ldpbandits.agent.estimates import estimate
-from ldpbandits.server import reports, service
+from ldpbandits.agent import estimates
+from ldpbandits.server import service
 from ldpbandits.server.app import application
 from ldpbandits.server.service import Service
 from ldpbandits.server.store.sqlite import SqliteStore
@@ -68,7 +68,7 @@ class Life(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp(prefix="ldpbandits-"))
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(service, "CHUNK", 2)
-        self.patch.setattr(reports, "estimate", cache(estimate))  # the same question again and again
+        self.patch.setattr(estimates, "estimate", cache(estimates.estimate))  # the same question again and again
         self.loop = asyncio.new_event_loop()
         self.model = Model(START)
         self.open()
@@ -358,8 +358,8 @@ class Life(RuleBasedStateMachine):
             assert [(arm["arm"], arm["pulls"], arm["total"]) for arm in exported["arms"]] == expected
             assert exported["unit"] == experiment.unit
             key = (experiment.number,)
-            sql = "SELECT number, pulls, total FROM arms WHERE experiment = ? ORDER BY number"
-            assert self.disk(sql, key) == expected
+            sql = "SELECT arm, pulls, total FROM cells WHERE experiment = ? ORDER BY arm"
+            assert self.disk(sql, key) == [row for row in expected if row[1]]
             sql = "SELECT arm, count(*), sum(value) FROM responses WHERE experiment = ? GROUP BY arm ORDER BY arm"
             assert self.disk(sql, key) == [row for row in expected if row[1]]
             agent = self.service.experiments[name].agent

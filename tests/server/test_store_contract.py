@@ -23,7 +23,7 @@ from tests.server.store_contract import (
     what_is_forgotten_is_expired_for_good,
 )
 
-from ldpbandits.server.store import Answer, ArmTotal, Outcome, Store
+from ldpbandits.server.store import Answer, CellTotal, Outcome, Store
 from ldpbandits.server.store.sqlite import SqliteStore
 
 
@@ -70,7 +70,7 @@ def test_every_store_keeps_the_contract(place: str, promise: Rule, tmp_path: Pat
 class TalliesOutside(MemoryStore):
     """FAULT: nonces and responses in one transaction, the totals in another."""
 
-    def count(self, answers: Sequence[Answer]) -> tuple[list[Outcome], list[ArmTotal]]:
+    def count(self, answers: Sequence[Answer]) -> tuple[list[Outcome], list[CellTotal]]:
         """Count, wrongly."""
         with self._transaction() as memory:
             outcomes = [self._use_nonce(memory, answer) for answer in answers]
@@ -83,11 +83,11 @@ class TalliesOutside(MemoryStore):
 class LooksTooEarly(MemoryStore):
     """FAULT: looks for duplicates before the transaction, and believes it."""
 
-    def count(self, answers: Sequence[Answer]) -> tuple[list[Outcome], list[ArmTotal]]:
+    def count(self, answers: Sequence[Answer]) -> tuple[list[Outcome], list[CellTotal]]:
         """Count, wrongly."""
         known = dict(self.memory.nonces)
         outcomes: list[Outcome] = []
-        totals: dict[tuple[int, int], ArmTotal] = {}
+        totals: dict[tuple[int, int], CellTotal] = {}
         for answer in answers:
             if (answer.ticket.expires_at, answer.ticket.nonce) not in known:
                 self.memory.nonces.pop((answer.ticket.expires_at, answer.ticket.nonce), None)
@@ -100,7 +100,7 @@ class LooksTooEarly(MemoryStore):
 class AddsAsFloats(MemoryStore):
     """FAULT: totals go through a float."""
 
-    def _add(self, memory: Memory, answers: Sequence[Answer]) -> list[ArmTotal]:
+    def _add(self, memory: Memory, answers: Sequence[Answer]) -> list[CellTotal]:
         return super()._add(memory, [answer._replace(value=int(float(answer.value))) for answer in answers])
 
 

@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ldpbandits import UCB, Agent, CuratorSpec, Response, Rule, estimate
-from ldpbandits.agent.rules import RULES, check_rule, rule_from_json, rule_to_json
+from ldpbandits import UCB, Agent, CuratorSpec, Response, Rule, SpecError, estimate
+from ldpbandits.agent.rules import RULES, check_fit, check_rule, default_rule, rule_from_json, rule_to_json
 from ldpbandits.device.curators import curator_from_json
-from ldpbandits.lab.algorithms import Algorithm, algorithm
+from ldpbandits.lab.algorithms import Algorithm
 from ldpbandits.lab.engine.channels import known_response
 from ldpbandits.lab.engine.laws import reward as draw_reward
 from ldpbandits.lab.engine.step import encode, stepping
@@ -61,6 +61,19 @@ def specs() -> list[CuratorSpec]:
 def rules() -> list[Rule]:
     """Return a rule of every kind that is registered."""
     return [example(kind) for kind in RULES]
+
+
+def curator_for(rule: Rule) -> CuratorSpec:
+    """Return a curator whose responses the rule takes: the first of those that are registered."""
+
+    def fits(spec: CuratorSpec) -> bool:
+        try:
+            check_fit(rule, spec)
+        except SpecError:
+            return False
+        return True
+
+    return next(filter(fits, specs()))
 
 
 def rewards(spec: CuratorSpec) -> list[float]:
@@ -165,8 +178,8 @@ def draws_what_the_law_says(spec: CuratorSpec) -> None:
 
 @curator_promise
 def is_estimated(spec: CuratorSpec) -> None:
-    """An agent of the paper's rule counts its responses, and the interval covers the mean. False alarm: 1e-9."""
-    agent = Agent.for_curator(spec, arms=1)
+    """An agent of the default rule counts its responses, and the interval covers the mean. False alarm: 1e-9."""
+    agent = Agent.for_curator(spec, arms=1, rule=default_rule(spec))
     reward = spec.transform.ends[1]
     for response in device_responses(spec, reward):
         agent.update(agent.select(), Response(response))
@@ -192,7 +205,7 @@ def is_data(rule: Rule) -> None:
 def plays_the_same_live_and_compiled(rule: Rule) -> None:
     """For 3,000 rounds on the same stream, the compiled loop and `Agent` choose the same arm."""
     arms = [law for text in ("bernoulli(0.8)", "3*beta(4,4)", "uniform(0,1)") for law in parse_arms(text)]
-    played = Algorithm("replay", rule, algorithm("ldp-ucb-b", 2.0).curator)
+    played = Algorithm("replay", rule, curator_for(rule))
     (play, _), advance = encode(played, arms), stepping(played, arms)
     compiled_rng, live_rng = (np.random.Generator(np.random.PCG64(17)) for _ in range(2))
     pulls, totals, before = np.zeros(len(arms)), np.zeros(len(arms)), np.zeros(len(arms))
@@ -205,7 +218,7 @@ def plays_the_same_live_and_compiled(rule: Rule) -> None:
         agent.update(arm, Response(float(response)))
         before[arm] += 1
         assert pulls[arm] == before[arm], t
-    assert agent.totals == tuple(totals)
+    assert tuple(arm.counted for arm in agent.tally.arms) == tuple(totals)
 
 
 @rule_promise

@@ -51,12 +51,10 @@ export function charge(state, epsilon, limits, now) {
   if (epsilon > limits.epsilon) {
     throw new LimitError(`the agent asks for epsilon ${epsilon}; this device allows ${limits.epsilon} a response`);
   }
-  const spent = sum(state.spends.filter(([time]) => time >= now - limits.window));
-  const budget = BigInt(Math.floor(limits.budget * UNITS));
-  if (spent + units(epsilon) > budget + (budget >> 51n)) {
+  if (!fits(state, epsilon, limits, now)) {
     throw new LimitError(
       `the agent asks for epsilon ${epsilon}; this device allows ${limits.budget} within ${limits.window / 86400} days, ` +
-        `of which ${Number(spent) / UNITS} is spent`,
+        `of which ${Number(spentWithin(state, limits, now)) / UNITS} is spent`,
     );
   }
   state.window = Math.max(state.window, limits.window);
@@ -65,6 +63,28 @@ export function charge(state, epsilon, limits, now) {
   state.spends = state.spends.filter(([time]) => time >= start);
   if (old.length) state.spends.push(merged(old));
   state.spends.push([now, epsilon]);
+}
+
+/**
+ * Whether a response of this epsilon is within the limits.
+ *
+ * @param {State} state
+ * @param {number} epsilon
+ * @param {Limits} limits
+ * @param {number} now
+ */
+export function fits(state, epsilon, limits, now) {
+  const budget = BigInt(Math.floor(limits.budget * UNITS));
+  return epsilon <= limits.epsilon && spentWithin(state, limits, now) + units(epsilon) <= budget + (budget >> 51n);
+}
+
+/**
+ * @param {State} state
+ * @param {Limits} limits
+ * @param {number} now
+ */
+function spentWithin(state, limits, now) {
+  return sum(state.spends.filter(([time]) => time >= now - limits.window));
 }
 
 const UNITS = 2 ** 72;

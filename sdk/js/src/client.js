@@ -14,6 +14,7 @@
  * @property {number} arm
  * @property {string} name of the arm
  * @property {string} ticket
+ * @property {number} epsilon what its response costs: it is spent
  * @property {(reward: number, options?: { clip?: boolean }) => Promise<boolean>} observe as `Client.observe`
  *
  * @typedef {object} Flushed
@@ -22,11 +23,12 @@
  * @property {ServerError[]} refused one for each response that the agent will never take, since the last flush
  */
 
-import { charge, checkLimits } from "./budget.js";
+import { charge, checkLimits, fits } from "./budget.js";
 import { curatorFromSpec } from "./curators.js";
 import { LimitError, ParameterError, ServerError, TicketError } from "./errors.js";
 import { change, read } from "./ledger.js";
 import { Outbox } from "./outbox.js";
+import { shown } from "./spec.js";
 import { defaultStorage } from "./storage.js";
 import { askDecision, poster } from "./wire.js";
 
@@ -77,12 +79,21 @@ export class Client {
   /**
    * Ask the agent for an arm. When this returns, the epsilon of the response to come is spent, whatever happens next.
    *
+   * Where the agent leaves a choice of epsilons, it is the one named here, else the largest within the limits. It is made
+   * before there is a reward: a choice that depended on the reward would tell of it.
+   *
+   * @param {{ epsilon?: number }} [options]
    * @returns {Promise<Pull>}
    */
-  async decide() {
-    const { expiresIn, ...decision } = await askDecision(this.#post, this.#experiment);
+  async decide({ epsilon } = {}) {
+    const { expiresIn, curators, ...decision } = await askDecision(this.#post, this.#experiment);
+    const offered = curators.filter((curator) => epsilon === undefined || curator.epsilon === epsilon);
+    if (!offered.length) {
+      const listed = curators.map((curator) => curator.epsilon).join(", ");
+      throw new LimitError(`the agent offers epsilon ${listed}, and not ${shown(epsilon)}`);
+    }
     const due = this.#clock() + expiresIn - Math.min(60, expiresIn / 10);
-    const pull = { url: this.#url, experiment: this.#experiment, ...decision, due };
+    const pull = { url: this.#url, experiment: this.#experiment, ...decision, curator: offered[0], due };
     await change(this.#storage, (state) => {
       if (state.pulls.some(({ ticket }) => ticket === pull.ticket)) {
         throw new ServerError("the agent gave a ticket that is out already", 200, "unreadable");
@@ -90,7 +101,9 @@ export class Client {
       if (pull.curator.transform.kind === "real-line" && !this.#limits.realLine) {
         throw new LimitError("the agent asks for rewards on the real line; this device does not allow it");
       }
-      charge(state, pull.curator.epsilon, this.#limits, this.#clock());
+      const now = this.#clock();
+      pull.curator = offered.find((curator) => fits(state, curator.epsilon, this.#limits, now)) ?? offered[offered.length - 1];
+      charge(state, pull.curator.epsilon, this.#limits, now);
       state.pulls.push(pull);
     });
     this.#schedule();
@@ -204,8 +217,8 @@ export class Client {
    * @param {StoredPull} pull
    * @returns {Pull}
    */
-  #open({ arm, name, ticket }) {
-    return { arm, name, ticket, observe: (reward, options) => this.observe(ticket, reward, options) };
+  #open({ arm, name, ticket, curator: { epsilon } }) {
+    return { arm, name, ticket, epsilon, observe: (reward, options) => this.observe(ticket, reward, options) };
   }
 }
 

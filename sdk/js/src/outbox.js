@@ -46,9 +46,9 @@ export class Outbox {
   }
 
   /** @param {StoredPull} pull */
-  async #attempt({ ticket, response }) {
+  async #attempt({ ticket, response, curator }) {
     try {
-      await sendResponse(this.#post, ticket, response);
+      await sendResponse(this.#post, ticket, response, curator.epsilon);
       await this.#forget(ticket);
       return true;
     } catch (error) {

@@ -54,6 +54,26 @@ export function checkSpec(data) {
   return Object.freeze({ mechanism, epsilon, transform: Object.freeze(checked) });
 }
 
+/** Epsilons on a menu. */
+const MOST = 8;
+
+/**
+ * Read a menu: a spec whose epsilon is a number, or a rising list of them, of which the owner picks one.
+ *
+ * @param {unknown} data
+ * @returns {CuratorSpec[]} one for each epsilon, the largest first
+ */
+export function checkMenu(data) {
+  const spec = object("a curator spec", data);
+  if (!Array.isArray(spec.epsilon)) return [checkSpec(spec)];
+  const listed = spec.epsilon;
+  if (listed.length < 1 || listed.length > MOST || listed.some((epsilon, place) => place && !(epsilon > listed[place - 1]))) {
+    throw new SpecError(`a menu has from 1 to ${MOST} epsilons, which rise`);
+  }
+  if (listed.length > 1 && spec.mechanism !== "bernoulli") throw new SpecError("a menu of several epsilons is for bits");
+  return listed.map((epsilon) => checkSpec({ ...spec, epsilon })).reverse();
+}
+
 /**
  * @param {unknown} data
  * @returns {Transform}

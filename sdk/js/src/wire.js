@@ -5,11 +5,12 @@
  * @import { CuratorSpec } from "./spec.js"
  *
  * @typedef {(path: string, body: object) => Promise<any>} Post sends a message and gives the answer of a 200
- * @typedef {{ arm: number, name: string, ticket: string, curator: CuratorSpec, default: number, expiresIn: number }} Decision
+ * @typedef {{ arm: number, name: string, ticket: string, curators: CuratorSpec[], default: number, expiresIn: number }} Decision by
+ *   each curator that the agent leaves a choice of, the largest epsilon first
  */
 
 import { ServerError } from "./errors.js";
-import { checkSpec, isNumber, shown } from "./spec.js";
+import { checkMenu, isNumber, shown } from "./spec.js";
 import { transformed } from "./transforms.js";
 
 const UNREADABLE = "unreadable";
@@ -71,14 +72,14 @@ export async function askDecision(post, experiment) {
     Number.isInteger(arm) && arm >= 0 && arm < 2 ** 31 && isText(name) && isText(ticket) && ticket &&
     isNumber(expiresIn) && expiresIn > 0 && expiresIn <= LONGEST_LIFETIME;
   if (!isRead) throw new ServerError("the agent's decision cannot be read", 200, UNREADABLE);
-  let curator;
+  let curators;
   try {
-    curator = checkSpec(answer.curator);
-    transformed(curator.transform, reward);
+    curators = checkMenu(answer.curator);
+    transformed(curators[0].transform, reward);
   } catch (cause) {
     throw new ServerError("the agent asks for a curator there is not, or its default is no reward", 200, UNREADABLE, cause);
   }
-  return { arm, name, ticket, curator, default: reward, expiresIn };
+  return { arm, name, ticket, curators, default: reward, expiresIn };
 }
 
 /**
@@ -87,9 +88,10 @@ export async function askDecision(post, experiment) {
  * @param {Post} post
  * @param {string} ticket
  * @param {number | undefined} response
+ * @param {number} epsilon by which it was drawn
  */
-export async function sendResponse(post, ticket, response) {
-  const answer = await post("/v1/responses", { ticket, response });
+export async function sendResponse(post, ticket, response, epsilon) {
+  const answer = await post("/v1/responses", { ticket, response, epsilon });
   // Only the protocol's own words are an acknowledgement: a hotel's login page answers 200 as well.
   if (answer?.status !== "counted" && answer?.status !== "duplicate") {
     throw new ServerError("the agent's acknowledgement cannot be read", 200, UNREADABLE);

@@ -8,15 +8,16 @@ arrive. So an agent that serves a crowd calls `issue` instead of `select`, and r
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from random import SystemRandom
-from typing import Any
+from typing import Any, Literal
 
-from ldpbandits.agent.estimates import Estimate, estimate, share
+from ldpbandits.agent.estimates import Estimate, estimate_arm, share
+from ldpbandits.agent.fit import fitted, rule_for
 from ldpbandits.agent.kernels import Random, select
-from ldpbandits.agent.rules import Rule, check_fit, check_rule, paper_rule, rule_from_json, rule_to_json
-from ldpbandits.agent.tally import ArmTally, Tally
+from ldpbandits.agent.rules import Rule, rule_from_json, rule_to_json
+from ldpbandits.agent.tally import ArmTally, Cell, Tally
 from ldpbandits.checks import brief, check_count, check_probability, is_number, is_whole
 from ldpbandits.errors import ArmError, ParameterError, ResponseError, SnapshotError
-from ldpbandits.spec.curator import CuratorSpec
+from ldpbandits.spec.menu import Menu
 from ldpbandits.types import Arm, Response
 
 
@@ -46,22 +47,25 @@ class Agent:
     ) -> None:
         """Start with so many arms, or with arms of these names; they are numbered from 0, and none is pulled yet.
 
-        With a curator, or its spec, responses that it cannot have given are refused. `random` is for rules that draw.
+        With a curator, its spec, or a menu of them, responses that it cannot have given are refused. `random` is for
+        rules that draw.
         """
-        self.rule = check_rule(rule)
-        self._index, self._parameters, self._floor = rule.index, rule.parameters, rule.floor
+        self.menu = None if curator is None else Menu.of(curator)
+        self.rule, self.fitted = rule, fitted(rule, self.menu)
         self.names = _names(arms)
-        self.curator = None if curator is None else CuratorSpec.of(curator)
-        if self.curator is not None:
-            check_fit(rule, self.curator.mechanism)
-        self.tally = Tally(ArmTally() for _ in self.names)
+        self.tally = Tally((ArmTally() for _ in self.names), self.fitted.levels)
         self._random = SystemRandom() if random is None else random
 
     @classmethod
-    def for_curator(cls, curator: object, arms: int | Sequence[str], *, rule: Rule | None = None) -> "Agent":
-        """Make the agent that fits a curator (or its spec): with the paper's rule for it, unless another is named."""
-        spec = CuratorSpec.of(curator)
-        return cls(paper_rule(spec.mechanism) if rule is None else rule, arms, curator=spec)
+    def for_curator(
+        cls, curator: object, arms: int | Sequence[str], *, rule: Rule | Literal["paper"] | None = None
+    ) -> "Agent":
+        """Make the agent that fits a curator, its spec or a menu: with `default_rule` for it, unless another is named.
+
+        `rule="paper"` names the paper's.
+        """
+        menu = Menu.of(curator)
+        return cls(rule_for(menu, rule), arms, curator=menu)
 
     @property
     def pulls(self) -> tuple[int, ...]:
@@ -83,12 +87,13 @@ class Agent:
         tally = self.tally
         arms = tally.in_use
         place = select(
-            self._index,
-            self._parameters,
-            self._floor,
+            self.fitted.index,
+            self.fitted.parameters,
+            self.fitted.floor,
             tally.means,
             tally.pulls,
             tally.counts,
+            tally.cells,
             tally.t,
             self._random,
             tally.indexes,
@@ -108,14 +113,15 @@ class Agent:
             raise ArmError(f"no pull of arm {brief(arm)} is out")
         self.tally.take_back(number)
 
-    def update(self, arm: Arm | str, response: Response) -> None:
-        """Count one response of this arm, given by its number or name. If a pull of the arm is out, it is that one."""
+    def update(self, arm: Arm | str, response: Response, *, epsilon: float | None = None) -> None:
+        """Count one response of this arm, given by its number or name. If a pull of the arm is out, it is that one.
+
+        With a menu of several epsilons, say by which of them the response was drawn.
+        """
         number = self._number(arm)
         if not is_number(response):
             raise ResponseError(f"a response must be a finite number, got {brief(response)}")
-        if self.curator is not None and self.curator.in_units(response) is None:
-            asked = f"the {self.curator.mechanism.kind} mechanism with epsilon = {self.curator.epsilon:g}"
-            raise ResponseError(f"{brief(response)} is not a possible response of {asked}")
+        level = 0 if self.menu is None else self._level(self.menu, response, epsilon)
         total = self.tally.arms[number].total + float(response)
         if not isfinite(total):
             raise ResponseError(
@@ -123,18 +129,31 @@ class Agent:
             )
         if self.tally.arms[number].out:
             self.tally.take_back(number)
-        self.tally.add(number, 1, float(response))
+        self.tally.add(number, 1, float(response), self.fitted.read(response), level)
+
+    @staticmethod
+    def _level(menu: Menu, response: Response, epsilon: float | None) -> int:
+        """Return at which level of the menu a response was drawn, or say why it cannot be one."""
+        level = menu.level(epsilon)
+        if level is None:
+            listed = ", ".join(f"{each:g}" for each in menu.epsilons)
+            raise ResponseError(f"epsilon must be one of the menu's, {listed}, got {brief(epsilon)}")
+        curator = menu.curators[level]
+        if curator.in_units(response) is None:
+            asked = f"the {curator.mechanism.kind} mechanism with epsilon = {curator.epsilon:g}"
+            raise ResponseError(f"{brief(response)} is not a possible response of {asked}")
+        return level
 
     def estimates(self, *, alpha: float = 0.05, sub_gaussian: float | None = None) -> dict[str, Estimate]:
         """Return what may be concluded of each arm, by its name; all intervals hold together, at all times.
 
         With probability 1 - alpha no interval ever misses its mean, also when arms are added on the way.
         """
-        if self.curator is None:
+        if self.menu is None:
             raise ParameterError("estimates need a curator: make the agent with Agent.for_curator(curator, arms)")
         alpha = check_probability("alpha", alpha)
         return {
-            name: estimate(arm.pulls, arm.total, self.curator, alpha=share(alpha, number), sub_gaussian=sub_gaussian)
+            name: estimate_arm(arm, self.menu, alpha=share(alpha, number), sub_gaussian=sub_gaussian)
             for number, (name, arm) in enumerate(zip(self.names, self.tally.arms, strict=True))
         }
 
@@ -152,15 +171,21 @@ class Agent:
     def to_json(self) -> dict[str, Any]:
         """Return everything the agent knows as plain JSON-able data; `from_json` takes it back without loss."""
         arms = self.tally.arms
+        more: dict[str, Any] = {}
+        if self.fitted.reading is not None:
+            more["read"] = [arm.read or 0.0 for arm in arms]
+        if self.fitted.levels is not None:
+            more["cells"] = [[list(cell) for cell in arm.cells] for arm in arms]
         return {
             "rule": rule_to_json(self.rule),
-            "curator": None if self.curator is None else self.curator.to_json(),
+            "curator": None if self.menu is None else self.menu.to_json(),
             "t": self.t,
             "names": list(self.names),
             "pulls": [arm.pulls for arm in arms],
             "totals": [arm.total for arm in arms],
             "out": [arm.out for arm in arms],
             "retired": [arm.retired for arm in arms],
+            **more,
         }
 
     @classmethod
@@ -169,7 +194,7 @@ class Agent:
 
         `may_import` is as in `rule_from_json`: for snapshots of your own that hold a rule of your own.
         """
-        required, optional = {"rule", "t", "pulls", "totals"}, {"curator", "names", "out", "retired"}
+        required, optional = {"rule", "t", "pulls", "totals"}, {"cells", "curator", "names", "out", "read", "retired"}
         if not isinstance(snapshot, Mapping) or not required <= snapshot.keys() <= required | optional:
             told = f"{', '.join(sorted(required))}, and {', '.join(sorted(optional))} if there are any"
             raise SnapshotError(f"a snapshot is an object with the keys {told}")
@@ -177,17 +202,26 @@ class Agent:
         arms = len(pulls) if isinstance(pulls, list) else 0
         names = snapshot.get("names", list(map(str, range(arms))))
         out, retired = snapshot.get("out", [0] * arms), snapshot.get("retired", [False] * arms)
+        read = snapshot.get("read", [None] * arms)
         columns = (pulls, totals, out, retired)
-        if not arms or not all(isinstance(column, list) and len(column) == arms for column in (names, *columns)):
-            raise SnapshotError("a snapshot's pulls, totals, out, retired and names are lists with one entry an arm")
+        if not arms or not all(isinstance(column, list) and len(column) == arms for column in (names, read, *columns)):
+            listed = "pulls, totals, out, retired, read and names"
+            raise SnapshotError(f"a snapshot's {listed} are lists with one entry an arm")
         tallies = [_arm_from_json(number, *row) for number, row in enumerate(zip(*columns, strict=True))]
+        for number, (arm, total) in enumerate(zip(tallies, read, strict=True)):
+            if "read" in snapshot:
+                arm.read = _total_from_json(number, "total of readings", arm.pulls, total)
         t = sum(arm.n for arm in tallies)
         if not is_number(snapshot["t"]) or snapshot["t"] != t:
             raise SnapshotError(f"t must be the sum of the pulls, {t}, got {brief(snapshot['t'])}")
         rule = rule_from_json(snapshot["rule"], may_import=may_import)
         asked = snapshot.get("curator")
-        agent = cls(rule, names, curator=None if asked is None else CuratorSpec.from_json(asked))
-        agent.tally = Tally(tallies)
+        agent = cls(rule, names, curator=None if asked is None else Menu.from_json(asked))
+        if ("read" in snapshot) != (agent.fitted.reading is not None):
+            raise SnapshotError("a snapshot has the key read just where its rule reads responses in a way of its own")
+        if agent.fitted.levels is not None:
+            _read_cells(snapshot.get("cells"), tallies, agent.fitted.levels.count)
+        agent.tally = Tally(tallies, agent.fitted.levels)
         return agent
 
     def _number(self, arm: Arm | str) -> Arm:
@@ -221,10 +255,29 @@ def _arm_from_json(number: int, pulls: object, total: object, out: object, retir
     for what, count in (("pulls", pulls), ("pulls out", out)):
         if not is_whole(count) or count < 0:
             raise SnapshotError(f"the {what} of arm {number} must be a whole number >= 0, got {brief(count)}")
-    if not is_number(total):
-        raise SnapshotError(f"the total of arm {number} must be a finite number, got {brief(total)}")
-    if pulls == 0 and total != 0:
-        raise SnapshotError(f"arm {number} has no pulls, but a total of {brief(total)}")
+    known = _total_from_json(number, "total", pulls, total)
     if not isinstance(retired, bool):
         raise SnapshotError(f"arm {number} is retired or not: true or false, got {brief(retired)}")
-    return ArmTally(int(pulls), float(total), int(out), retired)  # type: ignore[call-overload]
+    return ArmTally(int(pulls), known, int(out), retired)  # type: ignore[call-overload]
+
+
+def _total_from_json(number: int, what: str, pulls: object, total: object) -> float:
+    if not is_number(total):
+        raise SnapshotError(f"the {what} of arm {number} must be a finite number, got {brief(total)}")
+    if pulls == 0 and total != 0:
+        raise SnapshotError(f"arm {number} has no pulls, but a {what} of {brief(total)}")
+    return float(total)
+
+
+def _read_cells(snapshot: object, arms: list[ArmTally], count: int) -> None:
+    """Give each arm its cells, which add up to its pulls and total."""
+    listed = snapshot if isinstance(snapshot, list) and len(snapshot) == len(arms) else None
+    if listed is None or not all(isinstance(cells, list) and len(cells) == count for cells in listed):
+        raise SnapshotError(f"with this rule and curator, a snapshot has cells: for each arm {count} pairs of numbers")
+    for number, (arm, cells) in enumerate(zip(arms, listed, strict=True)):
+        if not all(isinstance(cell, list) and len(cell) == len(Cell._fields) for cell in cells):
+            raise SnapshotError(f"a cell of arm {number} must be its pulls and their total, got {brief(cells)}")
+        read = [_arm_from_json(number, pulls, total, out=0, retired=False) for pulls, total in cells]
+        arm.cells = [Cell(cell.pulls, cell.total) for cell in read]
+        if sum(cell.pulls for cell in read) != arm.pulls or sum(cell.total for cell in read) != arm.total:
+            raise SnapshotError(f"the cells of arm {number} must add up to its pulls and total")

@@ -3,9 +3,15 @@
 from dataclasses import dataclass
 from math import inf
 
+from ldpbandits.agent.levels import Levels
+from ldpbandits.agent.mixed import likeliest
+from ldpbandits.agent.tally import ArmTally
 from ldpbandits.checks import brief, check_count, check_probability, is_number
 from ldpbandits.errors import ParameterError, ResponseError
 from ldpbandits.spec.curator import CuratorSpec
+from ldpbandits.spec.menu import Menu
+from ldpbandits.spec.sequences import mixed_interval
+from ldpbandits.spec.transforms import Transform
 
 HOEFFDING = 0.5
 """Values in [0, 1] are sub-Gaussian with this sigma, whatever their law."""
@@ -64,7 +70,35 @@ def estimate(
     if pulls:
         mean = spec.mechanism.debiased_mean(total / pulls)
         low, high = spec.mechanism.interval(pulls, total, alpha, sigma)
-    fits, transform = True, spec.transform
+    return _in_rewards(spec.transform, mean, (low, high), alpha, pulls)
+
+
+def estimate_arm(arm: ArmTally, menu: Menu, *, alpha: float, sub_gaussian: float | None = None) -> Estimate:
+    """Estimate the mean of an arm from its tally; of several epsilons, by the likelihood of all its responses.
+
+    Then the estimate is the likeliest mean, wherever every response has a chance: it may lie outside of the range, as
+    that of one epsilon may.
+    """
+    if len(menu) == 1:
+        return estimate(arm.pulls, arm.total, menu.curators[0], alpha=alpha, sub_gaussian=sub_gaussian)
+    alpha = check_probability("alpha", alpha)
+    _sigma(menu.curators[0], sub_gaussian)
+    mean, low, high = None, -inf, inf
+    if arm.pulls:
+        levels, cells = Levels.of(menu).numbers, [number for cell in arm.cells for number in cell]
+        places = [place for place in range(0, len(levels), 2) if cells[place]]
+        least = max(-levels[place] / levels[place + 1] for place in places)
+        most = min((1 - levels[place]) / levels[place + 1] for place in places)
+        mean = likeliest(cells, levels, least, most)
+        low, high = mixed_interval(cells, levels, alpha, near=min(max(mean, 0.0), 1.0))
+    return _in_rewards(menu.transform, mean, (low, high), alpha, arm.pulls)
+
+
+def _in_rewards(
+    transform: Transform, mean: float | None, edges: tuple[float, float], alpha: float, pulls: int
+) -> Estimate:
+    """Say in the units of the rewards what is known of the mean value: an estimate, and the edges of an interval."""
+    fits, (low, high) = True, edges
     if transform.bounded:
         fits = low <= 1 and high >= 0
         low, high = (min(max(edge, 0.0), 1.0) for edge in (low, high))

@@ -5,7 +5,7 @@ Each takes only numbers, sequences of numbers and other kernels, checks nothing 
 
 from collections.abc import Callable, MutableSequence, Sequence
 from math import cos, expm1, inf, log, log1p, sqrt
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 Parameters: TypeAlias = tuple[float, ...]
 
@@ -27,6 +27,8 @@ class ArmView(NamedTuple):
     """The largest mean of all arms."""
     arms: float
     """The number of arms."""
+    cells: Any = ()
+    """Its responses by epsilon, where there are several: see `mixed.py`."""
 
 
 class Random(Protocol):
@@ -41,6 +43,17 @@ Index: TypeAlias = Callable[[ArmView, Random, Parameters], float]
 
 A rule that draws nothing leaves `random` alone.
 """
+
+Reading: TypeAlias = Callable[[float, Parameters], float]
+"""reading(response, parameters): what a rule counts in the place of a response; `ArmView.mean` is a mean of readings.
+
+It is a whole multiple of the mechanism's unit where the response is, so that sums of readings are exact too.
+"""
+
+
+def as_it_is(response: float, _: Parameters) -> float:
+    """Read a response as it is."""
+    return response
 
 
 def ucb_index(arm: ArmView, _: Random, parameters: Parameters) -> float:
@@ -100,11 +113,14 @@ def kl_ucb_index(arm: ArmView, _: Random, __: Parameters) -> float:
 
 
 def kl_ucb_plus_index(arm: ArmView, _: Random, __: Parameters) -> float:
-    """U(mean, f(t / (K N)) / N) with f(x) = log(x (1 + log(x)^2)) for x > 1, else 0 (Menard and Garivier 2017)."""
+    """U(mean, f(t / (K N)) / N) with f as in `plus_level` (Menard and Garivier 2017)."""
+    return upper_confidence(arm.mean, plus_level(arm) / arm.n)
+
+
+def plus_level(arm: ArmView) -> float:
+    """f(t / (K N)) with f(x) = log(x (1 + log(x)^2)) for x > 1, else 0."""
     x = arm.t / (arm.arms * arm.n)
-    if x <= 1:
-        return arm.mean
-    return upper_confidence(arm.mean, log(x * (1 + log(x) ** 2)) / arm.n)
+    return log(x * (1 + log(x) ** 2)) if x > 1 else 0.0
 
 
 def imed_index(arm: ArmView, _: Random, __: Parameters) -> float:
@@ -174,14 +190,16 @@ def select(
     means: Sequence[float],
     pulls: Sequence[float],
     counts: Sequence[float],
+    cells: Sequence[Any],
     t: float,
     random: Random,
     indexes: MutableSequence[float],
 ) -> int:
     """Return the arm to pull next: a starving one, else the one of largest index (the lowest-numbered of several).
 
-    `counts` says how often each arm was handed out: its pulls, and those that are out. `indexes` is room for one number
-    an arm: a loop without a running maximum compiles to vector instructions.
+    `counts` says how often each arm was handed out: its pulls, and those that are out. `cells` has an entry an arm that
+    most rules do not look at. `indexes` is room for one number an arm: a loop without a running maximum compiles to
+    vector instructions.
     """
     arm = starving(floor, counts, t)
     if arm >= 0:
@@ -189,7 +207,7 @@ def select(
     best, arms = greatest(means), float(len(means))
     for arm in range(len(pulls)):
         n = counts[arm]
-        view = ArmView(means[arm], pulls[arm], n - pulls[arm], n, t, best, arms)
+        view = ArmView(means[arm], pulls[arm], n - pulls[arm], n, t, best, arms, cells[arm])
         indexes[arm] = index(view, random, parameters)
     chosen = 0
     for arm in range(1, len(indexes)):

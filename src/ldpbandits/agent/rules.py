@@ -12,6 +12,9 @@ arms with N <= floor log(t + 1) come first. A rule of your own is a class of the
         def index(arm, random, parameters):
             return arm.mean
 
+A rule may also have a `reading`, a kernel that says what it counts in the place of each response, and a `refusal`,
+which says which curators it does not fit.
+
 Its name in JSON is `my_module:Greedy`, unless it has a `kind` of its own and is registered: `RULES.register(Greedy)`.
 """
 
@@ -26,14 +29,22 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from ldpbandits.agent.kernels import (
     Index,
     Parameters,
+    Reading,
     imed_index,
     kl_ucb_index,
     kl_ucb_plus_index,
     thompson_index,
     ucb_index,
 )
+from ldpbandits.agent.mixed import (
+    mixed_imed_index,
+    mixed_kl_ucb_index,
+    mixed_kl_ucb_plus_index,
+    mixed_thompson_index,
+)
 from ldpbandits.checks import brief, check_epsilon, is_number
 from ldpbandits.errors import LDPBanditsError, SpecError
+from ldpbandits.spec.curator import CuratorSpec
 from ldpbandits.spec.mechanisms import Bernoulli, Laplace, Mechanism
 from ldpbandits.spec.registry import Registry, build, field_values
 
@@ -63,6 +74,17 @@ class NamedRule(Rule, Protocol):
 
 RULES: Registry[NamedRule] = Registry("rule", NamedRule)
 """Every rule that can be named in JSON by its kind alone."""
+
+
+def _is_unit(curator: CuratorSpec) -> bool:
+    """Tell whether all responses are in [0, 1]."""
+    (least, most), unit = curator.mechanism.limits, curator.mechanism.unit
+    return least * unit >= 0 and most * unit <= 1 and curator.transform.bounded
+
+
+def _unit_refusal(_: Rule, curator: CuratorSpec | None) -> str | None:
+    """Refuse responses that are not in [0, 1]."""
+    return None if curator is None or _is_unit(curator) else "is for responses in [0, 1]"
 
 
 @RULES.register
@@ -110,12 +132,17 @@ class KLUCB:
     kind: ClassVar[str] = "kl-ucb"
     floor: ClassVar[float] = 0.0
     parameters: ClassVar[Parameters] = ()
-    takes_unit_only: ClassVar[bool] = True
+    refusal = _unit_refusal
 
     @property
     def index(self) -> Index:
         """U(mean, log(t) / N)."""
         return kl_ucb_index
+
+    @property
+    def mixed_index(self) -> Index:
+        """The same for responses of several epsilons."""
+        return mixed_kl_ucb_index
 
 
 @RULES.register
@@ -126,12 +153,22 @@ class KLUCBPlus:
     kind: ClassVar[str] = "kl-ucb++"
     floor: ClassVar[float] = 0.0
     parameters: ClassVar[Parameters] = ()
-    takes_unit_only: ClassVar[bool] = True
+    refusal = _unit_refusal
+
+    @classmethod
+    def default_for(cls, curator: CuratorSpec) -> "KLUCBPlus | None":
+        """Return the rule for a curator whose responses are in [0, 1]: of small regret, and no trial that is lost."""
+        return cls() if _is_unit(curator) else None
 
     @property
     def index(self) -> Index:
         """U(mean, f(t / (K N)) / N)."""
         return kl_ucb_plus_index
+
+    @property
+    def mixed_index(self) -> Index:
+        """The same for responses of several epsilons."""
+        return mixed_kl_ucb_plus_index
 
 
 @RULES.register
@@ -142,12 +179,17 @@ class IMED:
     kind: ClassVar[str] = "imed"
     floor: ClassVar[float] = 0.0
     parameters: ClassVar[Parameters] = ()
-    takes_unit_only: ClassVar[bool] = True
+    refusal = _unit_refusal
 
     @property
     def index(self) -> Index:
         """Minus (N kl(mean, best) + log N)."""
         return imed_index
+
+    @property
+    def mixed_index(self) -> Index:
+        """The same for responses of several epsilons."""
+        return mixed_imed_index
 
 
 @RULES.register
@@ -158,22 +200,41 @@ class Thompson:
     kind: ClassVar[str] = "thompson"
     floor: ClassVar[float] = 0.0
     parameters: ClassVar[Parameters] = ()
-    takes_unit_only: ClassVar[bool] = True
+    refusal = _unit_refusal
 
     @property
     def index(self) -> Index:
         """A draw from the posterior of the mean response."""
         return thompson_index
 
+    @property
+    def mixed_index(self) -> Index:
+        """The same for responses of several epsilons."""
+        return mixed_thompson_index
 
-def check_fit(rule: Rule, mechanism: Mechanism | None) -> None:
-    """Refuse a rule that is for responses in [0, 1] where a mechanism gives others; None stands for no privacy."""
-    if mechanism is None or not getattr(rule, "takes_unit_only", False):
-        return
-    least, most = mechanism.limits
-    if least * mechanism.unit < 0 or most * mechanism.unit > 1:
+
+def reading_of(rule: Rule) -> Reading | None:
+    """Return what a rule counts in the place of each response; None if it counts responses as they are."""
+    return getattr(rule, "reading", None)
+
+
+def check_fit(rule: Rule, curator: CuratorSpec | None) -> None:
+    """Refuse a rule where it does not take the responses of a curator; None stands for no privacy.
+
+    A rule that cannot take all responses has `refusal(curator)`, which says what it is for, or is None.
+    """
+    refusal = getattr(rule, "refusal", None)
+    told = None if refusal is None else refusal(curator)
+    if told is not None:
         name = getattr(rule, "kind", type(rule).__name__)
-        raise SpecError(f"the rule {name} is for responses in [0, 1]; those of the mechanism {mechanism.kind} are not")
+        raise SpecError(f"the rule {name} {told}; {_others(curator)}")
+
+
+def _others(curator: CuratorSpec | None) -> str:
+    if curator is None:
+        return "without privacy there are none"
+    behind = "" if curator.transform.bounded else f" on the {curator.transform.kind}"
+    return f"those of the mechanism {curator.mechanism.kind} with epsilon = {curator.epsilon:g}{behind} are not"
 
 
 def check_rule(rule: object) -> Rule:
@@ -182,6 +243,9 @@ def check_rule(rule: object) -> Rule:
         raise SpecError(f"a rule is a dataclass with index, parameters and floor, such as UCB(1.4), got {brief(rule)}")
     if not isfunction(getattr(rule.index, "py_func", rule.index)):
         raise SpecError(f"the index of a rule is a function, such as a static method, got {brief(rule.index)}")
+    reading = reading_of(rule)
+    if reading is not None and not isfunction(getattr(reading, "py_func", reading)):
+        raise SpecError(f"the reading of a rule is a function, such as a static method, got {brief(reading)}")
     if not isinstance(rule.parameters, tuple) or not all(map(is_number, rule.parameters)):
         raise SpecError(f"the parameters of a rule are a tuple of finite numbers, got {brief(rule.parameters)}")
     if not is_number(rule.floor) or rule.floor < 0:
@@ -231,6 +295,21 @@ def _imported(place: str) -> Any:  # noqa: ANN401 - whatever is there; check_rul
     if not isinstance(found, type) or not is_dataclass(found):
         raise SpecError(f"the rule {place} must be a dataclass")
     return found
+
+
+def default_rule(curator: CuratorSpec) -> Rule:
+    """Return the rule to use for a curator unless one has reasons for another (docs/rules.md).
+
+    The first kind that is registered and has `default_for(curator)` says which; without one it is the paper's.
+
+    >>> from ldpbandits import BernoulliCurator, LaplaceCurator
+    >>> default_rule(BernoulliCurator(epsilon=2.0).spec)
+    KLUCBPlus()
+    >>> default_rule(LaplaceCurator(epsilon=4.0).spec)
+    KLUCBPlusLaplace(epsilon=4.0)
+    """
+    offers = (getattr(kind, "default_for", lambda _: None)(curator) for kind in RULES)
+    return next((rule for rule in offers if rule is not None), paper_rule(curator.mechanism))
 
 
 def paper_rule(mechanism: Mechanism) -> UCB:

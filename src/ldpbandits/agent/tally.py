@@ -1,13 +1,23 @@
 """What an agent keeps: for each arm the number and the sum of its responses, and how many of its pulls are out."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, NamedTuple
 
+from ldpbandits.agent.levels import Levels
 from ldpbandits.errors import ArmError
 from ldpbandits.types import Arm
 
 UNKNOWN = 0.5
 """The mean of every arm as long as there is no response at all; all have the same, so it decides nothing."""
+
+
+class Cell(NamedTuple):
+    """The number and the sum of the responses of one level."""
+
+    pulls: int = 0
+    total: float = 0.0
 
 
 @dataclass(slots=True)
@@ -18,6 +28,15 @@ class ArmTally:
     total: float = 0.0
     out: int = 0
     retired: bool = False
+    read: float | None = None
+    """The sum of what the rule reads of the responses; None where it reads them as they are."""
+    cells: list[Cell] = field(default_factory=list)
+    """Its responses by the level of the menu, where there are several; else none."""
+
+    @property
+    def counted(self) -> float:
+        """The sum that the rule sees."""
+        return self.total if self.read is None else self.read
 
     @property
     def n(self) -> int:
@@ -32,9 +51,13 @@ class Tally:
     it, and it looks neither better nor worse than its fellows.
     """
 
-    def __init__(self, arms: Iterable[ArmTally]) -> None:
-        """Start from these tallies, arm 0 first."""
+    def __init__(self, arms: Iterable[ArmTally], levels: Levels | None = None) -> None:
+        """Start from these tallies, arm 0 first. With the levels of a menu, responses are counted by level."""
         self.arms = list(arms)
+        self._levels = levels
+        if levels is not None:
+            for arm in self.arms:
+                arm.cells = arm.cells or [Cell()] * levels.count
         self._arrange()
 
     @property
@@ -44,18 +67,24 @@ class Tally:
             raise ArmError("every arm is retired")
         return self._in_use
 
-    def add(self, arm: Arm, pulls: int, total: float) -> None:
-        """Count further responses of this arm, and their sum."""
-        known = self.arms[arm]
-        self.replace(arm, known.pulls + pulls, known.total + total)
+    def add(self, arm: Arm, pulls: int, total: float, read: float | None = None, level: int = 0) -> None:
+        """Count further responses of this arm and level, their sum, and the sum of what the rule reads of them."""
+        arm_tally = self.arms[arm]
+        known = arm_tally if self._levels is None else arm_tally.cells[level]
+        read = None if read is None else (arm_tally.read or 0.0) + read
+        self.replace(arm, known.pulls + pulls, known.total + total, read, level)
 
-    def replace(self, arm: Arm, pulls: int, total: float) -> None:
-        """Take over the number and the sum of an arm's responses."""
+    def replace(self, arm: Arm, pulls: int, total: float, read: float | None = None, level: int = 0) -> None:
+        """Take over the number and the sums of an arm's responses; with a menu, of those of this level."""
         known = self.arms[arm]
+        if self._levels is not None:
+            known.cells[level] = Cell(pulls, total)
+            pulls, total = sum(each.pulls for each in known.cells), sum(each.total for each in known.cells)
         self.t += pulls - known.pulls
         self._pulls_in_all += pulls - known.pulls
-        self._total_in_all += total - known.total
-        known.pulls, known.total = pulls, total
+        before = known.counted
+        known.pulls, known.total, known.read = pulls, total, read
+        self._total_in_all += known.counted - before
         if pulls and arm in self._silent:
             self._silent.remove(arm)
         for changed in (arm, *self._silent):
@@ -78,7 +107,7 @@ class Tally:
 
     def add_arm(self) -> Arm:
         """Add an arm that nobody has pulled; it gets the next number."""
-        self.arms.append(ArmTally())
+        self.arms.append(ArmTally(cells=[] if self._levels is None else [Cell()] * self._levels.count))
         self._arrange()
         return Arm(len(self.arms) - 1)
 
@@ -91,11 +120,12 @@ class Tally:
         """Lay the arms that are handed out side by side, as the kernels take them."""
         self.t = sum(arm.n for arm in self.arms)
         self._pulls_in_all = sum(arm.pulls for arm in self.arms)
-        self._total_in_all = sum(arm.total for arm in self.arms)
+        self._total_in_all = sum(arm.counted for arm in self.arms)
         self._in_use = [Arm(number) for number, arm in enumerate(self.arms) if not arm.retired]
         self._place = {arm: place for place, arm in enumerate(self._in_use)}
         self.means, self.indexes = [0.0] * len(self._in_use), [0.0] * len(self._in_use)
         self.pulls, self.counts = [0] * len(self._in_use), [0] * len(self._in_use)
+        self.cells: list[Any] = [()] * len(self._in_use)
         self._silent = [arm for arm in self._in_use if not self.arms[arm].pulls]
         for arm in self._in_use:
             self._refresh(arm)
@@ -106,7 +136,20 @@ class Tally:
             return
         known = self.arms[arm]
         self.pulls[place], self.counts[place] = known.pulls, known.n
-        if known.pulls:
-            self.means[place] = known.total / known.pulls
+        if self._levels is not None:
+            self.cells[place] = cells = _row(known.cells if known.pulls else self._pooled())
+            self.means[place] = self._levels.mean(cells) if self._pulls_in_all else UNKNOWN
+        elif known.pulls:
+            self.means[place] = known.counted / known.pulls
         else:
             self.means[place] = self._total_in_all / self._pulls_in_all if self._pulls_in_all else UNKNOWN
+
+    def _pooled(self) -> list[Cell]:
+        """Return the cells of all arms together."""
+        columns = zip(*(arm.cells for arm in self.arms), strict=True)
+        return [Cell(sum(cell.pulls for cell in column), sum(cell.total for cell in column)) for column in columns]
+
+
+def _row(cells: Sequence[Cell]) -> tuple[float, ...]:
+    """Lay cells side by side, as kernels take them."""
+    return tuple(chain.from_iterable(cells))

@@ -35,8 +35,10 @@ from ldpbandits.lab.algorithms import (
     curator_or_none,
     is_name,
     is_private,
+    mixed,
     with_rule,
 )
+from ldpbandits.lab.mix import Mix
 from ldpbandits.lab.rewards import Empirical, Law, arm_name, arm_text
 
 if TYPE_CHECKING:
@@ -57,6 +59,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     curators = f"for --rule: {', '.join(CURATOR_NAMES)}, or JSON (default ctb, or none without epsilon)"
     parser.add_argument("--curator", metavar="C", help=curators)
     parser.add_argument("--epsilon", type=number, metavar="E", help=f"{EPSILON_HELP}; every ldp- algorithm needs it")
+    mix_help = "instead of --epsilon: users pick their own, such as 0.2:0.2,1:0.5,4:0.3 (epsilon:share of the users)"
+    parser.add_argument("--epsilon-mix", metavar="MIX", help=mix_help)
     parser.add_argument("--arm", action="append", metavar="LAW", help=ARM_HELP)
     parser.add_argument("--horizon", type=number, metavar="T", help="rounds a trial, such as 1e5")
     parser.add_argument("--trials", type=number, metavar="R", help="independent trials (default 50)")
@@ -67,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_workers(parser)
 
 
-FLAGS = ("algorithm", "rule", "curator", "epsilon", "arm", "horizon", "trials", "seed", "engine")
+FLAGS = ("algorithm", "rule", "curator", "epsilon", "epsilon_mix", "arm", "horizon", "trials", "seed", "engine")
 """What is played, where there is no file that says so."""
 
 
@@ -82,14 +86,19 @@ def run(options: argparse.Namespace) -> None:
 
 def _algorithm(options: argparse.Namespace) -> Algorithm:
     epsilon = options.epsilon
+    mix = None if options.epsilon_mix is None else Mix.parse(options.epsilon_mix)
+    if mix is not None and (epsilon is not None or options.curator is not None):
+        raise ParameterError("--epsilon-mix stands for --epsilon and --curator: give one of them")
     if options.rule is not None:
         if options.algorithm is not None:
             raise ParameterError("--algorithm names one of ours, --rule one of yours: give one of them")
         rule = rule_from_json(name_or_json("--rule", options.rule), may_import=True)
-        curator = name_or_json("--curator", options.curator)
+        curator = mix or name_or_json("--curator", options.curator)
         return with_rule(rule, curator_or_none(curator) if isinstance(curator, dict) else curator, epsilon)
     if options.curator is not None:
         raise ParameterError("--curator goes with --rule; an algorithm has its own")
+    if mix is not None:
+        return mixed(options.algorithm, mix)
     if is_name(options.algorithm) and not is_private(options.algorithm) and epsilon is not None:
         say(f"ldpbandits simulate: {options.algorithm} is not private, --epsilon has no effect")
         epsilon = None
@@ -161,7 +170,7 @@ def _law(law: Law) -> str:
 def _run_file(options: argparse.Namespace) -> None:
     for name in FLAGS:
         if getattr(options, name) is not None:
-            raise ParameterError(f"--{name} and a file: what is played is in the file")
+            raise ParameterError(f"--{name.replace('_', '-')} and a file: what is played is in the file")
     with needs("lab"):
         from ldpbandits.lab.experiments import Experiment
         from ldpbandits.lab.results import Folder, write_results

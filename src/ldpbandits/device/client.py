@@ -22,14 +22,14 @@ from typing import Any, Self, TypeGuard
 from weakref import WeakSet
 
 from ldpbandits.checks import brief
-from ldpbandits.device.curators import Curator, Refused, curator_from_text, transformed
-from ldpbandits.device.http import NONSENSE, Http
+from ldpbandits.device.curators import Refused, curators_from_text, transformed
+from ldpbandits.device.http import NONSENSE, Http, Message
 from ldpbandits.device.keeper import Keeper
 from ldpbandits.device.ledger import Ledger, Limits, default_path
 from ldpbandits.device.outbox import Entry, Outbox
-from ldpbandits.errors import LedgerError, ServerError, SpecError, TicketError
+from ldpbandits.errors import LedgerError, LimitError, ServerError, SpecError, TicketError
 from ldpbandits.spec.protocol import FINAL, RESPONSES, Acknowledged, decisions_path
-from ldpbandits.types import Arm, Response, Reward
+from ldpbandits.types import Arm, Epsilon, Response, Reward
 
 LONGEST_LIFETIME = 366 * 24 * 3600
 LONGEST_TEXT = 1000
@@ -46,6 +46,8 @@ class Pull:
     arm: Arm
     name: str
     ticket: str
+    epsilon: float
+    """What its response costs: it is spent."""
     _respond: Callable[[Reward | float, bool], bool] = field(repr=False, compare=False)
 
     def observe(self, reward: Reward | float, *, clip: bool = False) -> bool:
@@ -109,12 +111,20 @@ class Client:
         if background and self._outbox.entries():  # from before a restart
             self._wake()
 
-    def decide(self) -> Pull:
-        """Ask which arm to pull; accept it only within the owner's limits."""
+    def decide(self, *, epsilon: float | None = None) -> Pull:
+        """Ask which arm to pull; accept it only within the owner's limits.
+
+        Where the agent leaves a choice of epsilons, it is the one named here, else the largest within the limits. It is
+        made and charged now, before there is a reward: a choice that depended on the reward would tell of it.
+        """
         reply = self._http.post(self._decisions, {})
         now = time.time()
-        entry = read_decision(reply, now)
-        self._outbox.keep(entry, self._limits, now)
+        offered = read_decision(reply, now)
+        chosen = [entry for entry in offered if epsilon is None or entry.curator.spec.epsilon == epsilon]
+        if not chosen:
+            listed = ", ".join(f"{entry.curator.spec.epsilon:g}" for entry in reversed(offered))
+            raise LimitError(f"the agent offers epsilon = {listed}, and not {brief(epsilon)}")
+        entry = self._outbox.keep_first(chosen, self._limits, now)
         self._wake()
         return self._pull(entry)
 
@@ -156,17 +166,17 @@ class Client:
         self.close()
 
     def _pull(self, entry: Entry) -> Pull:
-        return Pull(entry.arm, entry.name, entry.ticket, partial(self._respond, entry.ticket, entry.curator))
+        return Pull(entry.arm, entry.name, entry.ticket, entry.curator.spec.epsilon, partial(self._respond, entry))
 
-    def _respond(self, ticket: str, curator: Curator, reward: Reward | float, clip: bool) -> bool:  # noqa: FBT001 - see Pull
+    def _respond(self, entry: Entry, reward: Reward | float, clip: bool) -> bool:  # noqa: FBT001 - see Pull
         """Draw the response to a reward, write it down, and send it; a refusal is raised."""
         try:
-            self._outbox.check_open(ticket)
-            response = curator.respond(reward, clip=clip)
+            self._outbox.check_open(entry.ticket)
+            response = entry.curator.respond(reward, clip=clip)
         finally:
             del reward
-        self._outbox.answer(ticket, response, time.time() + self._timeout)
-        outcome = self._send(ticket, response, tries=0)
+        self._outbox.answer(entry.ticket, response, time.time() + self._timeout)
+        outcome = self._send(entry, response, tries=0)
         if isinstance(outcome, ServerError):
             raise outcome
         self._wake()
@@ -188,13 +198,15 @@ class Client:
                 self._outbox.answer(entry.ticket, response, now + self._timeout)
             except TicketError:  # a reward came at the last moment, in another thread or process
                 return None
-        return self._send(entry.ticket, response, entry.tries)
+        return self._send(entry, response, entry.tries)
 
-    def _send(self, ticket: str, response: Response, tries: int) -> bool | ServerError:
+    def _send(self, entry: Entry, response: Response, tries: int) -> bool | ServerError:
         """Send a response; True if it has arrived, False if it waits for another try, the error if it never can."""
         outcome: bool | ServerError
+        ticket = entry.ticket
+        message: Message = {"ticket": ticket, "response": response, "epsilon": Epsilon(entry.curator.spec.epsilon)}
         try:
-            outcome = is_acknowledgement(self._http.post(RESPONSES, {"ticket": ticket, "response": response}))
+            outcome = is_acknowledgement(self._http.post(RESPONSES, message))
         except ServerError as error:
             outcome = error if error.code in FINAL else False
         # What the agent has said stands, even if the ledger cannot be written now: then the same will be sent again.
@@ -232,8 +244,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_tell_clients_of_fork)
 
 
-def read_decision(reply: Mapping[str, Any], now: float) -> Entry:
-    """Return the pull that an agent has asked for now, or say what is wrong with its reply."""
+def read_decision(reply: Mapping[str, Any], now: float) -> list[Entry]:
+    """Return the pull that an agent has asked for now, or say what is wrong with its reply.
+
+    If it leaves a choice, the pull is there by each epsilon, the largest first.
+    """
     try:
         return _read_decision(reply, now)
     except RecursionError:  # lists in lists, which cannot even be shown
@@ -245,9 +260,9 @@ def is_acknowledgement(reply: Mapping[str, Any]) -> bool:
     return reply.get("status") in tuple(Acknowledged)  # a tuple: the agent may have sent a list, which has no hash
 
 
-def _read_decision(reply: Mapping[str, Any], now: float) -> Entry:
+def _read_decision(reply: Mapping[str, Any], now: float) -> list[Entry]:
     try:
-        curator = curator_from_text(json.dumps(reply.get("curator"), sort_keys=True))
+        curators = curators_from_text(json.dumps(reply.get("curator"), sort_keys=True))
     except SpecError as error:
         raise ServerError(f"the agent asks for a curator that there is not: {error}", code=NONSENSE) from None
     arm, name, ticket = reply.get("arm"), reply.get("name", ""), reply.get("ticket")
@@ -263,10 +278,10 @@ def _read_decision(reply: Mapping[str, Any], now: float) -> Entry:
         raise ServerError("the agent's decision has no arm, name and ticket", code=NONSENSE)
     if not _is_number(lifetime) or not 0 < lifetime <= LONGEST_LIFETIME:
         raise ServerError(f"the agent's ticket must hold for up to a year, got {brief(lifetime)}", code=NONSENSE)
-    if not _is_number(default) or isinstance(transformed(curator.spec.transform, default), Refused):
+    if not _is_number(default) or isinstance(transformed(curators[0].spec.transform, default), Refused):
         raise ServerError("the agent's default is not a possible reward", code=NONSENSE)
     due = now + lifetime - min(MARGIN, lifetime / 10)
-    return Entry(ticket, Arm(arm), name, curator, float(default), due)
+    return [Entry(ticket, Arm(arm), name, curator, float(default), due) for curator in reversed(curators)]
 
 
 def _is_number(value: object) -> TypeGuard[float]:

@@ -19,6 +19,7 @@ from ldpbandits.device.randomness import WORD, DiscreteLaplace, Draw, discrete_l
 from ldpbandits.errors import RewardError, SpecError
 from ldpbandits.spec.curator import CuratorSpec, Guarantee
 from ldpbandits.spec.mechanisms import GRID_BITS, Bernoulli, Laplace, Mechanism
+from ldpbandits.spec.menu import Menu
 from ldpbandits.spec.registry import field_values
 from ldpbandits.spec.transforms import Range, Transform
 from ldpbandits.types import Response, Reward
@@ -257,3 +258,9 @@ def curator_from_json(spec: object) -> Curator:
 def curator_from_text(text: str) -> Curator:
     """Make a curator from its JSON, once for all pulls that ask for the same one: it holds no state."""
     return curator_from_json(json.loads(text))
+
+
+@lru_cache(maxsize=64)
+def curators_from_text(text: str) -> tuple[Curator, ...]:
+    """Make the curators that a menu leaves a choice of, from its JSON; the smallest epsilon comes first."""
+    return tuple(map(curator_from_json, Menu.from_json(json.loads(text)).curators))

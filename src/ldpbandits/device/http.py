@@ -13,13 +13,13 @@ from urllib.parse import quote, urlsplit
 
 from ldpbandits.checks import brief
 from ldpbandits.errors import ParameterError, ServerError
-from ldpbandits.types import Response
+from ldpbandits.types import Epsilon, Response
 
 LARGEST_REPLY = 1 << 20
 NONSENSE = "nonsense"
 """The code of an error whose reply no agent should give."""
 
-Message: TypeAlias = Mapping[str, str | Response]
+Message: TypeAlias = Mapping[str, str | Response | Epsilon]
 """What may leave a device: text, and private responses. A Reward, or a number that nobody privatised, does not fit."""
 
 

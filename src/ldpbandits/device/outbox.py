@@ -5,13 +5,15 @@ never will. First it awaits a reward, until it is due and a default takes the re
 be sent. Everything is on disk, so that a restart loses no pull and draws no response anew.
 """
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from ldpbandits.device.curators import Curator, curator_from_text
-from ldpbandits.device.ledger import Ledger, Limits
+from ldpbandits.device.ledger import Ledger, Limits, Transaction
 from ldpbandits.device.randomness import system_words
-from ldpbandits.errors import LedgerError, TicketError
+from ldpbandits.errors import LedgerError, LimitError, TicketError
 from ldpbandits.types import Arm, Response
 
 LONGEST_WAIT = 300.0
@@ -57,8 +59,15 @@ class Outbox:
 
         A pull that breaks a limit of the owner is refused, and so is one with a ticket that is out already.
         """
+        self.keep_first((entry,), limits, now)
+
+    def keep_first(self, offered: Sequence[Entry], limits: Limits, now: float) -> Entry:
+        """Do so with the first of several that is within the limits, and return it: they are one pull, to choose from.
+
+        When none is, the last is what the refusal speaks of.
+        """
         with self._database.transaction() as transaction:
-            self._ledger.charge(transaction, limits, entry.curator.spec, now)
+            entry = self._charge_first(transaction, offered, limits, now)
             if transaction.execute("SELECT 1 FROM pulls WHERE ticket = ?", (entry.ticket,)).fetchone():
                 raise TicketError("the agent has handed out this ticket before")
             transaction.execute(
@@ -74,6 +83,15 @@ class Outbox:
                     entry.due,
                 ),
             )
+        return entry
+
+    def _charge_first(self, transaction: Transaction, offered: Sequence[Entry], limits: Limits, now: float) -> Entry:
+        for entry in offered[:-1]:
+            with suppress(LimitError):
+                self._ledger.charge(transaction, limits, entry.curator.spec, now)
+                return entry
+        self._ledger.charge(transaction, limits, offered[-1].curator.spec, now)
+        return offered[-1]
 
     def entries(self) -> list[Entry]:
         """Return every pull that is under way, the oldest first."""

@@ -11,16 +11,29 @@
 | kl-ucb, kl-ucb++, imed, ts                 | the rule of that name, none      | in [0, 1]    |
 | ldp-kl-ucb, ldp-kl-ucb++, ldp-imed, ldp-ts | the rule of that name, CTB       | in [0, 1]    |
 | the same with -s behind                    | none or CTB-S, sigmoid           | any          |
+| ldp-imed-l, ldp-kl-ucb++-l   | imed-laplace, kl-ucb++-laplace, CTL            | in [0, 1]    |
+| ldp-imed-lc, ldp-kl-ucb++-lc | the same with -clip behind, CTL                | in [0, 1]    |
+| ldp-imed-lb, ldp-kl-ucb++-lb | the same with -bit behind, CTL                 | 0 or 1       |
+| -ls, -lcs in the place of -l, -lc          | CTL-S, sigmoid                   | any          |
 | the same with -t(theta) behind             | none or CTB, Threshold(theta)    | any          |
 | ucb1-t(theta), ldp-ucb-bt(theta), ldp-ucb-lt(theta): the paper's, Threshold(theta)          | any          |
 
 An algorithm's JSON is its identity: kept trials, random streams and records all go by it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from ldpbandits.agent.fit import fitted
+from ldpbandits.agent.laplace_rules import (
+    IMEDLaplace,
+    IMEDLaplaceBit,
+    IMEDLaplaceClip,
+    KLUCBPlusLaplace,
+    KLUCBPlusLaplaceBit,
+    KLUCBPlusLaplaceClip,
+)
 from ldpbandits.agent.rules import (
     IMED,
     KLUCB,
@@ -36,10 +49,12 @@ from ldpbandits.agent.rules import (
 )
 from ldpbandits.checks import brief
 from ldpbandits.errors import ParameterError
+from ldpbandits.lab.mix import Mix
 from ldpbandits.lab.rewards import Law, arm_text
 from ldpbandits.output.colours import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, Look
 from ldpbandits.spec.curator import PAPER_CURATORS, THRESHOLD_CURATORS, CuratorSpec, find_curator
 from ldpbandits.spec.mechanisms import Bernoulli, Laplace
+from ldpbandits.spec.menu import Menu
 from ldpbandits.spec.registry import check_keys
 from ldpbandits.spec.transforms import TRANSFORMS, Range, Sigmoid, Threshold, Transform, split_threshold
 from ldpbandits.theory.upper import UPPER_BOUNDS, UpperBound
@@ -89,7 +104,7 @@ class Algorithm:
 
     name: str
     rule: Rule
-    curator: CuratorSpec | NotPrivate
+    curator: CuratorSpec | NotPrivate | Mix
     looks: Looks | None = field(default=None, compare=False)
     bound: str | None = field(default=None, compare=False)
 
@@ -97,19 +112,29 @@ class Algorithm:
         """Check that name, rule and curator are what they should be."""
         if not (self.name and isinstance(self.name, str)):
             raise ParameterError(f"an algorithm's name must be a string, got {brief(self.name)}")
-        check_rule(self.rule)
-        if not isinstance(self.curator, CuratorSpec | NotPrivate):
+        if not isinstance(self.curator, CuratorSpec | NotPrivate | Mix):
             raise ParameterError(
                 f"an algorithm's curator is a CuratorSpec, as in curator.spec, got {brief(self.curator)}"
             )
-        check_fit(self.rule, self.curator.mechanism if isinstance(self.curator, CuratorSpec) else None)
+        match self.curator:
+            case Mix(menu=menu):
+                fitted(self.rule, menu)
+            case CuratorSpec():
+                fitted(self.rule, Menu.of(self.curator))
+            case NotPrivate():
+                check_fit(check_rule(self.rule), None)
         if self.bound is not None and self.bound not in UPPER_BOUNDS:
             raise ParameterError(f"bound must be one of {', '.join(UPPER_BOUNDS)}, got {brief(self.bound)}")
 
     @property
     def epsilon(self) -> float | None:
-        """The epsilon of each response; None when the rewards are not private."""
+        """The epsilon of each response; None when the rewards are not private, or each epsilon is another."""
         return self.curator.epsilon if isinstance(self.curator, CuratorSpec) else None
+
+    @property
+    def cells(self) -> int:
+        """How many kinds of responses the agent tells apart."""
+        return len(self.curator.menu) if isinstance(self.curator, Mix) else 1
 
     @property
     def drawn_as(self) -> Looks:
@@ -143,13 +168,17 @@ class Algorithm:
 
 @dataclass(frozen=True)
 class _Known:
-    """An algorithm that goes by its name, up to its epsilon. Without a rule of its own it has the paper's."""
+    """An algorithm that goes by its name, up to its epsilon. Without a rule of its own it has the paper's.
+
+    A rule that has the epsilon of the responses is named by its class.
+    """
 
     mechanism: type[Bernoulli | Laplace] | None
     transform: Transform
     looks: Looks
     bound: str | None = None
     rule: Rule | None = None
+    rule_of: Callable[[float], Rule] | None = None
 
     def with_epsilon(self, name: str, epsilon: float | None) -> Algorithm:
         if self.mechanism is None:
@@ -159,7 +188,8 @@ class _Known:
         if epsilon is None:
             raise ParameterError(f"{name} is private and needs an epsilon")
         spec = CuratorSpec(self.mechanism(epsilon), self.transform)
-        return Algorithm(name, self.rule or paper_rule(spec.mechanism), spec, self.looks, self.bound)
+        rule = self.rule if self.rule_of is None else self.rule_of(spec.epsilon)
+        return Algorithm(name, rule or paper_rule(spec.mechanism), spec, self.looks, self.bound)
 
 
 _PAPER = {
@@ -178,6 +208,20 @@ _BEYOND: dict[str, tuple[Rule, Look]] = {
 }
 """Rules for responses in [0, 1] that reach the exact constant of the theory, and how they are drawn."""
 
+_BEYOND_LAPLACE: dict[str, tuple[Callable[[float], Rule], Transform, Look]] = {
+    "ldp-imed-l": (IMEDLaplace, Range(), (PURPLE, (6.0, 2.0))),
+    "ldp-imed-ls": (IMEDLaplace, Sigmoid(), (PURPLE, (6.0, 2.0))),
+    "ldp-kl-ucb++-l": (KLUCBPlusLaplace, Range(), (GREEN, (6.0, 2.0))),
+    "ldp-kl-ucb++-ls": (KLUCBPlusLaplace, Sigmoid(), (GREEN, (6.0, 2.0))),
+    "ldp-imed-lc": (IMEDLaplaceClip, Range(), (PURPLE, (3.0, 1.5))),
+    "ldp-imed-lcs": (IMEDLaplaceClip, Sigmoid(), (PURPLE, (3.0, 1.5))),
+    "ldp-kl-ucb++-lc": (KLUCBPlusLaplaceClip, Range(), (GREEN, (3.0, 1.5))),
+    "ldp-kl-ucb++-lcs": (KLUCBPlusLaplaceClip, Sigmoid(), (GREEN, (3.0, 1.5))),
+    "ldp-imed-lb": (IMEDLaplaceBit, Range(), (PURPLE, (1.0, 1.2))),
+    "ldp-kl-ucb++-lb": (KLUCBPlusLaplaceBit, Range(), (GREEN, (1.0, 1.2))),
+}
+"""Rules for Laplace responses. A threshold has no name behind the sigmoid, where no value is 0 or 1."""
+
 
 def _beyond(suffix: str, transform: Transform) -> Iterator[tuple[str, _Known]]:
     """Return them behind a transform, without privacy and on the bits of CTB."""
@@ -185,6 +229,11 @@ def _beyond(suffix: str, transform: Transform) -> Iterator[tuple[str, _Known]]:
         title = f"{name}{suffix}".upper()
         yield f"{name}{suffix}", _Known(None, transform, Looks(f"{title}, no privacy", *look), rule=rule)
         yield f"ldp-{name}{suffix}", _Known(Bernoulli, transform, Looks(f"LDP-{title}", *look), rule=rule)
+
+
+def _beyond_laplace() -> Iterator[tuple[str, _Known]]:
+    for name, (rule_of, before, look) in _BEYOND_LAPLACE.items():
+        yield name, _Known(Laplace, before, Looks(name.upper(), *look), rule_of=rule_of)
 
 
 def _behind(threshold: Threshold) -> dict[str, _Known]:
@@ -197,7 +246,7 @@ def _behind(threshold: Threshold) -> dict[str, _Known]:
     }
 
 
-_KNOWN = {**_PAPER, **dict(_beyond("", Range())), **dict(_beyond("-s", Sigmoid()))}
+_KNOWN = {**_PAPER, **dict(_beyond("", Range())), **dict(_beyond("-s", Sigmoid())), **dict(_beyond_laplace())}
 NAMES = tuple(_KNOWN)
 THRESHOLD_NAMES = tuple(f"{name}(THETA)" for name in _behind(Threshold(0.0)))
 """How those behind a threshold are named, as in ldp-imed-t(0.9)."""
@@ -265,9 +314,9 @@ def with_rule(rule: Rule, curator: object = None, epsilon: float | None = None, 
     return Algorithm(name or type(rule).__name__, rule, _curator(curator, epsilon))
 
 
-def _curator(curator: object, epsilon: float | None) -> CuratorSpec | NotPrivate:
+def _curator(curator: object, epsilon: float | None) -> CuratorSpec | NotPrivate | Mix:
     spec = getattr(curator, "spec", curator)
-    if isinstance(spec, CuratorSpec | NotPrivate):
+    if isinstance(spec, CuratorSpec | NotPrivate | Mix):
         if epsilon is not None:
             raise ParameterError("epsilon: stands in the curator")
         return spec
@@ -322,12 +371,35 @@ def algorithms_from_json(table: object) -> list[Algorithm]:
     return played
 
 
-def _usual_rule(curator: CuratorSpec | NotPrivate) -> Rule:
-    return ucb1() if isinstance(curator, NotPrivate) else paper_rule(curator.mechanism)
+def _usual_rule(curator: CuratorSpec | NotPrivate | Mix) -> Rule:
+    match curator:
+        case NotPrivate():
+            return ucb1()
+        case CuratorSpec(mechanism=mechanism):
+            return paper_rule(mechanism)
+        case Mix():
+            return KLUCBPlus()
 
 
-def curator_or_none(data: Mapping[str, Any]) -> CuratorSpec | NotPrivate:
-    """Read a curator from JSON, or that there is none."""
+def mixed(name: str, mix: Mix) -> Algorithm:
+    """Return one of ours on a crowd of several epsilons, by its name with one.
+
+    >>> mixed("ldp-imed", Mix.parse("0.5:0.5,2:0.5")).name
+    'ldp-imed, epsilon 0.5:0.5,2:0.5'
+    """
+    name, known = _named(name)
+    if known.mechanism is not Bernoulli:
+        raise ParameterError(f"an epsilon of one's own is for the bits of CTB; {name} is not for them")
+    menu = Menu(tuple(CuratorSpec(Bernoulli(epsilon), known.transform) for epsilon in mix.menu.epsilons))
+    rule = paper_rule(menu.first) if known.rule is None else known.rule
+    looks = Looks(f"{known.looks.label}, own epsilons", known.looks.colour, known.looks.dashes)
+    return Algorithm(f"{name}, epsilon {mix.text}", rule, Mix(menu, mix.shares), looks)
+
+
+def curator_or_none(data: Mapping[str, Any]) -> CuratorSpec | NotPrivate | Mix:
+    """Read a curator from JSON, of one epsilon or a mix of several, or that there is none."""
+    if "shares" in data:
+        return Mix.from_json(data)
     if data.get("mechanism") != NotPrivate.KIND:
         return CuratorSpec.from_json(data)
     check_keys("no curator", data, {"mechanism"}, {"mechanism", "transform"})

@@ -23,7 +23,9 @@ from ldpbandits.checks import brief, check_count
 from ldpbandits.errors import ParameterError
 from ldpbandits.lab.algorithms import Algorithm
 from ldpbandits.lab.engine.leap import leaping, why_not
-from ldpbandits.lab.engine.step import stepping
+from ldpbandits.lab.engine.mixed import stepping_mixed
+from ldpbandits.lab.engine.step import Advance, stepping
+from ldpbandits.lab.mix import Mix
 from ldpbandits.lab.rewards import Law
 
 Engine: TypeAlias = Literal["leap", "step"]
@@ -40,8 +42,8 @@ class Trials:
 
     def __init__(self, algorithm: Algorithm, arms: Sequence[Law], engine: Engine = "leap") -> None:
         """Compile what has to be compiled, by playing no round."""
-        self._advance = leaping(algorithm, arms) if engine == "leap" else stepping(algorithm, arms)
-        self._arms = len(arms)
+        self._advance = leaping(algorithm, arms) if engine == "leap" else _stepping(algorithm, arms)
+        self._arms, self._cells = len(arms), algorithm.cells
         try:
             list(self.play([0], np.random.default_rng(0)))
         except NumbaError as error:
@@ -53,7 +55,8 @@ class Trials:
     ) -> Iterator[NDArray[np.float64]]:
         """Play one trial; yield the pulls of each arm at each checkpoint, until `is_stopped`."""
         # Pulls are floats here: dividing by an integer would need a conversion that vector instructions lack.
-        pulls, totals = np.zeros(self._arms), np.zeros(self._arms)
+        pulls = np.zeros(self._arms)
+        totals = np.zeros(self._arms) if self._cells == 1 else np.zeros((self._arms, 2 * self._cells))
         t = 0
         for checkpoint in checkpoints:
             while True:
@@ -67,6 +70,11 @@ class Trials:
                 if t == checkpoint:
                     break
             yield pulls.copy()
+
+
+def _stepping(algorithm: Algorithm, arms: Sequence[Law]) -> Advance:
+    mix = algorithm.curator
+    return stepping_mixed(algorithm, mix, arms) if isinstance(mix, Mix) else stepping(algorithm, arms)
 
 
 def log_spaced(horizon: int) -> tuple[int, ...]:

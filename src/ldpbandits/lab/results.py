@@ -22,6 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ldpbandits
+from ldpbandits.agent.kernels import as_it_is
+from ldpbandits.agent.rules import reading_of
 from ldpbandits.lab.engine.channels import channel_of
 from ldpbandits.lab.engine.compiled import code_hash, source_hash
 from ldpbandits.lab.experiments import Experiment, canonical
@@ -60,7 +62,10 @@ class Folder:
         """A file named by all that determines the numbers: whatever changes, the trial is played anew."""
         algorithm = curve.algorithm
         respond, numbers = channel_of(algorithm.curator)
-        codes = [code_hash(own) for own in (algorithm.rule.index, algorithm.curator.transform.apply, respond)]
+        rule = algorithm.rule
+        index = getattr(rule, "mixed_index", rule.index) if algorithm.cells > 1 else rule.index
+        ways = (index, reading_of(rule) or as_it_is, algorithm.curator.transform.apply, respond)
+        codes = [code_hash(own) for own in ways]
         description = [
             self._source, codes, numbers, canonical(algorithm.to_json()), [identity(arm) for arm in curve.arms],
             curve.checkpoints, curve.entropy, curve.engine,

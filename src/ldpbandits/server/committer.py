@@ -15,7 +15,7 @@ from contextlib import suppress
 from time import perf_counter
 from typing import ParamSpec, TypeVar
 
-from ldpbandits.server.store import Answer, ArmTotal, Outcome, Store
+from ldpbandits.server.store import Answer, CellTotal, Outcome, Store
 
 LARGEST_BATCH = 1000
 WORTH = 0.5
@@ -32,9 +32,9 @@ class Committer:
     """The one thread that writes. Responses queue for it; other changes are done in between, one at a time."""
 
     def __init__(
-        self, store: Store, take_over: Callable[[list[ArmTotal]], None], *, largest: int = LARGEST_BATCH
+        self, store: Store, take_over: Callable[[list[CellTotal]], None], *, largest: int = LARGEST_BATCH
     ) -> None:
-        """Count into this store; call `take_over` with the new totals of arms before anybody is told."""
+        """Count into this store; call `take_over` with the new totals of cells before anybody is told."""
         self._store = store
         self._take_over = take_over
         self._largest = largest

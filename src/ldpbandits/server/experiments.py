@@ -7,24 +7,33 @@ from functools import cached_property
 from typing import Any
 
 from ldpbandits.agent.agent import Agent
+from ldpbandits.agent.fit import Fitted, fitted
 from ldpbandits.agent.rules import Rule, rule_from_json, rule_to_json
-from ldpbandits.agent.tally import ArmTally, Tally
+from ldpbandits.agent.tally import ArmTally, Cell, Tally
 from ldpbandits.errors import DatabaseError, ParameterError
-from ldpbandits.server.messages import NewExperiment
-from ldpbandits.server.store import Definition, Status, StoredExperiment
+from ldpbandits.server.messages import NewExperiment, ResponseMessage
+from ldpbandits.server.store import Answer, CellTotal, Definition, Status, StoredArm, StoredExperiment
 from ldpbandits.server.tickets import OpenTickets, Ticket, new_nonce
-from ldpbandits.spec.curator import CuratorSpec
+from ldpbandits.spec.menu import Menu
 from ldpbandits.types import Arm
+
+READING_UNIT = 2.0**-20
+"""What a rule reads of a response is kept as a whole number of these: sums are exact, and our rules lose nothing."""
 
 
 @dataclass
 class ArmRecord:
-    """An arm's name and exact total, in units, and what has happened to it since the server started."""
+    """An arm's name and exact totals, in units, and what has happened to it since the server started."""
 
     name: str
-    total: int = 0
+    cells: dict[int, CellTotal] = field(default_factory=dict)
     decisions: int = 0
     missing: int = 0
+
+    @property
+    def total(self) -> int:
+        """The sum of its responses, in units."""
+        return sum(cell.total for cell in self.cells.values())
 
 
 @dataclass
@@ -33,7 +42,7 @@ class LiveExperiment:
 
     number: int
     name: str
-    spec: CuratorSpec
+    menu: Menu
     rule: Rule
     ticket_lifetime: int
     default_reward: float
@@ -46,8 +55,8 @@ class LiveExperiment:
 
     @cached_property
     def curator(self) -> dict[str, Any]:
-        """The curator as devices are told of it."""
-        return self.spec.to_json()
+        """The curator as devices are told of it; with several epsilons, their owners pick one."""
+        return self.menu.to_json()
 
     @property
     def arms(self) -> list[ArmTally]:
@@ -75,24 +84,34 @@ class LiveExperiment:
         if self.open.answered(ticket):
             self.agent.take_back(ticket.arm)
 
-    def count(self, arm: int, pulls: int, total: int) -> None:
-        """Take over an arm's pulls and total as the store has them."""
-        self.agent.tally.replace(Arm(arm), pulls, total * self.spec.mechanism.unit)
-        self.records[arm].total = total
+    def answer(self, ticket: Ticket, message: ResponseMessage) -> Answer | None:
+        """Return a response as it is counted: in the cell of its epsilon; None when it is not a possible one."""
+        level = self.menu.level(message.epsilon)
+        value = None if level is None else self.menu.curators[level].in_units(message.response)
+        if level is None or value is None:
+            return None
+        read = self.agent.fitted.read(message.response)
+        return Answer(ticket, value, level, 0 if read is None else round(read / READING_UNIT))
+
+    def count(self, cell: CellTotal) -> None:
+        """Take over the pulls and the sums of a cell as the store has them."""
+        read = None if self.agent.fitted.reading is None else cell.read * READING_UNIT
+        self.agent.tally.replace(Arm(cell.arm), cell.pulls, cell.total * self.menu.unit, read, cell.cell)
+        self.records[cell.arm].cells[cell.cell] = cell
 
     def copy(self) -> "LiveExperiment":
         """Return the experiment as it is now, to be read in another thread; tickets are left out."""
-        agent = _agent(self.rule, [replace(arm) for arm in self.arms])
-        records = [replace(record) for record in self.records]
+        agent = _agent(self.rule, self.menu, [replace(arm, cells=arm.cells.copy()) for arm in self.arms])
+        records = [replace(record, cells=record.cells.copy()) for record in self.records]
         return replace(self, agent=agent, records=records, open=OpenTickets(), rejected=self.rejected.copy())
 
 
-def define(new: NewExperiment, spec: CuratorSpec, rule: Rule, now: int) -> Definition:
+def define(new: NewExperiment, menu: Menu, rule: Rule, now: int) -> Definition:
     """Write down a new experiment as a store keeps it."""
-    default = spec.transform.default_reward if new.default_reward is None else float(new.default_reward)
+    default = menu.transform.default_reward if new.default_reward is None else float(new.default_reward)
     return Definition(
         name=new.name,
-        curator=json.dumps(spec.to_json()),
+        curator=json.dumps(menu.to_json()),
         rule=json.dumps(rule_to_json(rule)),
         ticket_lifetime=int(new.ticket_lifetime),
         default_reward=default,
@@ -100,31 +119,44 @@ def define(new: NewExperiment, spec: CuratorSpec, rule: Rule, now: int) -> Defin
     )
 
 
-def _agent(rule: Rule, arms: list[ArmTally]) -> Agent:
-    agent = Agent(rule, len(arms))
-    agent.tally = Tally(arms)
+def _agent(rule: Rule, menu: Menu, arms: list[ArmTally]) -> Agent:
+    agent = Agent(rule, len(arms), curator=menu)
+    agent.tally = Tally(arms, agent.fitted.levels)
     return agent
+
+
+def _tally(arm: StoredArm, menu: Menu, plays_by: Fitted) -> ArmTally:
+    """Return an arm as its agent sees it."""
+    kept = {cell.cell: Cell(cell.pulls, cell.total * menu.unit) for cell in arm.cells}
+    levels = 0 if plays_by.levels is None else plays_by.levels.count
+    return ArmTally(
+        pulls=arm.pulls,
+        total=arm.total * menu.unit,
+        retired=arm.retired,
+        read=None if plays_by.reading is None else arm.read * READING_UNIT,
+        cells=[kept.get(level, Cell()) for level in range(levels)],
+    )
 
 
 def restore(stored: StoredExperiment) -> LiveExperiment:
     """Take an experiment up where the store has left it, with nothing out."""
     definition = stored.definition
     try:
-        spec = CuratorSpec.from_json(json.loads(definition.curator))
+        menu = Menu.from_json(json.loads(definition.curator))
         rule = rule_from_json(json.loads(definition.rule))
+        plays_by = fitted(rule, menu)
     except ParameterError as error:
         needs = "if it has a mechanism, a transform or a rule of your own, load the module that registers it"
         raise DatabaseError(f"the experiment {definition.name} cannot be taken up: {error} ({needs})") from None
-    unit = spec.mechanism.unit
     return LiveExperiment(
         number=stored.number,
         name=definition.name,
-        spec=spec,
+        menu=menu,
         rule=rule,
         ticket_lifetime=definition.ticket_lifetime,
         default_reward=definition.default_reward,
         status=stored.status,
         created_at=definition.created_at,
-        agent=_agent(rule, [ArmTally(arm.pulls, arm.total * unit, 0, arm.retired) for arm in stored.arms]),
-        records=[ArmRecord(arm.name, arm.total) for arm in stored.arms],
+        agent=_agent(rule, menu, [_tally(arm, menu, plays_by) for arm in stored.arms]),
+        records=[ArmRecord(arm.name, {cell.cell: cell for cell in arm.cells}) for arm in stored.arms],
     )

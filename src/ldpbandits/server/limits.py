@@ -2,9 +2,10 @@
 
 import json
 
-from ldpbandits.agent.rules import Rule, check_fit, paper_rule, rule_from_json
+from ldpbandits.agent.fit import PAPER, fitted, rule_for
+from ldpbandits.agent.rules import Rule, rule_from_json
 from ldpbandits.errors import SpecError
-from ldpbandits.spec.curator import CuratorSpec
+from ldpbandits.spec.menu import Menu
 
 SMALLEST_EPSILON = 0.01
 """The least that a server asks for. Below it an experiment would never end, and totals, of 64 bits, might be full:
@@ -24,21 +25,21 @@ LONGEST_LIFETIME = 30 * 24 * 3600
 MOST_ARMS = 256
 
 
-def curator_from_json(data: object) -> CuratorSpec:
-    """Read the curator that an experiment asks for, or say why no server asks for it."""
+def menu_from_json(data: object) -> Menu:
+    """Read the curator that an experiment asks for, of one epsilon or several, or say why no server asks for it."""
     _check_size("curator", data)
-    spec = CuratorSpec.from_json(data)
-    if spec.epsilon < SMALLEST_EPSILON:
-        raise SpecError(f"a server asks for an epsilon of at least {SMALLEST_EPSILON:g}, got {spec.epsilon:g}")
-    if not spec.transform.bounded:
-        raise SpecError(
-            f"a server asks for rewards in a range, or behind a sigmoid or a threshold, not for a {spec.transform.kind}"
-        )
-    if not all(abs(number) <= LARGEST for number in (*spec.transform.ends, *spec.transform.parameters)):
+    menu = Menu.from_json(data)
+    least, transform = menu.epsilons[0], menu.transform
+    if least < SMALLEST_EPSILON:
+        raise SpecError(f"a server asks for an epsilon of at least {SMALLEST_EPSILON:g}, got {least:g}")
+    if not transform.bounded:
+        ways = "in a range, or behind a sigmoid or a threshold"
+        raise SpecError(f"a server asks for rewards {ways}, not for a {transform.kind}")
+    if not all(abs(number) <= LARGEST for number in (*transform.ends, *transform.parameters)):
         raise SpecError(f"the numbers of a transform must be of size <= {LARGEST:g}")
-    if max(map(abs, spec.mechanism.limits)) >= LARGEST_RESPONSE:
+    if max(map(abs, menu.first.limits)) >= LARGEST_RESPONSE:
         raise SpecError("responses of this curator are too large to be summed in 64 bits")
-    return spec
+    return menu
 
 
 def _check_size(sort: str, data: object) -> None:
@@ -51,13 +52,13 @@ def _check_size(sort: str, data: object) -> None:
         raise SpecError(f"the JSON of a {sort} has at most {LONGEST_JSON} characters")
 
 
-def rule_of(data: object, spec: CuratorSpec) -> Rule:
-    """Read the rule that an experiment asks for; without one it gets the paper's for its curator."""
-    if data is None:
-        return paper_rule(spec.mechanism)
+def rule_of(data: object, menu: Menu) -> Rule:
+    """Read the rule that an experiment asks for; without one it gets the default, and by "paper" the paper's."""
+    if data is None or data == PAPER:
+        return rule_for(menu, data)
     _check_size("rule", data)
     rule = rule_from_json(data)
-    check_fit(rule, spec.mechanism)
+    fitted(rule, menu)
     if not all(abs(number) <= LARGEST_PARAMETER for number in (*rule.parameters, rule.floor)):
         raise SpecError(f"the numbers of a rule must be of size <= {LARGEST_PARAMETER:g}")
     return rule

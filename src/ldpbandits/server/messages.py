@@ -21,18 +21,22 @@ ArmName = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f]{1,100}(?!\n)$", exampl
 Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 Count = Annotated[int, Meta(ge=0)]
 CuratorJson = Annotated[dict[str, Any], Meta(extra_json_schema={"$ref": "#/components/schemas/Curator"})]
-"""A curator as `CuratorSpec.to_json` writes it. Which there are is known to the registries alone."""
+"""A curator as `Menu.to_json` writes it. Which there are is known to the registries alone."""
 RuleJson = Annotated[dict[str, Any], Meta(extra_json_schema={"$ref": "#/components/schemas/Rule"})]
 """A rule as `rule_to_json` writes it."""
 
 
 class NewExperiment(Struct, frozen=True, forbid_unknown_fields=True):
-    """An experiment to create. Without a rule it gets the paper's: LDP-UCB-B for bernoulli, LDP-UCB-L for laplace."""
+    """An experiment to create.
+
+    Without a rule it gets the default for its curator, as docs/rules.md has it: kl-ucb++ for bits. "paper" names the
+    paper's: LDP-UCB-B for bernoulli, LDP-UCB-L for laplace.
+    """
 
     name: Name
     arms: Annotated[list[ArmName], Meta(min_length=1, max_length=MOST_ARMS, extra_json_schema={"uniqueItems": True})]
     curator: CuratorJson
-    rule: RuleJson | None = None
+    rule: RuleJson | Literal["paper"] | None = None
     ticket_lifetime: Annotated[
         float, Meta(ge=1, le=LONGEST_LIFETIME, multiple_of=1, description="seconds that a device has to answer")
     ] = 3600
@@ -82,6 +86,9 @@ class ResponseMessage(Struct, frozen=True, forbid_unknown_fields=True):
 
     ticket: Annotated[str, Meta(max_length=1000)]
     response: float
+    epsilon: Annotated[
+        float | None, Meta(description="by which it was drawn; needed where the curator leaves a choice")
+    ] = None
 
 
 class Counted(Struct, frozen=True):
@@ -156,6 +163,14 @@ class Report(Struct, frozen=True):
     server_started_at: int
 
 
+class EpsilonTally(Struct, frozen=True):
+    """The number of responses that were drawn by this epsilon, and their exact sum: total * unit."""
+
+    epsilon: float
+    pulls: Count
+    total: int
+
+
 class TallyRow(Struct, frozen=True):
     """The number of responses of an arm, and their exact sum: total * unit."""
 
@@ -164,6 +179,7 @@ class TallyRow(Struct, frozen=True):
     retired: bool
     pulls: Count
     total: int
+    by_epsilon: list[EpsilonTally]
 
 
 class Tallies(Struct, frozen=True):

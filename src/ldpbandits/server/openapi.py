@@ -14,6 +14,7 @@ from ldpbandits.server.limits import LARGEST, LARGEST_PARAMETER, SMALLEST_EPSILO
 from ldpbandits.server.messages import NAME_PATTERN, Problem
 from ldpbandits.server.operations import Operation
 from ldpbandits.spec.mechanisms import MECHANISMS
+from ldpbandits.spec.menu import MOST
 from ldpbandits.spec.registry import Registry
 from ldpbandits.spec.transforms import TRANSFORMS
 
@@ -66,7 +67,8 @@ def _kinds() -> dict[str, Any]:
     number = {"type": "number", "minimum": -LARGEST, "maximum": LARGEST}
     transform = {"Transform": _any_of(TRANSFORMS, number, {}, only=lambda kind: kind.bounded)}
     epsilon = {"type": "number", "minimum": SMALLEST_EPSILON, "maximum": LARGEST_EPSILON}
-    known = {"epsilon": epsilon, "transform": {"$ref": _REF.format(name="Transform")}}
+    menu = {"type": "array", "items": epsilon, "minItems": 1, "maxItems": MOST, "uniqueItems": True}
+    known = {"epsilon": {"anyOf": [epsilon, menu]}, "transform": {"$ref": _REF.format(name="Transform")}}
     size = {"type": "number", "minimum": -LARGEST_PARAMETER, "maximum": LARGEST_PARAMETER}
     return {**transform, "Curator": _any_of(MECHANISMS, number, known), "Rule": _any_of(RULES, size, {})}
 

@@ -1,17 +1,19 @@
 """What an experimenter gets to see of an experiment."""
 
-from ldpbandits.agent.estimates import Estimate, estimate, share
+from ldpbandits.agent.estimates import Estimate, estimate_arm, share
 from ldpbandits.agent.rules import rule_to_json
-from ldpbandits.server.experiments import LiveExperiment
+from ldpbandits.server.experiments import ArmRecord, LiveExperiment
 from ldpbandits.server.messages import (
     ArmReport,
     Best,
+    EpsilonTally,
     Rejected,
     Report,
     Summary,
     Tallies,
     TallyRow,
 )
+from ldpbandits.spec.menu import Menu
 
 ALPHA = 0.05
 """The probability that any interval of an experiment ever misses its mean, however many arms are added."""
@@ -20,12 +22,19 @@ ALPHA = 0.05
 def tallies(experiment: LiveExperiment) -> Tallies:
     """Return all that the agent learns from."""
     arms = [
-        TallyRow(number, record.name, arm.retired, arm.pulls, record.total)
+        TallyRow(number, record.name, arm.retired, arm.pulls, record.total, _by_epsilon(experiment.menu, record))
         for number, (arm, record) in enumerate(zip(experiment.arms, experiment.records, strict=True))
     ]
-    return Tallies(
-        experiment.name, experiment.curator, rule_to_json(experiment.rule), experiment.spec.mechanism.unit, arms
-    )
+    return Tallies(experiment.name, experiment.curator, rule_to_json(experiment.rule), experiment.menu.unit, arms)
+
+
+def _by_epsilon(menu: Menu, record: ArmRecord) -> list[EpsilonTally]:
+    """Return the number and the sum of an arm's responses for each epsilon of the menu."""
+    rows = []
+    for level, epsilon in enumerate(menu.epsilons):
+        cells = [cell for cell in record.cells.values() if len(menu) == 1 or cell.cell == level]
+        rows.append(EpsilonTally(epsilon, sum(cell.pulls for cell in cells), sum(cell.total for cell in cells)))
+    return rows
 
 
 def summary(experiment: LiveExperiment) -> Summary:
@@ -37,9 +46,7 @@ def summary(experiment: LiveExperiment) -> Summary:
 def report(experiment: LiveExperiment, forged: int, started_at: int) -> Report:
     """Return everything that an experimenter wants to know; intervals take a millisecond an arm."""
     arms = experiment.arms
-    estimates = [
-        estimate(arm.pulls, arm.total, experiment.spec, alpha=share(ALPHA, number)) for number, arm in enumerate(arms)
-    ]
+    estimates = [estimate_arm(arm, experiment.menu, alpha=share(ALPHA, number)) for number, arm in enumerate(arms)]
     decisions = sum(record.decisions for record in experiment.records)
     rejected = experiment.rejected
     return Report(
@@ -47,7 +54,7 @@ def report(experiment: LiveExperiment, forged: int, started_at: int) -> Report:
         status=experiment.status,
         created_at=experiment.created_at,
         curator=experiment.curator,
-        guarantee=str(experiment.spec.guarantee),
+        guarantee=experiment.menu.promise,
         rule=rule_to_json(experiment.rule),
         ticket_lifetime=experiment.ticket_lifetime,
         default_reward=experiment.default_reward,

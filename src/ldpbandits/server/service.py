@@ -24,7 +24,8 @@ from ldpbandits.server.messages import (
     Tallies,
 )
 from ldpbandits.server.refusals import REFUSED, Refusal
-from ldpbandits.server.store import Answer, ArmTotal, Exists, Outcome, Status, Store, StoredResponse
+from ldpbandits.server.store import CellTotal, Exists, Outcome, Status, Store, StoredResponse
+from ldpbandits.spec.menu import Menu
 from ldpbandits.spec.protocol import Code
 from ldpbandits.types import Arm
 
@@ -99,13 +100,13 @@ class Service:
         if ticket is None or experiment is None or ticket.arm >= len(experiment.records):
             self.rejected[Code.FORGED] += 1
             raise Refusal(403, Code.FORGED, "this is not a ticket of this server")
-        value = experiment.spec.in_units(message.response)
+        answer = experiment.answer(ticket, message)
         if ticket.expires_at <= now:
             outcome = Outcome.EXPIRED
-        elif value is None:
+        elif answer is None:
             outcome = Outcome.IMPOSSIBLE
         else:
-            outcome = await self.committer.count(Answer(ticket, value))
+            outcome = await self.committer.count(answer)
         if outcome is Outcome.COUNTED or outcome is Outcome.DUPLICATE:
             experiment.answered(ticket)
         if outcome is not Outcome.COUNTED:
@@ -118,12 +119,12 @@ class Service:
     async def create(self, new: NewExperiment) -> Report:
         """Check what the types of a new experiment cannot, keep it and start it."""
         try:
-            spec = limits.curator_from_json(new.curator)
-            rule = limits.rule_of(new.rule, spec)
+            menu = limits.menu_from_json(new.curator)
+            rule = limits.rule_of(new.rule, menu)
         except ParameterError as error:
             raise Refusal(422, Code.INVALID, str(error)) from None
-        definition = experiments.define(new, spec, rule, self.now)
-        refusal = spec.transform.refusal(definition.default_reward)
+        definition = experiments.define(new, menu, rule, self.now)
+        refusal = menu.transform.refusal(definition.default_reward)
         if refusal is not None:
             raise Refusal(422, Code.INVALID, refusal.replace("a reward", "the default reward", 1))
         if len(set(new.arms)) < len(new.arms):
@@ -154,7 +155,7 @@ class Service:
     def export(self, name: str) -> Iterator[str]:
         """Return the responses in the order in which they were counted, as CSV in pieces."""
         experiment = self._find(name)
-        return _csv(self._store.export(experiment.number, EXPORT_ROWS), experiment.spec.mechanism.unit)
+        return _csv(self._store.export(experiment.number, EXPORT_ROWS), experiment.menu)
 
     async def set_status(self, name: str, status: Status) -> Report:
         """Pause: no more decisions, but responses that are out still count. Close: neither, and for good."""
@@ -237,13 +238,17 @@ class Service:
         if experiment.status == "closed":
             raise Refusal(409, Code.CLOSED, f"the experiment {experiment.name} is closed for good")
 
-    def _take_over(self, totals: list[ArmTotal]) -> None:
-        for experiment, arm, pulls, total in totals:
-            self._numbered[experiment].count(arm, pulls, total)
+    def _take_over(self, totals: list[CellTotal]) -> None:
+        for cell in totals:
+            self._numbered[cell.experiment].count(cell)
 
 
-def _csv(pieces: Iterable[Sequence[StoredResponse]], step: float) -> Iterator[str]:
-    """Write responses as CSV, a piece at a time; a value is so many steps."""
-    yield "response_number,arm,response\n"
+def _csv(pieces: Iterable[Sequence[StoredResponse]], menu: Menu) -> Iterator[str]:
+    """Write responses as CSV, a piece at a time; with the epsilon of each, if there is a choice of them."""
+    unit, is_choice = menu.unit, len(menu) > 1
+    yield "response_number,arm,response" + (",epsilon" if is_choice else "") + "\n"
+    tails = [f",{epsilon!r}\n" for epsilon in menu.epsilons] if is_choice else None
     for piece in pieces:
-        yield "".join(f"{number},{arm},{value * step!r}\n" for number, arm, value in piece)
+        yield "".join(
+            f"{number},{arm},{value * unit!r}" + (tails[cell] if tails else "\n") for number, arm, value, cell in piece
+        )

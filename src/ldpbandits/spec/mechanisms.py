@@ -164,6 +164,11 @@ class Laplace:
         return mean - radius, mean + radius
 
 
+def is_bits(mechanism: Mechanism) -> bool:
+    """Tell whether all responses are 0 or 1."""
+    return mechanism.unit == 1 and mechanism.limits == (0, 1)
+
+
 def check_mechanism_epsilon(mechanism: Mechanism) -> None:
     """Check the epsilon of a frozen mechanism, and keep it as a float."""
     try:

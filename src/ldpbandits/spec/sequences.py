@@ -5,8 +5,10 @@ If M_n(m) is, for the true mean m, a non-negative supermartingale that starts at
 number of pulls: 10,000 times 4^j, with weight proportional to (1 + |j|)^-2.5.
 """
 
-from collections.abc import Callable, Iterable
-from math import exp, lgamma, log, log1p, sqrt
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from math import exp, expm1, inf, lgamma, log, log1p, sqrt
+from typing import TypeAlias
 
 from ldpbandits.checks import brief
 from ldpbandits.errors import ResponseError
@@ -78,6 +80,79 @@ def log_laplace_martingale(pulls: int, distance: float, epsilon: float, sigma: f
         for tilt, weight in tilts
         for sign in (1, -1)
     )
+
+
+def mixed_interval(cells: Sequence[float], levels: Sequence[float], alpha: float, near: float) -> tuple[float, float]:
+    """Return the interval {m: M(m) < 1/alpha} within [0, 1] for the mean value m behind bits of several epsilons.
+
+    `cells` is the number of bits and of ones of each epsilon in a row; a bit of value v is 1 with chance low + slope v,
+    and `levels` has (low, slope) of each. log M is convex in m; `near` is where its least is likely to be. When M is
+    large everywhere no mean fits the bits: then the interval is empty, and lies beyond all means: (inf, inf).
+    """
+    limit, terms = -log(alpha), _mixed_terms(tuple(levels))
+
+    def log_martingale(mean: float) -> float:
+        return _log_mixed_martingale(cells, levels, terms, mean)
+
+    def inside(mean: float) -> bool:
+        return log_martingale(mean) < limit
+
+    if not inside(near):
+        near = _least(log_martingale)
+    return (_edge(inside, near, 0.0), _edge(inside, near, 1.0)) if inside(near) else (inf, inf)
+
+
+def _least(function: Callable[[float], float]) -> float:
+    """Return where in [0, 1] a convex function is least, by thirds."""
+    low, high = 0.0, 1.0
+    while high - low > 1e-12:  # noqa: PLR2004 - far below any interval
+        third = (high - low) / 3
+        if function(low + third) < function(high - third):
+            high -= third
+        else:
+            low += third
+    return (low + high) / 2
+
+
+ALONE = 0.1
+"""The weight of the tilts that look at one epsilon alone: they find bits that no mean explains, and cost little."""
+
+_Term: TypeAlias = tuple[float, tuple[tuple[float, float], ...]]
+"""A component of the mixture: the logarithm of its weight, and for each level l slope and e^(l slope) - 1."""
+
+
+def log_mixed_martingale(cells: Sequence[float], levels: Sequence[float], mean: float) -> float:
+    """log M(m), with M(m) = product over bits of e^(l slope b) / (1 - q + q e^(l slope)), mixed over l and -l and |l|.
+
+    Each factor has mean 1 for a bit b of chance q = low + slope m, so M is a martingale, in whatever order epsilons
+    come. The tilt grows with the slope, as the information of a bit does; tilts are best at so many bits of slope 1. In
+    q, and so in m, the logarithm of each factor is convex. A part of M tilts the bits of one epsilon alone.
+    """
+    return _log_mixed_martingale(cells, levels, _mixed_terms(tuple(levels)), mean)
+
+
+@lru_cache(maxsize=64)
+def _mixed_terms(levels: tuple[float, ...]) -> list[_Term]:
+    return [
+        (weight - log(2), tuple((tilt * slope, expm1(tilt * slope)) for slope in levels[1::2]))
+        for best_at, weight in _COMPONENTS
+        for tilt in (sqrt(4 * BEST / best_at), -sqrt(4 * BEST / best_at))
+    ]
+
+
+def _log_mixed_martingale(
+    cells: Sequence[float], levels: Sequence[float], terms: Iterable[_Term], mean: float
+) -> float:
+    bits = [
+        (cells[place], cells[place + 1], levels[place] + levels[place + 1] * mean) for place in range(0, len(levels), 2)
+    ]
+    together, alone = log(1 - ALONE), log(ALONE / len(bits))
+    mixed = []
+    for weight, tilts in terms:
+        ratios = [tilt * ones - n * log1p(q * tilted) for (n, ones, q), (tilt, tilted) in zip(bits, tilts, strict=True)]
+        mixed.append(weight + together + sum(ratios))
+        mixed += [weight + alone + ratio for ratio in ratios]
+    return _log_sum_exp(mixed)
 
 
 def _psi(tilt: float, epsilon: float, sigma: float) -> float:

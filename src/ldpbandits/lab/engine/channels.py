@@ -20,7 +20,9 @@ from ldpbandits.agent.kernels import Parameters
 from ldpbandits.errors import ParameterError
 from ldpbandits.lab.algorithms import Algorithm, NotPrivate
 from ldpbandits.lab.engine.compiled import inlined
-from ldpbandits.spec.mechanisms import Laplace, Mechanism
+from ldpbandits.lab.mix import Mix
+from ldpbandits.spec.curator import CuratorSpec
+from ldpbandits.spec.mechanisms import Laplace, Mechanism, is_bits
 from ldpbandits.spec.transforms import Range, RealLine, Sigmoid, Threshold, Transform, sigmoid
 
 register_jitable(sigmoid)
@@ -58,15 +60,13 @@ CHANNELS: dict[type[Mechanism], Channel] = {Laplace: Channel(laplace, lambda mec
 """How responses are drawn that are not bits, by the type of the mechanism."""
 
 
-def is_bits(mechanism: Mechanism) -> bool:
-    """Tell whether all responses are 0 or 1."""
-    return mechanism.unit == 1 and mechanism.limits == (0, 1)
-
-
-def channel_of(curator: Any) -> tuple[Draw, Parameters]:  # noqa: ANN401 - a CuratorSpec or NotPrivate
-    """Return how responses are drawn for a curator, and the numbers that this takes."""
+def channel_of(curator: Any) -> tuple[Draw, Parameters]:  # noqa: ANN401 - a CuratorSpec, a Mix or NotPrivate
+    """Return how responses are drawn for a curator, and the numbers that this takes; for a mix, those of each."""
     if isinstance(curator, NotPrivate):
         return reveal, ()
+    if isinstance(curator, Mix):
+        each = [channel_of(one) for one in curator.menu.curators]
+        return each[0][0], tuple(number for _, numbers in each for number in numbers)
     mechanism: Mechanism = curator.mechanism
     if is_bits(mechanism):
         least = mechanism.response_mean(0.0)
@@ -124,8 +124,15 @@ def known_response(rng: np.random.Generator, channel: Known, reward: float) -> f
 
 def encode_channel(algorithm: Algorithm) -> tuple[Known | Own, Callable[..., float]]:
     """Return an algorithm's curator as numbers, and the function from reward to response that takes them."""
-    transform = algorithm.curator.transform
-    respond, numbers = channel_of(algorithm.curator)
+    if isinstance(algorithm.curator, Mix):
+        raise ParameterError("each response has an epsilon of its own")
+    return encode_curator(algorithm.curator)
+
+
+def encode_curator(curator: CuratorSpec | NotPrivate) -> tuple[Known | Own, Callable[..., float]]:
+    """Do so for a curator."""
+    transform = curator.transform
+    respond, numbers = channel_of(curator)
     if type(transform) in _MAPS and respond in _DRAWS:
         low, width = (*transform.parameters, *(0.0, 1.0)[len(transform.parameters) :])
         first, second = (*numbers, 0.0, 0.0)[:2]

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numba.extending import register_jitable
 
-from ldpbandits.agent import kernels
-from ldpbandits.agent.kernels import Index, Parameters
+from ldpbandits.agent import kernels, laplace_kernels
+from ldpbandits.agent.kernels import Index, Parameters, Reading
+from ldpbandits.agent.rules import reading_of
 from ldpbandits.lab.algorithms import Algorithm
 from ldpbandits.lab.engine.channels import Known, Own, encode_channel, known_response
 from ldpbandits.lab.engine.compiled import compiled, inlined, uncached
@@ -27,12 +28,24 @@ for _kernel in (
     kernels.upper_confidence,
     kernels.normal,
     kernels.gamma,
+    kernels.plus_level,
+    kernels.imed_index,
+    kernels.kl_ucb_plus_index,
+    laplace_kernels.laplace_rate,
+    laplace_kernels.laplace_radius,
+    laplace_kernels.positive_root,
+    laplace_kernels.as_share,
 ):
     register_jitable(_kernel)
-_select: Callable[..., int] = inlined(kernels.select)
+select: Callable[..., int] = inlined(kernels.select)
 _ucb_index, _kl_ucb_index = inlined(kernels.ucb_index), inlined(kernels.kl_ucb_index)
 _kl_ucb_plus_index, _imed_index = inlined(kernels.kl_ucb_plus_index), inlined(kernels.imed_index)
 _thompson_index = inlined(kernels.thompson_index)
+_imed_laplace_index = inlined(laplace_kernels.imed_laplace_index)
+_kl_ucb_plus_laplace_index = inlined(laplace_kernels.kl_ucb_plus_laplace_index)
+_imed_clip_index = inlined(laplace_kernels.imed_clip_index)
+_kl_ucb_plus_clip_index = inlined(laplace_kernels.kl_ucb_plus_clip_index)
+_as_it_is, _clipped, _above_half = map(inlined, (kernels.as_it_is, laplace_kernels.clipped, laplace_kernels.above_half))
 
 
 class Play(NamedTuple):
@@ -45,7 +58,9 @@ class Play(NamedTuple):
 
 
 Advance: TypeAlias = Callable[[np.random.Generator, Floats, Floats, int, int], None]
-"""Called with (rng, pulls, totals, t, until), it plays rounds t to until - 1 and updates the tally in place."""
+"""Called with (rng, pulls, totals, t, until), it plays rounds t to until - 1 and updates the tally in place.
+
+Totals are sums of what the rule reads of the responses."""
 
 
 def encode(algorithm: Algorithm, arms: Sequence[Law]) -> tuple[Play, Callable[..., float]]:
@@ -58,6 +73,7 @@ def encode(algorithm: Algorithm, arms: Sequence[Law]) -> tuple[Play, Callable[..
 @inlined
 def _advance(
     index: Index,
+    reading: Reading,
     response: Callable[..., float],
     play: Play,
     rng: np.random.Generator,
@@ -72,8 +88,9 @@ def _advance(
         if pulls[arm] > 0:
             means[arm] = totals[arm] / pulls[arm]
     while t < until:
-        arm = _select(index, play.parameters, play.floor, means, pulls, pulls, float(t), rng, indexes)
-        totals[arm] += response(rng, play.channel, reward(rng, play.laws, arm))
+        arm = select(index, play.parameters, play.floor, means, pulls, pulls, pulls, float(t), rng, indexes)
+        said = response(rng, play.channel, reward(rng, play.laws, arm))
+        totals[arm] += reading(said, play.parameters)
         pulls[arm] += 1.0
         means[arm] = totals[arm] / pulls[arm]
         t += 1
@@ -81,56 +98,103 @@ def _advance(
 
 @compiled
 def _advance_ucb(play: Play, rng: np.random.Generator, pulls: Floats, totals: Floats, t: int, until: int) -> None:
-    _advance(_ucb_index, known_response, play, rng, pulls, totals, t, until)
+    _advance(_ucb_index, _as_it_is, known_response, play, rng, pulls, totals, t, until)
 
 
 @compiled
 def _advance_kl_ucb(play: Play, rng: np.random.Generator, pulls: Floats, totals: Floats, t: int, until: int) -> None:
-    _advance(_kl_ucb_index, known_response, play, rng, pulls, totals, t, until)
+    _advance(_kl_ucb_index, _as_it_is, known_response, play, rng, pulls, totals, t, until)
 
 
 @compiled
 def _advance_kl_ucb_plus(
     play: Play, rng: np.random.Generator, pulls: Floats, totals: Floats, t: int, until: int
 ) -> None:
-    _advance(_kl_ucb_plus_index, known_response, play, rng, pulls, totals, t, until)
+    _advance(_kl_ucb_plus_index, _as_it_is, known_response, play, rng, pulls, totals, t, until)
 
 
 @compiled
 def _advance_imed(play: Play, rng: np.random.Generator, pulls: Floats, totals: Floats, t: int, until: int) -> None:
-    _advance(_imed_index, known_response, play, rng, pulls, totals, t, until)
+    _advance(_imed_index, _as_it_is, known_response, play, rng, pulls, totals, t, until)
 
 
 @compiled
 def _advance_thompson(play: Play, rng: np.random.Generator, pulls: Floats, totals: Floats, t: int, until: int) -> None:
-    _advance(_thompson_index, known_response, play, rng, pulls, totals, t, until)
+    _advance(_thompson_index, _as_it_is, known_response, play, rng, pulls, totals, t, until)
 
 
-def _own_loop(index: Index, response: Callable[..., float]) -> Callable[..., None]:
+@compiled
+def _advance_imed_laplace(
+    play: Play, rng: np.random.Generator, pulls: Floats, totals: Floats, t: int, until: int
+) -> None:
+    _advance(_imed_laplace_index, _as_it_is, known_response, play, rng, pulls, totals, t, until)
+
+
+@compiled
+def _advance_kl_ucb_plus_laplace(
+    play: Play, rng: np.random.Generator, pulls: Floats, totals: Floats, t: int, until: int
+) -> None:
+    _advance(_kl_ucb_plus_laplace_index, _as_it_is, known_response, play, rng, pulls, totals, t, until)
+
+
+@compiled
+def _advance_imed_clip(play: Play, rng: np.random.Generator, pulls: Floats, totals: Floats, t: int, until: int) -> None:
+    _advance(_imed_clip_index, _clipped, known_response, play, rng, pulls, totals, t, until)
+
+
+@compiled
+def _advance_kl_ucb_plus_clip(
+    play: Play, rng: np.random.Generator, pulls: Floats, totals: Floats, t: int, until: int
+) -> None:
+    _advance(_kl_ucb_plus_clip_index, _clipped, known_response, play, rng, pulls, totals, t, until)
+
+
+@compiled
+def _advance_imed_bit(play: Play, rng: np.random.Generator, pulls: Floats, totals: Floats, t: int, until: int) -> None:
+    _advance(_imed_index, _above_half, known_response, play, rng, pulls, totals, t, until)
+
+
+@compiled
+def _advance_kl_ucb_plus_bit(
+    play: Play, rng: np.random.Generator, pulls: Floats, totals: Floats, t: int, until: int
+) -> None:
+    _advance(_kl_ucb_plus_index, _above_half, known_response, play, rng, pulls, totals, t, until)
+
+
+def _own_loop(index: Index, reading: Reading, response: Callable[..., float]) -> Callable[..., None]:
     """Compile the loop for a rule or a channel of somebody's own; its code belongs to this process alone."""
-    compiled_index = inlined(index)
+    compiled_index, compiled_reading = inlined(index), inlined(reading)
 
     @uncached
     def advance(play: Play, rng: np.random.Generator, pulls: Floats, totals: Floats, t: int, until: int) -> None:
-        _advance(compiled_index, response, play, rng, pulls, totals, t, until)
+        _advance(compiled_index, compiled_reading, response, play, rng, pulls, totals, t, until)
 
     return advance
 
 
 _LOOPS: dict[Any, Callable[..., None]] = {
-    (kernels.ucb_index, known_response): _advance_ucb,
-    (kernels.kl_ucb_index, known_response): _advance_kl_ucb,
-    (kernels.kl_ucb_plus_index, known_response): _advance_kl_ucb_plus,
-    (kernels.imed_index, known_response): _advance_imed,
-    (kernels.thompson_index, known_response): _advance_thompson,
+    (index, reading, known_response): loop
+    for index, reading, loop in (
+        (kernels.ucb_index, kernels.as_it_is, _advance_ucb),
+        (kernels.kl_ucb_index, kernels.as_it_is, _advance_kl_ucb),
+        (kernels.kl_ucb_plus_index, kernels.as_it_is, _advance_kl_ucb_plus),
+        (kernels.imed_index, kernels.as_it_is, _advance_imed),
+        (kernels.thompson_index, kernels.as_it_is, _advance_thompson),
+        (laplace_kernels.imed_laplace_index, kernels.as_it_is, _advance_imed_laplace),
+        (laplace_kernels.kl_ucb_plus_laplace_index, kernels.as_it_is, _advance_kl_ucb_plus_laplace),
+        (laplace_kernels.imed_clip_index, laplace_kernels.clipped, _advance_imed_clip),
+        (laplace_kernels.kl_ucb_plus_clip_index, laplace_kernels.clipped, _advance_kl_ucb_plus_clip),
+        (kernels.imed_index, laplace_kernels.above_half, _advance_imed_bit),
+        (kernels.kl_ucb_plus_index, laplace_kernels.above_half, _advance_kl_ucb_plus_bit),
+    )
 }
-"""One loop for each index and way to a response. Ours are kept on disk; those of a user are added when played."""
+"""One loop for each index, reading and way to a response. Ours are kept on disk; a user's are added when played."""
 
 
 def stepping(algorithm: Algorithm, arms: Sequence[Law]) -> Advance:
     """Return the compiled loop that plays every round."""
     play, response = encode(algorithm, arms)
-    key = (algorithm.rule.index, response)
+    key = (algorithm.rule.index, reading_of(algorithm.rule) or kernels.as_it_is, response)
     if key not in _LOOPS:
         _LOOPS[key] = _own_loop(*key)
     return partial(_LOOPS[key], play)

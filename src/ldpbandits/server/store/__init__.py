@@ -36,19 +36,27 @@ class Outcome(Enum):
 
 
 class Answer(NamedTuple):
-    """A response as it is counted: the ticket that it came with, and its value in whole units."""
+    """A response as it is counted: the ticket that it came with, its value in whole units, and its cell.
+
+    A cell, from 0, tells kinds of responses apart, as those of different epsilons. `read` is what the experiment's rule
+    reads of the response, if it reads it in a way of its own; it follows from the rest. What they mean, no store knows.
+    """
 
     ticket: Ticket
     value: int
+    cell: int = 0
+    read: int = 0
 
 
-class ArmTotal(NamedTuple):
-    """How many responses of an arm have been counted, and their exact sum in units."""
+class CellTotal(NamedTuple):
+    """How many responses of an arm and cell have been counted, and the exact sums of their values and readings."""
 
     experiment: int
     arm: int
+    cell: int
     pulls: int
     total: int
+    read: int = 0
 
 
 class StoredResponse(NamedTuple):
@@ -57,6 +65,7 @@ class StoredResponse(NamedTuple):
     number: int
     arm: int
     value: int
+    cell: int = 0
 
 
 @dataclass(frozen=True)
@@ -77,8 +86,23 @@ class StoredArm:
 
     name: str
     retired: bool = False
-    pulls: int = 0
-    total: int = 0
+    cells: tuple[CellTotal, ...] = ()
+    """Those in which there are responses, by their numbers."""
+
+    @property
+    def pulls(self) -> int:
+        """The number of its responses."""
+        return sum(cell.pulls for cell in self.cells)
+
+    @property
+    def total(self) -> int:
+        """Their sum, in units."""
+        return sum(cell.total for cell in self.cells)
+
+    @property
+    def read(self) -> int:
+        """The sum of what the rule reads of them."""
+        return sum(cell.read for cell in self.cells)
 
 
 @dataclass(frozen=True)
@@ -142,14 +166,14 @@ class Store(Protocol):
     def set_status(self, experiment: int, status: Status) -> None:
         """Pause, resume or close an experiment. From a close on nothing new is counted for it."""
 
-    def count(self, answers: Sequence[Answer]) -> tuple[list[Outcome], list[ArmTotal]]:
+    def count(self, answers: Sequence[Answer]) -> tuple[list[Outcome], list[CellTotal]]:
         """Count each response whose ticket is new, all in one transaction: this is the verb that must be fast.
 
-        Return what became of each, in their order, and the new totals of the arms that changed. Whether a ticket is new
-        is settled in the transaction that counts it, so that of two copies, even in one batch, the first counts:
+        Return what became of each, in their order, and the new totals of the cells that changed. Whether a ticket is
+        new is settled in the transaction that counts it, so that of two copies, even in one batch, the first counts:
 
         - EXPIRED: the ticket's nonce may have been forgotten.
-        - DUPLICATE or CHANGED: the ticket was counted before, with this value or with another; it stays counted.
+        - DUPLICATE or CHANGED: the ticket was counted before, with this value and cell or not; it stays counted.
         - CLOSED: the ticket was not counted before the experiment was closed.
         """
 

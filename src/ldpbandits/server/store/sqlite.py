@@ -12,7 +12,7 @@ from typing import Any
 from ldpbandits.errors import DatabaseError
 from ldpbandits.server.store import (
     Answer,
-    ArmTotal,
+    CellTotal,
     Definition,
     Outcome,
     Status,
@@ -29,6 +29,7 @@ _NEW_NONCE = "INSERT INTO nonces VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 _EXPERIMENTS = (
     "SELECT id, status, name, curator, rule, ticket_lifetime, default_reward, created_at FROM experiments ORDER BY id"
 )
+_CELLS = "SELECT experiment, arm, cell, pulls, total, read FROM cells WHERE experiment = ?"
 
 
 def _pass(_: str) -> None:
@@ -71,10 +72,11 @@ class SqliteStore:
         return [self._experiment(*row) for row in self.file.rows(_EXPERIMENTS)]
 
     def _experiment(self, number: int, status: Status, *definition: Any) -> StoredExperiment:  # noqa: ANN401 - columns
-        arms = self.file.rows(
-            "SELECT name, retired, pulls, total FROM arms WHERE experiment = ? ORDER BY number", (number,)
-        )
-        stored = tuple(StoredArm(name, bool(retired), pulls, total) for name, retired, pulls, total in arms)
+        arms = self.file.rows("SELECT name, retired FROM arms WHERE experiment = ? ORDER BY number", (number,))
+        cells = defaultdict(list)
+        for row in self.file.rows(f"{_CELLS} ORDER BY cell", (number,)):
+            cells[row[1]].append(CellTotal(*row))
+        stored = tuple(StoredArm(name, bool(retired), tuple(cells[arm])) for arm, (name, retired) in enumerate(arms))
         return StoredExperiment(number, Definition(*definition), status, stored)
 
     def create(self, definition: Definition, arms: Sequence[str]) -> StoredExperiment:
@@ -117,7 +119,7 @@ class SqliteStore:
         if status == "closed":
             self._closed.add(experiment)
 
-    def count(self, answers: Sequence[Answer]) -> tuple[list[Outcome], list[ArmTotal]]:
+    def count(self, answers: Sequence[Answer]) -> tuple[list[Outcome], list[CellTotal]]:
         """Use the nonces that are new, keep their responses and add them to the totals, in one transaction."""
         self._failpoint("before transaction")
         with self.file.transaction() as connection:
@@ -179,36 +181,36 @@ class SqliteStore:
         """Compare a response with the one that was counted for its ticket, perhaps in this very transaction."""
         number = self._number(connection, answer) or 0
         if number > self._last_response:
-            value = counted[number - self._last_response - 1].value
+            first = counted[number - self._last_response - 1][1:3]
         else:
-            (value,) = connection.execute("SELECT value FROM responses WHERE id = ?", (number,)).fetchone()
-        return Outcome.DUPLICATE if value == answer.value else Outcome.CHANGED
+            first = connection.execute("SELECT value, cell FROM responses WHERE id = ?", (number,)).fetchone()
+        return Outcome.DUPLICATE if first == (answer.value, answer.cell) else Outcome.CHANGED
 
     def _keep(self, connection: Connection, counted: Sequence[Answer]) -> None:
         rows = [
-            (number, ticket.experiment, ticket.arm, value)
-            for number, (ticket, value) in enumerate(counted, self._last_response + 1)
+            (number, ticket.experiment, ticket.arm, value, cell)
+            for number, (ticket, value, cell, _) in enumerate(counted, self._last_response + 1)
         ]
-        connection.executemany("INSERT INTO responses VALUES (?, ?, ?, ?)", rows)
+        connection.executemany("INSERT INTO responses VALUES (?, ?, ?, ?, ?)", rows)
 
     @staticmethod
-    def _add_to_totals(connection: Connection, counted: Sequence[Answer]) -> list[ArmTotal]:
-        values: dict[tuple[int, int], list[int]] = defaultdict(list)
-        for ticket, value in counted:
-            values[ticket.experiment, ticket.arm].append(value)
-        done = connection.executemany(
-            "UPDATE arms SET pulls = pulls + ?, total = total + ? WHERE (experiment, number) = (?, ?)",
-            [(len(new), sum(new), *arm) for arm, new in values.items()],
+    def _add_to_totals(connection: Connection, counted: Sequence[Answer]) -> list[CellTotal]:
+        new: dict[tuple[int, int, int], list[Answer]] = defaultdict(list)
+        for answer in counted:
+            new[answer.ticket.experiment, answer.ticket.arm, answer.cell].append(answer)
+        connection.executemany(
+            "INSERT INTO cells VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+            " pulls = pulls + excluded.pulls, total = total + excluded.total, read = read + excluded.read",
+            [
+                (*cell, len(answers), sum(answer.value for answer in answers), sum(answer.read for answer in answers))
+                for cell, answers in new.items()
+            ],
         )
-        if done.rowcount != len(values):
-            raise Unavailable("a response to an arm that there is not")
         return [
-            ArmTotal(*row)
-            for experiment in {experiment for experiment, _ in values}
-            for row in connection.execute(
-                "SELECT experiment, number, pulls, total FROM arms WHERE experiment = ?", (experiment,)
-            )
-            if (row[0], row[1]) in values
+            CellTotal(*row)
+            for experiment in {experiment for experiment, _, _ in new}
+            for row in connection.execute(_CELLS, (experiment,))
+            if row[:3] in new
         ]
 
     def forget(self, now: int, most: int) -> int:
@@ -231,7 +233,7 @@ class SqliteStore:
         with self.file.reading() as connection:
             last = 0
             while piece := connection.execute(
-                "SELECT id, arm, value FROM responses WHERE experiment = ? AND id > ? ORDER BY id LIMIT ?",
+                "SELECT id, arm, value, cell FROM responses WHERE experiment = ? AND id > ? ORDER BY id LIMIT ?",
                 (experiment, last, rows),
             ).fetchall():
                 last = piece[-1][0]

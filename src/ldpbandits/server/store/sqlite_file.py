@@ -30,6 +30,7 @@ class SqliteFile:
                 self.connection.execute("PRAGMA synchronous = FULL")
                 self.connection.execute("PRAGMA fullfsync = ON")  # macOS flushes its disk only when asked like this
                 migrate(self.connection)
+                self.connection.execute("PRAGMA foreign_keys = ON")  # a response to an arm that there is not is refused
                 self.connection.execute("PRAGMA journal_mode = WAL")  # last: a database that is not ours stays as it is
             except (sqlite3.Error, OSError) as error:
                 raise DatabaseError(f"the database {path} cannot be opened: {error}") from None

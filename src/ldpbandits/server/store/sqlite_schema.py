@@ -1,9 +1,9 @@
 """The database's shape, as a list of named steps. A step that has been released is never edited: add another.
 
-- A response is a row of `responses`, for good: experiment, arm, value. No time, no address, nothing of who sent it.
+- A response is a row of `responses`, for good: experiment, arm, value, cell. No time, no address, no sender.
 - Its nonce is a row of `nonces` for as long as its ticket could come again. The key starts with the expiry, so that new
   rows go to the end of the table and old ones are removed from its front.
-- `arms` holds each arm's tally. A response, its nonce and the tally change in one transaction or not at all.
+- `cells` holds each arm's tally, by cell. A response, its nonce and the tally change in one transaction or not at all.
 """
 
 import sqlite3
@@ -60,6 +60,27 @@ MIGRATIONS: Sequence[tuple[str, Sequence[str]]] = (
             "INSERT INTO forgotten VALUES (0)",
             "CREATE TABLE keys (hash BLOB PRIMARY KEY, role TEXT NOT NULL, valid_until INTEGER) WITHOUT ROWID",
             "CREATE TABLE secrets (id INTEGER PRIMARY KEY AUTOINCREMENT, secret BLOB NOT NULL, valid_until INTEGER)",
+        ),
+    ),
+    (
+        "0002 a tally for each kind of responses",
+        (
+            """
+            CREATE TABLE cells (
+                experiment INTEGER NOT NULL,
+                arm INTEGER NOT NULL,
+                cell INTEGER NOT NULL,
+                pulls INTEGER NOT NULL,
+                total INTEGER NOT NULL CHECK (typeof(total) = 'integer'),
+                read INTEGER NOT NULL CHECK (typeof(read) = 'integer'),
+                PRIMARY KEY (experiment, arm, cell),
+                FOREIGN KEY (experiment, arm) REFERENCES arms (experiment, number)
+            ) WITHOUT ROWID
+            """,
+            "INSERT INTO cells SELECT experiment, number, 0, pulls, total, 0 FROM arms WHERE pulls > 0",
+            "ALTER TABLE arms DROP COLUMN pulls",
+            "ALTER TABLE arms DROP COLUMN total",
+            "ALTER TABLE responses ADD COLUMN cell INTEGER NOT NULL DEFAULT 0",
         ),
     ),
 )

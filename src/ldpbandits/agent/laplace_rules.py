@@ -1,0 +1,254 @@
+"""Rules for responses of CTL: IMED and KL-UCB++, each with three ways to deal with the noise.
+
+| kinds                                               | what they count                | for rewards        |
+|-----------------------------------------------------|--------------------------------|--------------------|
+| imed-laplace, kl-ucb++-laplace                      | the responses                  | in [0, 1]          |
+| imed-laplace-clip, kl-ucb++-laplace-clip            | clipped responses              | in [0, 1]          |
+| imed-laplace-bit, kl-ucb++-laplace-bit  | 1 where a response exceeds 1/2 | that are 0 or 1    |
+
+Each has the epsilon of the mechanism whose responses it sees. docs/rules.md says which to use when, and what is proved.
+"""
+
+from dataclasses import dataclass
+from math import expm1
+from typing import ClassVar, Protocol
+
+from ldpbandits.agent.kernels import Index, Parameters, Reading, imed_index, kl_ucb_plus_index
+from ldpbandits.agent.laplace_kernels import (
+    above_half,
+    clipped,
+    imed_clip_index,
+    imed_laplace_index,
+    kl_ucb_plus_clip_index,
+    kl_ucb_plus_laplace_index,
+)
+from ldpbandits.agent.rules import RULES
+from ldpbandits.checks import check_epsilon
+from ldpbandits.errors import ParameterError, SpecError
+from ldpbandits.spec.curator import CuratorSpec
+from ldpbandits.spec.mechanisms import Laplace
+
+CLIP_BELOW = 1.0
+"""Below this epsilon clipping pays: a response in [-1/epsilon, 1 + 1/epsilon] has at most the variance
+(1 + 2/epsilon)^2 / 4, which is less than what the rate of all responses allows for, 1/4 + 2/epsilon^2."""
+
+
+class _OfLaplace(Protocol):
+    @property
+    def epsilon(self) -> float:
+        """The epsilon of the responses."""
+
+
+def _check(rule: _OfLaplace) -> None:
+    """Check the epsilon of a frozen rule, and keep it as a float."""
+    try:
+        object.__setattr__(rule, "epsilon", check_epsilon(rule.epsilon))
+    except ParameterError as error:
+        raise SpecError(str(error)) from None
+
+
+def _is_laplace(curator: CuratorSpec | None) -> bool:
+    """Tell whether responses are values in [0, 1] plus the noise of CTL."""
+    # A mechanism that is derived from it may draw otherwise.
+    return curator is not None and curator.transform.bounded and type(curator.mechanism) is Laplace
+
+
+def _refusal(rule: _OfLaplace, curator: CuratorSpec | None) -> str | None:
+    """Refuse all responses but those of CTL with the same epsilon."""
+    if curator is not None and _is_laplace(curator) and curator.epsilon == rule.epsilon:
+        return None
+    return f"is for responses of the mechanism laplace with epsilon = {rule.epsilon:g} to values in [0, 1]"
+
+
+def mean_excess(epsilon: float) -> float:
+    """By how much a response of CTL exceeds 1 on average, given that it does: 1 / epsilon, as exact as the grid allows.
+
+    On a grid of step s the excess is s times a geometric variable of mean 1 / (1 - e^(-epsilon s)). It is rounded to
+    the grid, so that readings are on it: that moves their means by at most s / 2, as rounding rewards does.
+
+    >>> mean_excess(2.0) * 2**20
+    524289.0
+    """
+    return round(-1 / expm1(-epsilon * Laplace.unit)) * Laplace.unit
+
+
+@RULES.register
+@dataclass(frozen=True, slots=True)
+class IMEDLaplace:
+    """Pull the arm of smallest N I(best - mean) + log N, with I the rate of CTL's responses. For rewards in [0, 1].
+
+    >>> IMEDLaplace(epsilon=1)
+    IMEDLaplace(epsilon=1.0)
+    """
+
+    epsilon: float
+
+    kind: ClassVar[str] = "imed-laplace"
+    floor: ClassVar[float] = 0.0
+    refusal = _refusal
+
+    def __post_init__(self) -> None:
+        """Check epsilon."""
+        _check(self)
+
+    @property
+    def parameters(self) -> Parameters:
+        """The epsilon."""
+        return (self.epsilon,)
+
+    @property
+    def index(self) -> Index:
+        """Minus (N I(best - mean) + log N)."""
+        return imed_laplace_index
+
+
+@RULES.register
+@dataclass(frozen=True, slots=True)
+class KLUCBPlusLaplace:
+    """Pull the arm of largest mean + d, where N I(d) = f(t / (K N)) as in kl-ucb++. For rewards in [0, 1]."""
+
+    epsilon: float
+
+    kind: ClassVar[str] = "kl-ucb++-laplace"
+    floor: ClassVar[float] = 0.0
+    refusal = _refusal
+
+    def __post_init__(self) -> None:
+        """Check epsilon."""
+        _check(self)
+
+    @classmethod
+    def default_for(cls, curator: CuratorSpec) -> "KLUCBPlusLaplace | None":
+        """Return the rule for CTL with an epsilon at which clipping does not pay."""
+        return cls(curator.epsilon) if _is_laplace(curator) and curator.epsilon >= CLIP_BELOW else None
+
+    @property
+    def parameters(self) -> Parameters:
+        """The epsilon."""
+        return (self.epsilon,)
+
+    @property
+    def index(self) -> Index:
+        """Mean + d."""
+        return kl_ucb_plus_laplace_index
+
+
+@RULES.register
+@dataclass(frozen=True, slots=True)
+class IMEDLaplaceClip:
+    """IMED on clipped responses, which are bounded and of the same mean. For rewards in [0, 1]."""
+
+    epsilon: float
+
+    kind: ClassVar[str] = "imed-laplace-clip"
+    floor: ClassVar[float] = 0.0
+    refusal = _refusal
+
+    def __post_init__(self) -> None:
+        """Check epsilon."""
+        _check(self)
+
+    @property
+    def parameters(self) -> Parameters:
+        """The mean excess."""
+        return (mean_excess(self.epsilon),)
+
+    @property
+    def index(self) -> Index:
+        """IMED's, of means moved to [0, 1]."""
+        return imed_clip_index
+
+    @property
+    def reading(self) -> Reading:
+        """The clipped response."""
+        return clipped
+
+
+@RULES.register
+@dataclass(frozen=True, slots=True)
+class KLUCBPlusLaplaceClip:
+    """KL-UCB++ on clipped responses, which are bounded and of the same mean. For rewards in [0, 1]."""
+
+    epsilon: float
+
+    kind: ClassVar[str] = "kl-ucb++-laplace-clip"
+    floor: ClassVar[float] = 0.0
+    refusal = _refusal
+
+    def __post_init__(self) -> None:
+        """Check epsilon."""
+        _check(self)
+
+    @classmethod
+    def default_for(cls, curator: CuratorSpec) -> "KLUCBPlusLaplaceClip | None":
+        """Return the rule for CTL with an epsilon at which clipping pays."""
+        return cls(curator.epsilon) if _is_laplace(curator) and curator.epsilon < CLIP_BELOW else None
+
+    @property
+    def parameters(self) -> Parameters:
+        """The mean excess."""
+        return (mean_excess(self.epsilon),)
+
+    @property
+    def index(self) -> Index:
+        """KL-UCB++'s, of means moved to [0, 1]."""
+        return kl_ucb_plus_clip_index
+
+    @property
+    def reading(self) -> Reading:
+        """The clipped response."""
+        return clipped
+
+
+@RULES.register
+@dataclass(frozen=True, slots=True)
+class IMEDLaplaceBit:
+    """IMED on bits: whether a response exceeds 1/2. For rewards that are 0 or 1; other laws may change their order."""
+
+    epsilon: float
+
+    kind: ClassVar[str] = "imed-laplace-bit"
+    floor: ClassVar[float] = 0.0
+    parameters: ClassVar[Parameters] = ()
+    refusal = _refusal
+
+    def __post_init__(self) -> None:
+        """Check epsilon."""
+        _check(self)
+
+    @property
+    def index(self) -> Index:
+        """IMED's."""
+        return imed_index
+
+    @property
+    def reading(self) -> Reading:
+        """1 if the response exceeds 1/2, else 0."""
+        return above_half
+
+
+@RULES.register
+@dataclass(frozen=True, slots=True)
+class KLUCBPlusLaplaceBit:
+    """KL-UCB++ on bits: whether a response exceeds 1/2. For rewards that are 0 or 1, as with IMED."""
+
+    epsilon: float
+
+    kind: ClassVar[str] = "kl-ucb++-laplace-bit"
+    floor: ClassVar[float] = 0.0
+    parameters: ClassVar[Parameters] = ()
+    refusal = _refusal
+
+    def __post_init__(self) -> None:
+        """Check epsilon."""
+        _check(self)
+
+    @property
+    def index(self) -> Index:
+        """KL-UCB++'s."""
+        return kl_ucb_plus_index
+
+    @property
+    def reading(self) -> Reading:
+        """1 if the response exceeds 1/2, else 0."""
+        return above_half

@@ -1,0 +1,162 @@
+"""The formulas for responses of several epsilons: the likelihood of an arm's mean, and what rules make of it.
+
+An arm has, for each level l of the menu, n responses of which s are 1. A bit of level l is 1 with chance
+q = low + slope mu for values of mean mu, so that the mean mu has the log-likelihood
+
+    L(mu) = sum over levels of s log q + (n - s) log(1 - q),
+
+which is concave. What one epsilon's rules do with N kl(mean, q), these do with D(mu) = max L - L(mu). Kernels, as in
+`kernels.py`: `cells` is (n, s) of each level in a row, `levels` is (low, slope) of each level in a row.
+"""
+
+from collections.abc import Sequence
+from math import exp, log, sqrt
+
+from ldpbandits.agent.kernels import ArmView, Parameters, Random, kl, plus_level
+
+TINY = 1e-12
+"""A chance is at least this far from 0 and 1: beyond, with an epsilon of 30 and more, it would be rounded to them."""
+
+
+def chance(levels: Parameters, place: int, mean: float) -> float:
+    """Return how likely a 1 is at the level of this place."""
+    return min(max(levels[place] + levels[place + 1] * mean, TINY), 1 - TINY)
+
+
+def divergence(cells: Sequence[float], levels: Parameters, mean: float, other: float) -> float:
+    """L(mean) - L(other): by how much one mean is likelier than another.
+
+    As a difference of divergences n kl(s / n, q): each is small where it matters, and so is what rounding takes.
+    """
+    total = 0.0
+    for place in range(0, len(levels), 2):
+        n = cells[place]
+        if n > 0:
+            seen = cells[place + 1] / n
+            total += n * (kl(seen, chance(levels, place, other)) - kl(seen, chance(levels, place, mean)))
+    return total
+
+
+def slope(cells: Sequence[float], levels: Parameters, mean: float) -> float:
+    """-L'(mean), which rises with the mean."""
+    total = 0.0
+    for place in range(0, len(levels), 2):
+        q = chance(levels, place, mean)
+        total += levels[place + 1] * ((cells[place] - cells[place + 1]) / (1 - q) - cells[place + 1] / q)
+    return total
+
+
+def curvature(cells: Sequence[float], levels: Parameters, mean: float) -> float:
+    """-L''(mean) > 0: the information about the mean, as seen."""
+    total = 0.0
+    for place in range(0, len(levels), 2):
+        q = chance(levels, place, mean)
+        seen = (cells[place] - cells[place + 1]) / (1 - q) ** 2 + cells[place + 1] / q**2
+        total += levels[place + 1] ** 2 * seen
+    return total
+
+
+def likeliest(cells: Sequence[float], levels: Parameters, least: float, most: float) -> float:
+    """Return the mean in [least, most] of largest likelihood, by Newton's method; where it strays, by halving."""
+    if slope(cells, levels, least) >= 0:
+        return least
+    if slope(cells, levels, most) <= 0:
+        return most
+    low, high = least, most
+    mean = (low + high) / 2
+    for _ in range(100):  # some 6 are enough
+        steep = slope(cells, levels, mean)
+        if steep < 0:
+            low = mean
+        else:
+            high = mean
+        step = steep / curvature(cells, levels, mean)
+        following = mean - step
+        if not low <= following <= high:
+            following = (low + high) / 2
+        if abs(following - mean) <= 1e-15 * (1 + abs(mean)):
+            return following
+        mean = following
+    return mean
+
+
+def upper(cells: Sequence[float], levels: Parameters, mean: float, level: float) -> float:
+    """Return the largest q in [mean, 1] with D(q) <= level, by Newton's method from above, as `upper_confidence` does.
+
+    D is convex, and at least (q - mean)^2 / 2 times the sum over levels of n slope^2: the second derivative of a bit's
+    part, x / q^2 + (1 - x) / (1 - q)^2, is at least 1 by Hoelder's inequality. So the first q is above the root.
+    """
+    information = 0.0
+    for place in range(0, len(levels), 2):
+        information += cells[place] * levels[place + 1] ** 2
+    if level <= 0 or mean >= 1 or information == 0:
+        return mean if information > 0 else 1.0
+    q = min(mean + sqrt(2 * level / information), 1.0)
+    for _ in range(100):
+        excess = divergence(cells, levels, mean, q) - level
+        if excess <= 0:
+            return q
+        step = excess / slope(cells, levels, q)
+        if step <= 1e-15 * q:
+            return q
+        q -= step
+    return q
+
+
+def answered(arm: ArmView) -> float:
+    """Return how many responses are in its cells; an arm that has none of its own has those of all arms."""
+    total = 0.0
+    for place in range(0, len(arm.cells), 2):
+        total += arm.cells[place]
+    return total
+
+
+def mixed_kl_ucb_index(arm: ArmView, _: Random, levels: Parameters) -> float:
+    """Return the largest q with (N / pulls) D(q) <= log t; with one epsilon it is the q of kl-ucb, debiased."""
+    return upper(arm.cells, levels, arm.mean, log(arm.t) * answered(arm) / arm.n)
+
+
+def mixed_kl_ucb_plus_index(arm: ArmView, _: Random, levels: Parameters) -> float:
+    """Return the largest q with (N / pulls) D(q) <= f(t / (K N))."""
+    return upper(arm.cells, levels, arm.mean, plus_level(arm) * answered(arm) / arm.n)
+
+
+def mixed_imed_index(arm: ArmView, _: Random, levels: Parameters) -> float:
+    """Minus (N / pulls) D(best) + log N."""
+    pulls = answered(arm)
+    if arm.mean >= arm.best or pulls == 0:
+        return -log(arm.n)
+    return -(divergence(arm.cells, levels, arm.mean, arm.best) * arm.n / pulls + log(arm.n))
+
+
+def mixed_thompson_index(arm: ArmView, random: Random, levels: Parameters) -> float:
+    """Draw from the posterior e^L of the mean on [0, 1], from a uniform prior.
+
+    By rejection. L is concave, so that it lies below its tangents at two points, one on each side of its top, and below
+    its top: under these three the density is flat in the middle and exponential at both sides, which can be drawn.
+    """
+    cells, top = arm.cells, arm.mean
+    if answered(arm) == 0 or arm.pulls == 0:
+        return random.random()
+    reach = 1.5 / sqrt(curvature(cells, levels, top))
+    left, right = max(top - reach, 0.0), min(top + reach, 1.0)
+    # Where a tangent meets the top, and how fast it falls from there to its end of [0, 1].
+    rise, fall = -slope(cells, levels, left), slope(cells, levels, right)
+    left_drop, right_drop = divergence(cells, levels, top, left), divergence(cells, levels, top, right)
+    begin = min(left + left_drop / rise, top) if rise > 0 and left > 0 else 0.0
+    end = max(right - right_drop / fall, top) if fall > 0 and right < 1 else 1.0
+    below = (1 - exp(-rise * begin)) / rise if begin > 0 else 0.0
+    above = (1 - exp(-fall * (1 - end))) / fall if end < 1 else 0.0
+    while True:
+        u = random.random() * (below + (end - begin) + above)
+        if u < below:
+            drawn = begin + log(1 - u * rise) / rise
+            bound = rise * (begin - drawn)
+        elif u < below + above:
+            drawn = end - log(1 - (u - below) * fall) / fall
+            bound = fall * (drawn - end)
+        else:
+            drawn, bound = begin + u - below - above, 0.0
+        drawn = min(max(drawn, 0.0), 1.0)
+        if log(1 - random.random()) <= bound - divergence(cells, levels, top, drawn):
+            return drawn
