@@ -64,6 +64,7 @@ bench: $(READY)  ## what we claim about speed, measured beside the peers
 	$(BIN)/python benchmarks/reference.py
 	$(BIN)/python benchmarks/policies.py
 	$(BIN)/python benchmarks/tails.py
+	$(BIN)/python benchmarks/threshold.py
 	$(BIN)/python benchmarks/peers.py
 	$(BIN)/python benchmarks/pending.py
 	$(BIN)/python benchmarks/decisions.py

@@ -119,7 +119,7 @@ def test_the_json_has_the_promised_keys() -> None:
         ({"jobs": 0}, "jobs must be a whole number >= 1"),
         ({"seed": -1}, "seed must be a whole number >= 0"),
         ({"arms": []}, "at least one arm"),
-        ({"arms": paper.GAUSSIAN}, "use ucb1-s, ldp-ucb-bs or ldp-ucb-ls"),
+        ({"arms": paper.GAUSSIAN}, "use ucb1-s, ldp-ucb-bs, ldp-ucb-ls, or a threshold: ldp-imed-t(0)"),
         ({"checkpoints": [10, 10, 100]}, "each larger than the one before"),
         ({"checkpoints": [10]}, "the last checkpoint must be the horizon"),
         ({"checkpoints": []}, "one or more"),

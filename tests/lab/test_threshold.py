@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from ldpbandits import CuratorSpec, ParameterError, Threshold
-from ldpbandits.lab import Experiment, algorithm, simulate, with_rule
+from ldpbandits.lab import Experiment, algorithm, calibrate, simulate, with_rule
 from ldpbandits.lab.algorithms import THRESHOLD_NAMES, algorithms_from_json, is_private
-from ldpbandits.lab.calibration import calibrate
 from ldpbandits.lab.engine.laws import encode_laws
 from ldpbandits.lab.engine.laws import reward as draw_reward
 from ldpbandits.lab.engine.sums import BITS, NOISY, encode_sums, mean_value

@@ -23,8 +23,9 @@ LARGEST_SIGMA = 1e100
 class Estimate:
     """An unbiased estimate of one arm's mean, and an interval that covers the mean at all times at once.
 
-    `of` says which mean: that of the reward or, behind a sigmoid, that of sigmoid(reward). The estimate may lie outside
-    the range of the rewards, where the noise puts it: cutting it off would bias it. The interval stays inside.
+    `of` says which mean: that of the reward or, behind a sigmoid, that of sigmoid(reward); or a chance, which is the
+    mean of a bit: behind a threshold P(reward > theta). The estimate may lie outside the range of the rewards, where
+    the noise puts it: cutting it off would bias it. The interval stays inside.
     `fits` is False when every mean in the range is refuted: then the responses are not those of this curator.
     """
 

@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> None:
 def _report(theory: BoundTable) -> list[str]:
     bounds = theory.bounds()
     unmet = list(dict.fromkeys(bound.assumes for bound in bounds if not bound.applies))
-    marks = dict(zip(unmet, "abc", strict=False))
+    marks = dict(zip(unmet, "abcd", strict=False))
     factors = " and ".join(f"{factor:.4g} for {name}" for name, factor in theory.factors().items())
     return [
         f"{plural(len(theory.arms), 'arm')}, epsilon = {theory.epsilon:g}, T = {theory.horizon:g}",

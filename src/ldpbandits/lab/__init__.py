@@ -13,6 +13,7 @@ from ldpbandits.extras import needs
 
 if TYPE_CHECKING:
     from ldpbandits.lab.algorithms import Algorithm, NotPrivate, algorithm, with_rule
+    from ldpbandits.lab.calibration import calibrate
     from ldpbandits.lab.experiments import Experiment, simulate
     from ldpbandits.lab.rewards import parse_arms
     from ldpbandits.lab.simulation import Simulation
@@ -23,11 +24,22 @@ _PLACES = {
     "NotPrivate": "algorithms",
     "Simulation": "simulation",
     "algorithm": "algorithms",
+    "calibrate": "calibration",
     "parse_arms": "rewards",
     "simulate": "experiments",
     "with_rule": "algorithms",
 }
-__all__ = ["Algorithm", "Experiment", "NotPrivate", "Simulation", "algorithm", "parse_arms", "simulate", "with_rule"]
+__all__ = [
+    "Algorithm",
+    "Experiment",
+    "NotPrivate",
+    "Simulation",
+    "algorithm",
+    "calibrate",
+    "parse_arms",
+    "simulate",
+    "with_rule",
+]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module's attribute may be anything
