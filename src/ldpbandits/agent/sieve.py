@@ -169,7 +169,7 @@ class Sieve:
         """Let the level follow the winning draws, in log-odds: near 1 their law is skew."""
         odds = log(max(most, TINY) / max(1 - most, TINY))
         if self._variance < 0:
-            self._mean, self._variance = odds, 1.0
+            self._mean, self._variance = odds, 0.04
         step = odds - self._mean
         self._mean += MEMORY * step
         self._variance = (1 - MEMORY) * (self._variance + MEMORY * step * step)
