@@ -224,7 +224,7 @@ def test_the_constant_of_thresholded_responses() -> None:
 
 def _thresholded(*arms: str, theta: float) -> list[Bound]:
     laws = [law for arm in arms for law in parse_arms(arm)]
-    return [bound for bound in BoundTable(laws, 1.0, 1e5, theta).bounds() if "reward >" in bound.name]
+    return [bound for bound in BoundTable(laws, 1.0, 1e5, theta=theta).bounds() if "reward >" in bound.name]
 
 
 def test_a_threshold_that_turns_the_order_round_has_no_constant() -> None:
@@ -234,7 +234,7 @@ def test_a_threshold_that_turns_the_order_round_has_no_constant() -> None:
     """
     (line,) = _thresholded("gaussian(1,1)", "gaussian(0.5,10)", theta=3)
     assert (line.per_log_t, line.applies) == (math.inf, False)
-    made = BoundTable([*parse_arms("gaussian(1,1)"), *parse_arms("gaussian(0.5,10)")], 1.0, 1e5, 3).to_json()
+    made = BoundTable([*parse_arms("gaussian(1,1)"), *parse_arms("gaussian(0.5,10)")], 1.0, 1e5, theta=3).to_json()
     assert [bound["per_log_t"] for bound in made["bounds"] if "reward >" in bound["name"]] == [None]
     assert (made["theta"], made["arms"][0]["chance_above"]) == (3, pytest.approx(0.02275, rel=1e-3))
     (tied,) = _thresholded("choice(1,9)", "choice(1,5)", "choice(1,1)", theta=3)

@@ -3,7 +3,19 @@
 import argparse
 from collections.abc import Mapping, Sequence
 
-from ldpbandits.cli.common import ARM_HELP, EPSILON_HELP, Command, number, plural, read_arms, show, show_json, table
+from ldpbandits.cli.common import (
+    ARM_HELP,
+    EPSILON_HELP,
+    MIX_HELP,
+    Command,
+    number,
+    plural,
+    read_arms,
+    show,
+    show_json,
+    table,
+)
+from ldpbandits.lab.mix import Mix
 from ldpbandits.theory.table import Bound, BoundTable
 
 TITLES = {
@@ -18,12 +30,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--arm", required=True, action="append", metavar="LAW", help=ARM_HELP)
     parser.add_argument("--horizon", required=True, type=number, metavar="T", help="rounds, such as 1e7")
     theta = "also bound policies that see only private bits of reward > THETA, for arms of any law"
+    parser.add_argument("--epsilon-mix", metavar="MIX", help=f"also bound policies on the bits of {MIX_HELP}")
     parser.add_argument("--theta", type=number, metavar="THETA", help=theta)
 
 
 def run(options: argparse.Namespace) -> None:
     """Print the bounds as JSON or as tables."""
-    theory = BoundTable(read_arms(options.arm), options.epsilon, options.horizon, options.theta)
+    mix = None if options.epsilon_mix is None else Mix.parse(options.epsilon_mix)
+    shares = None if mix is None else dict(zip(mix.menu.epsilons, mix.shares, strict=True))
+    theory = BoundTable(read_arms(options.arm), options.epsilon, options.horizon, theta=options.theta, mix=shares)
     if options.json:
         show_json(theory.to_json())
     else:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 EPSILON_HELP = f"epsilon of each response, from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}"
+MIX_HELP = "users who pick their own epsilon, such as 0.2:0.2,1:0.5,4:0.3 (epsilon:share of the users)"
 ARM_HELP = (
     "an arm by its law: bernoulli(p), beta(a,b), uniform(low,high), choice(v1,v2,...), gaussian(mean,sd), "
     "or empirical(FILE.csv), a table of your own with the columns arm and reward, for all its arms; "

@@ -9,6 +9,7 @@ from ldpbandits.checks import check_count
 from ldpbandits.cli.common import (
     ARM_HELP,
     EPSILON_HELP,
+    MIX_HELP,
     Command,
     add_load,
     add_workers,
@@ -59,8 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     curators = f"for --rule: {', '.join(CURATOR_NAMES)}, or JSON (default ctb, or none without epsilon)"
     parser.add_argument("--curator", metavar="C", help=curators)
     parser.add_argument("--epsilon", type=number, metavar="E", help=f"{EPSILON_HELP}; every ldp- algorithm needs it")
-    mix_help = "instead of --epsilon: users pick their own, such as 0.2:0.2,1:0.5,4:0.3 (epsilon:share of the users)"
-    parser.add_argument("--epsilon-mix", metavar="MIX", help=mix_help)
+    parser.add_argument("--epsilon-mix", metavar="MIX", help=f"instead of --epsilon: {MIX_HELP}")
     parser.add_argument("--arm", action="append", metavar="LAW", help=ARM_HELP)
     parser.add_argument("--horizon", type=number, metavar="T", help="rounds a trial, such as 1e5")
     parser.add_argument("--trials", type=number, metavar="R", help="independent trials (default 50)")

@@ -4,7 +4,7 @@
 policies that are consistent on every instance, which Theorem 1 needs and does not say. Upper bounds hold at every T.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import cosh, e, inf, log, pi, sinh, sqrt, tanh
 
 from ldpbandits.agent.kernels import kl, kl_term
@@ -136,6 +136,19 @@ def threshold_constant(means: Sequence[float], chances: Sequence[float], epsilon
     a policy that finds the largest p on every instance then has regret in proportion to T. The bound can be reached.
     """
     return _information_bound(means, chances, lambda chance, best: response_kl(chance, best, epsilon))
+
+
+def mixed_constant(means: Sequence[float], chances: Sequence[float], mix: Mapping[float, float]) -> float:
+    """liminf R(T) / log T >= sum Delta_a / sum over epsilons of share kl(p_a_epsilon, p*_epsilon).
+
+    For policies that see bits of CTB, each by an epsilon that its user picks whatever the arm and the reward: `mix`
+    has the share of the users who pick each. A pull then tells on average what the bits of all epsilons tell.
+    """
+
+    def information(chance: float, best: float) -> float:
+        return sum(share * response_kl(chance, best, epsilon) for epsilon, share in mix.items())
+
+    return _information_bound(means, chances, information)
 
 
 def lai_robbins(means: Sequence[float]) -> float:

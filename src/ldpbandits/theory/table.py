@@ -1,6 +1,6 @@
 """Every bound of the theory for one bandit, each with what it assumes and whether the bandit satisfies that."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from math import isfinite, log
@@ -38,8 +38,20 @@ class Bound:
 class BoundTable:
     """The bounds for these arms at this epsilon and horizon."""
 
-    def __init__(self, arms: Sequence[Law], epsilon: float, horizon: float, theta: float | None = None) -> None:
-        """Check the bandit; all bounds are worked out when asked for. With a theta, rewards may be thresholded too."""
+    def __init__(
+        self,
+        arms: Sequence[Law],
+        epsilon: float,
+        horizon: float,
+        *,
+        theta: float | None = None,
+        mix: Mapping[float, float] | None = None,
+    ) -> None:
+        """Check the bandit; all bounds are worked out when asked for.
+
+        With a theta, rewards may be thresholded too; with a mix, users may have epsilons of their own: by each epsilon
+        the share of the users who pick it.
+        """
         if not arms:
             raise ParameterError("a bandit needs at least one arm")
         if not is_number(horizon) or horizon < max(len(arms), 2):
@@ -50,6 +62,7 @@ class BoundTable:
         self.arms, self.epsilon, self.horizon = tuple(arms), check_epsilon(epsilon), float(horizon)
         self.gaps, self.means = gaps(arms), [arm.mean for arm in arms]
         self.threshold = None if theta is None else Threshold(theta)
+        self.mix = None if mix is None else dict(mix)
         self._is_bernoulli = all(isinstance(arm, Bernoulli) for arm in arms)
         self._in_unit = all(0 <= arm.range[0] <= arm.range[1] <= 1 for arm in arms)
         self._means_in_unit = all(0 <= mean <= 1 for mean in self.means)
@@ -58,7 +71,13 @@ class BoundTable:
 
     def bounds(self) -> list[Bound]:
         """All of them, lower bounds first."""
-        return [*self._lower(), *self._threshold_lower(), *self._bounded_upper(), *self._sigmoid_upper()]
+        return [
+            *self._lower(),
+            *self._threshold_lower(),
+            *self._mixed_lower(),
+            *self._bounded_upper(),
+            *self._sigmoid_upper(),
+        ]
 
     def factors(self) -> dict[str, float]:
         """Theory's factors over UCB1: ratios of upper bounds, which bound nothing themselves."""
@@ -73,6 +92,7 @@ class BoundTable:
             "epsilon": self.epsilon,
             "horizon": self.horizon,
             **({} if self.threshold is None else {"theta": self.threshold.theta}),
+            **({} if self.mix is None else {"mix": [list(pair) for pair in self.mix.items()]}),
             "arms": [_finite(self._arm(arm, gap)) for arm, gap in zip(self.arms, self.gaps, strict=True)],
             "bounds": [_finite(asdict(bound)) for bound in self.bounds()],
             "theorys_factor": self.factors(),
@@ -121,6 +141,28 @@ class BoundTable:
                 value * log(self.horizon),
                 f"that the best arm has the largest {self.threshold.of}",
                 isfinite(value),
+            )
+        ]
+
+    def _mixed_lower(self) -> list[Bound]:
+        """Return the exact constant for users of their own epsilons; behind the threshold, if there is one."""
+        if self.mix is None:
+            return []
+        behind = self.threshold
+        chances = self.means if behind is None else [arm.above(behind.theta) for arm in self.arms]
+        applies = self._is_bernoulli if behind is None else True
+        value = bounds.mixed_constant(self.means, chances, self.mix) if self._means_in_unit or behind else None
+        return [
+            Bound(
+                "exact constant, own epsilons" + ("" if behind is None else f", of {behind.of}"),
+                "lower",
+                "any policy on those bits",
+                value,
+                None if value is None else value * log(self.horizon),
+                "Bernoulli arms, consistent policies"
+                if behind is None
+                else f"that the best arm has the largest {behind.of}",
+                applies and value is not None and isfinite(value),
             )
         ]
 
