@@ -13,10 +13,11 @@ import ldpbandits
 from ldpbandits.spec import protocol
 
 PUBLIC = """
-UCB Agent Arm ArmError BernoulliCurator Client Curator CuratorSpec DatabaseError Estimate Flushed Guarantee
-LDPBanditsError LaplaceCurator Ledger LedgerError LimitError Limits Mechanism MissingExtra OutputError ParameterError
-Pull Range RealLine Response ResponseError Reward RewardError Rule ServerError Sigmoid SnapshotError SpecError
-Threshold TicketError Transform __version__ curator_from_json estimate ldp_ucb_b ldp_ucb_l paper_rule ucb1
+IMED KLUCB UCB Agent Arm ArmError BernoulliCurator Client Curator CuratorSpec DatabaseError Estimate Flushed
+Guarantee KLUCBPlus LDPBanditsError LaplaceCurator Ledger LedgerError LimitError Limits Mechanism Menu MissingExtra
+OutputError ParameterError Pull Range RealLine Response ResponseError Reward RewardError Rule ServerError Sigmoid
+SnapshotError SpecError Thompson Threshold TicketError Transform __version__ curator_from_json default_rule estimate
+ldp_ucb_b ldp_ucb_l paper_rule ucb1
 """
 
 PROGRAM = """

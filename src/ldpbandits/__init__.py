@@ -2,7 +2,19 @@
 
 from ldpbandits.agent.agent import Agent
 from ldpbandits.agent.estimates import Estimate, estimate
-from ldpbandits.agent.rules import UCB, Rule, ldp_ucb_b, ldp_ucb_l, paper_rule, ucb1
+from ldpbandits.agent.rules import (
+    IMED,
+    KLUCB,
+    UCB,
+    KLUCBPlus,
+    Rule,
+    Thompson,
+    default_rule,
+    ldp_ucb_b,
+    ldp_ucb_l,
+    paper_rule,
+    ucb1,
+)
 from ldpbandits.device.client import Client, Flushed, Pull
 from ldpbandits.device.curators import BernoulliCurator, Curator, LaplaceCurator, curator_from_json
 from ldpbandits.device.ledger import Ledger, Limits
@@ -24,12 +36,15 @@ from ldpbandits.errors import (
 )
 from ldpbandits.spec.curator import CuratorSpec, Guarantee
 from ldpbandits.spec.mechanisms import Mechanism
+from ldpbandits.spec.menu import Menu
 from ldpbandits.spec.transforms import Range, RealLine, Sigmoid, Threshold, Transform
 from ldpbandits.types import Arm, Response, Reward
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "IMED",
+    "KLUCB",
     "UCB",
     "Agent",
     "Arm",
@@ -42,6 +57,7 @@ __all__ = [
     "Estimate",
     "Flushed",
     "Guarantee",
+    "KLUCBPlus",
     "LDPBanditsError",
     "LaplaceCurator",
     "Ledger",
@@ -49,6 +65,7 @@ __all__ = [
     "LimitError",
     "Limits",
     "Mechanism",
+    "Menu",
     "MissingExtra",
     "OutputError",
     "ParameterError",
@@ -64,11 +81,13 @@ __all__ = [
     "Sigmoid",
     "SnapshotError",
     "SpecError",
+    "Thompson",
     "Threshold",
     "TicketError",
     "Transform",
     "__version__",
     "curator_from_json",
+    "default_rule",
     "estimate",
     "ldp_ucb_b",
     "ldp_ucb_l",
