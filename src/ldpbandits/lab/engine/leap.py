@@ -1,347 +1,28 @@
 """The leaping simulator: exactly the law of the per-round simulator, without playing every round.
 
-While one arm is sure to stay the leader, only the sum of its responses matters, and that can be drawn at once.
-docs/leaping.md has the proofs, in the words and symbols used here.
+While one arm is sure to stay the one to pull, only the sum of its responses matters, and that can be drawn at once.
+docs/leaping.md has the proofs. Each rule that leaps has a file here: its region, and what it does at the edge.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from math import exp, floor, inf, lgamma, log, log1p, sqrt
-from typing import NamedTuple
 
-import numpy as np
-
-from ldpbandits.agent import kernels
-from ldpbandits.agent.rules import UCB, Rule
+from ldpbandits.agent.rules import IMED, KLUCB, UCB, KLUCBPlus, Rule
 from ldpbandits.errors import ParameterError
 from ldpbandits.lab.algorithms import Algorithm
-from ldpbandits.lab.engine.channels import Known, known_response
-from ldpbandits.lab.engine.compiled import compiled, uncached
-from ldpbandits.lab.engine.laws import Floats, reward
+from ldpbandits.lab.engine.channels import Known
+from ldpbandits.lab.engine.leap_imed import leap_imed
+from ldpbandits.lab.engine.leap_kl_ucb import leap_kl_ucb, leap_kl_ucb_plus
+from ldpbandits.lab.engine.leap_ucb import leap_ucb
 from ldpbandits.lab.engine.step import Advance, Play, encode
-from ldpbandits.lab.engine.sums import BITS, NOISY, Sums, encode_sums
+from ldpbandits.lab.engine.sums import BITS, Sums, encode_sums
 from ldpbandits.lab.rewards import Law
 
-SHORT = 16
-"""Below this many pulls it is cheaper to draw responses one by one than as a block."""
-
-LONG = 96
-"""After this many pulls one by one it is worth looking whether a block is possible now."""
-
-NEVER = 2**62
-STIRLING = 1e5
-"""From here on the next term of Stirling's series is below 1e-17."""
-
-WIDEST = 1e9
-"""A gap beyond it counts as this much: an only arm leads by infinity."""
-
-# How long a block to try. Any value is right, since a block that goes too far is cut where it must be; these are fast.
-ZEROS_MARGIN = 4.0
-LEAD_MARGIN = 7.0
-NOISE_MARGIN = 1.0
-
-
-class Leader(NamedTuple):
-    """The arm of largest index, and how long it is sure to stay that."""
-
-    pulls: float
-    mean: float
-    gap: float
-    """By how much its index leads the second."""
-    drift: float
-    """By how much a pull closes the gap at most, its response apart."""
-    most: int
-    """Pulls until something else is due: a checkpoint, or an arm about to starve."""
-
-
-@uncached
-def _room(leader: Leader, high: float, k: int) -> float:
-    """How far the sum of k responses may fall below k times `high` with the leader still leading; concave in k."""
-    return (leader.gap - k * leader.drift) * (leader.pulls + k) + (high - leader.mean) * k
-
-
-@uncached
-def _expected_zeros(room: float) -> float:
-    """Return x such that x zeros on average, and ZEROS_MARGIN standard deviations more, are `room` zeros."""
-    root = (sqrt(ZEROS_MARGIN * ZEROS_MARGIN + 4 * max(room, 0.0)) - ZEROS_MARGIN) / 2
-    return root * root
-
-
-@uncached
-def _reveal(rng: np.random.Generator, k: int, zeros: int, until_zeros: int, until_lead: int) -> tuple[int, int]:
-    """Uncover k responses of which `zeros` are zeros, in random order, until so many zeros, or such a lead of them."""
-    seen = found = 0
-    while found < until_zeros and 2 * found - seen < until_lead:
-        found += rng.random() * (k - seen) < zeros - found
-        seen += 1
-    return seen, found
-
-
-@uncached
-def _is_crossed(rng: np.random.Generator, k: int, zeros: int, level: int) -> bool:
-    """Draw whether the zeros ever led the ones by `level`, given their number among k responses and no such lead at k.
-
-    By reflection the probability is C(k, zeros + net + level) / C(k, zeros), net = ones - zeros; it is worked out only
-    where the simple bound above it does not settle the matter.
-    """
-    net = k - 2 * zeros
-    u = rng.random()
-    if u >= exp(-2.0 * level * (level + net) / (k + 2.0)):
-        return False
-    mirrored = zeros + net + level
-    if mirrored > k:
-        return False
-    return u < exp(_log_ratio(float(k), float(zeros), float(mirrored)))
-
-
-@uncached
-def _log_ratio(k: float, z: float, m: float) -> float:
-    """log C(k, m) / C(k, z), accurate also where the two logarithms are large: then by Stirling's series."""
-    if min(z, k - z, m, k - m) < STIRLING:
-        return lgamma(z + 1) + lgamma(k - z + 1) - lgamma(m + 1) - lgamma(k - m + 1)
-    d = m - z
-    main = d * log1p((k - 2 * z) / z) - m * log1p(d / z) - (k - m) * log1p(-d / (k - z))
-    roots = (log1p(d / z) + log1p(-d / (k - z))) / 2
-    rest = (1 / z + 1 / (k - z) - 1 / m - 1 / (k - m)) / 12
-    return main - roots + rest
-
-
-@uncached
-def _bits_one_by_one(rng: np.random.Generator, chance: float, leader: Leader) -> tuple[int, float]:
-    """Pull the leader while it is sure to lead; its responses are 1 with this chance, else 0. Return pulls and sum."""
-    k = ones = 0
-    while k < min(leader.most, LONG) and (k == 0 or ones >= -_room(leader, 0.0, k)):
-        ones += rng.random() < chance
-        k += 1
-    return k, float(ones)
-
-
-@uncached
-def _bits(rng: np.random.Generator, chance: float, leader: Leader) -> tuple[int, float]:
-    """Do the same in a block where it is worth it: by counting zeros, or by their lead over the ones."""
-    slack = leader.gap * leader.pulls
-    by_zeros = _expected_zeros(slack) / (1 - chance)
-    by_lead = slack * slack / LEAD_MARGIN
-    if leader.mean > 0.5:  # noqa: PLR2004 - above it, ones are worth less than zeros cost
-        by_lead = min(by_lead, slack / (2 * leader.mean - 1))
-    length = min(max(by_zeros, by_lead), 0.7 * leader.gap / leader.drift, float(leader.most))
-    if not length >= SHORT:
-        return _bits_one_by_one(rng, chance, leader)
-    k = int(length)
-    room = _room(leader, 1.0, k)
-    if k <= by_zeros:
-        limit = floor(min(slack, room, float(k)))
-        zeros = rng.binomial(k, 1 - chance)
-        if zeros > limit:
-            k, zeros = _reveal(rng, k, zeros, limit + 1, NEVER)
-        return k, float(k - zeros)
-    level = floor(2 * min(slack, room - k / 2, float(k))) + 1
-    if level < 1:  # the drift leaves no room for a lead over so many pulls
-        return _bits_one_by_one(rng, chance, leader)
-    zeros = rng.binomial(k, 1 - chance)
-    if 2 * zeros - k >= level:
-        k, zeros = _reveal(rng, k, zeros, NEVER, level)
-    elif _is_crossed(rng, k, zeros, level):
-        k, zeros = _reveal(rng, k, k - zeros + level, NEVER, level)
-    return k, float(k - zeros)
-
-
-@uncached
-def _normal_beyond(rng: np.random.Generator, least: float) -> float:
-    """A standard normal variable given that it exceeds `least` > 0, by Marsaglia's tail method."""
-    while True:
-        x = rng.standard_exponential() / least
-        if 2 * rng.standard_exponential() > x * x:
-            return least + x
-
-
-class NoisePath(NamedTuple):
-    """The Laplace noise of some pulls, as Brownian motion in which each pull takes an exponential time."""
-
-    pulls: int
-    noise: float
-    """After these pulls."""
-    time: float
-    """When the motion passed -level, just before the last pull; or, if it never did, when the last pull was."""
-    is_passed: bool
-
-
-@uncached
-def _noise(rng: np.random.Generator, k: int, level: float, scale: float) -> NoisePath:
-    """Draw the noise of k pulls, or of fewer: up to the first pull after the motion passed -level.
-
-    Given both ends, the chance of having passed is e^(-2 level (level + end) / time); the first passage before a given
-    time is level^2 / Z^2 with Z a normal variable that is large enough; from there the next pull is memoryless.
-    """
-    time = 2 * scale * scale * rng.standard_gamma(float(k))
-    noise = sqrt(time) * rng.standard_normal()
-    if noise > -level and rng.random() >= exp(-2 * level * (level + noise) / time):
-        return NoisePath(k, noise, time, False)  # noqa: FBT003 - numba takes no keywords here
-    passage = (level / _normal_beyond(rng, level / sqrt(time))) ** 2
-    before = rng.binomial(k - 1, min(passage / time, 1.0))
-    overshoot = scale * (rng.standard_exponential() - rng.standard_exponential())
-    return NoisePath(before + 1, overshoot - level, passage, True)  # noqa: FBT003
-
-
-@uncached
-def _noise_at(rng: np.random.Generator, path: NoisePath, level: float, j: int) -> float:
-    """Draw the noise after the first j pulls of a path.
-
-    Seen from -level, the motion before its first passage is a three-dimensional Bessel bridge to 0; and if it did not
-    pass, it is a Brownian bridge given that neither of its halves passed.
-    """
-    if j == path.pulls:
-        return path.noise
-    s = path.time * rng.beta(float(j), float(path.pulls - j))
-    share = s / path.time
-    spread = sqrt(s * (1 - share))
-    if path.is_passed:
-        x = level * (1 - share) + spread * rng.standard_normal()
-        y, z = spread * rng.standard_normal(), spread * rng.standard_normal()
-        return sqrt(x * x + y * y + z * z) - level
-    while True:
-        x = path.noise * share + spread * rng.standard_normal()
-        if x > -level:
-            before = 1 - exp(-2 * level * (level + x) / s)
-            after = 1 - exp(-2 * (level + x) * (level + path.noise) / (path.time - s))
-            if rng.random() < before * after:
-                return x
-
-
-@uncached
-def _one_by_one(rng: np.random.Generator, play: Play, arm: int, leader: Leader) -> tuple[int, float]:
-    """Pull the leader while it is sure to lead, drawing each response. Return pulls and sum."""
-    k, total = 0, 0.0
-    while k < leader.most and (k == 0 or total >= -_room(leader, 0.0, k)):
-        total += known_response(rng, play.channel, reward(rng, play.laws, arm))  # type: ignore[arg-type]
-        k += 1
-    return k, total
-
-
-@uncached
-def _noisy_one_by_one(rng: np.random.Generator, sums: Sums, arm: int, leader: Leader) -> tuple[int, float]:
-    """Do the same for one of two rewards plus Laplace noise."""
-    high, drop, rare, scale = sums.high[arm], sums.drop[arm], sums.rare[arm], sums.scale
-    k, total = 0, 0.0
-    while k < min(leader.most, LONG) and (k == 0 or total >= -_room(leader, 0.0, k)):
-        noise = scale * (rng.standard_exponential() - rng.standard_exponential())
-        total += noise + (high - drop if rng.random() < rare else high)
-        k += 1
-    return k, total
-
-
-@uncached
-def _noisy(rng: np.random.Generator, sums: Sums, arm: int, leader: Leader) -> tuple[int, float]:
-    """Pull the leader while it is sure to lead; its responses are one of two rewards plus Laplace noise.
-
-    Laplace noise of scale b is Brownian motion after an exponential time of mean 2 b^2, so that the noise of k pulls is
-    Brownian motion after the sum of k such times, and its chance of having passed a level has a closed form.
-    """
-    slack, scale = leader.gap * leader.pulls, sums.scale
-    high, drop, rare = sums.high[arm], sums.drop[arm], sums.rare[arm]
-    clock = 2 * scale * scale
-    # How the slack is shared: with a mean near the larger reward or above, room does not grow, and some is kept back.
-    for_drift, for_noise, for_all = (0.2, 0.6, 0.7) if leader.mean > high - 0.02 * drop else (0.7, 0.75, 1.0)
-    level = min(for_noise * slack, sqrt(clock * slack / (rare * drop)))
-    length = min(
-        level * level / (NOISE_MARGIN * clock),
-        _expected_zeros((for_all * slack - level) / drop) / rare,
-        for_drift * leader.gap / leader.drift,
-        0.1 * slack / max(leader.mean - high, 1e-300),
-        float(leader.most),
-    )
-    if not length >= SHORT:
-        return _noisy_one_by_one(rng, sums, arm, leader)
-    k = int(length)
-    limit = floor(min((min(slack, _room(leader, high, k)) - level) / drop, float(k)))
-    if limit < 0:
-        return _noisy_one_by_one(rng, sums, arm, leader)
-    path = _noise(rng, k, level, scale)
-    k, noise = path.pulls, path.noise
-    zeros = rng.binomial(k, rare)
-    if zeros > limit:
-        k, zeros = _reveal(rng, k, zeros, int(limit) + 1, NEVER)
-        noise = _noise_at(rng, path, level, k)
-    return k, high * k - drop * zeros + noise
-
-
-@uncached
-def _top_two(means: Floats, widths: Floats, root: float, indexes: Floats) -> tuple[int, float]:
-    """Return the arm of largest index (the lowest-numbered of several), and how far it leads."""
-    for arm in range(len(means)):
-        indexes[arm] = means[arm] + widths[arm] * root
-    best, first, second = 0, indexes[0], -inf
-    for arm in range(1, len(means)):
-        if indexes[arm] > second:
-            if indexes[arm] > first:
-                best, first, second = arm, indexes[arm], first
-            else:
-                second = indexes[arm]
-    return best, first - second
-
-
-@uncached
-def _fewest(pulls: Floats) -> int:
-    least = 0
-    for arm in range(1, len(pulls)):
-        if pulls[arm] < pulls[least]:
-            least = arm
-    return least
-
-
-@uncached
-def _quiet_until(floor: float, fewest: float) -> float:
-    """Return a round before which no arm starves, when the fewest pulls of an arm are `fewest`."""
-    if fewest == 0:
-        return 0.0
-    return exp(fewest / floor) * (1 - 1e-12) - 2 if floor > 0 else inf
-
-
-@compiled
-def _leap(play: Play, sums: Sums, rng: np.random.Generator, pulls: Floats, totals: Floats, t: int, until: int) -> None:
-    n, width = len(pulls), play.parameters[0]
-    means, widths, indexes = np.zeros(n), np.zeros(n), np.empty(n)
-    for arm in range(n):
-        if pulls[arm] > 0:
-            means[arm], widths[arm] = totals[arm] / pulls[arm], width / sqrt(pulls[arm])
-    fewest = _fewest(pulls)
-    quiet_until = _quiet_until(play.floor, pulls[fewest])
-    while t < until:
-        arm, most = -1, until - t
-        if t >= quiet_until:
-            arm, most = kernels.starving(play.floor, pulls, float(t)), 1  # type: ignore[arg-type]
-        elif quiet_until < until:
-            most = max(1, int(quiet_until - t))
-        if arm >= 0:
-            k, total = 1, known_response(rng, play.channel, reward(rng, play.laws, arm))  # type: ignore[arg-type]
-        else:
-            root = sqrt(log(float(t)))
-            arm, gap = _top_two(means, widths, root, indexes)
-            # Indexes are rounded in their last places: what that may hide is taken off the gap.
-            gap = min(gap, WIDEST) * (1 - 1e-9) - 2e-15 * (1 + abs(indexes[arm]))
-            drift = widths[fewest] / (2 * t * root) + widths[arm] * root / (2 * pulls[arm])
-            leader = Leader(pulls[arm], means[arm], gap, drift, most)
-            if sums.kinds[arm] == BITS:
-                k, total = _bits(rng, sums.chance[arm], leader)
-            elif sums.kinds[arm] == NOISY:
-                k, total = _noisy(rng, sums, arm, leader)
-            else:
-                k, total = _one_by_one(rng, play, arm, leader)
-        t += k
-        pulls[arm] += k
-        totals[arm] += total
-        means[arm], widths[arm] = totals[arm] / pulls[arm], width / sqrt(pulls[arm])
-        if arm == fewest:
-            fewest = _fewest(pulls)
-            quiet_until = _quiet_until(play.floor, pulls[fewest])
-
-
-def leap_ucb(play: Play, algorithm: Algorithm, arms: Sequence[Law]) -> Advance:
-    """Return the leaps of UCB."""
-    return partial(_leap, play, encode_sums(algorithm, arms))
-
-
-LEAPS: dict[type[Rule], Callable[[Play, Algorithm, Sequence[Law]], Advance]] = {UCB: leap_ucb}
+LEAPS: dict[type[Rule], Callable[[Play, Sums], Advance]] = {
+    UCB: leap_ucb,
+    KLUCB: leap_kl_ucb,
+    KLUCBPlus: leap_kl_ucb_plus,
+    IMED: leap_imed,
+}
 """How to leap, by the type of the rule."""
 
 
@@ -351,10 +32,14 @@ def why_not(algorithm: Algorithm, arms: Sequence[Law]) -> str | None:
         return f"the rule of {algorithm.name} is not one of those that leap"
     try:
         play, _ = encode(algorithm, arms)
-        encode_sums(algorithm, arms)
+        sums = encode_sums(algorithm, arms)
     except ParameterError as error:
         return str(error)
-    return None if isinstance(play.channel, Known) else f"the curator of {algorithm.name} is not one of the paper's"
+    if not isinstance(play.channel, Known):
+        return f"the curator of {algorithm.name} is not one of the paper's"
+    if type(algorithm.rule) is not UCB and (sums.kinds != BITS).any():
+        return f"the rule of {algorithm.name} leaps on responses that are bits, and those of some arm are not"
+    return None
 
 
 def leaping(algorithm: Algorithm, arms: Sequence[Law]) -> Advance:
@@ -363,4 +48,4 @@ def leaping(algorithm: Algorithm, arms: Sequence[Law]) -> Advance:
     if obstacle is not None:
         raise ParameterError(f"{algorithm.name} cannot leap, only step: {obstacle}")
     play, _ = encode(algorithm, arms)
-    return LEAPS[type(algorithm.rule)](play, algorithm, arms)
+    return LEAPS[type(algorithm.rule)](play, encode_sums(algorithm, arms))
