@@ -29,7 +29,8 @@ def plain(of: ModuleType, *changes: tuple[str, str]) -> dict[str, Any]:
 def chosen(index: Any, pulls: Floats, totals: Floats, t: float) -> int:
     """The arm that the agent would pull."""
     means = totals / pulls
-    return kernels.select(index, (), 0.0, means, pulls, pulls, t, np.random.default_rng(0), [0.0] * len(pulls))  # type: ignore[arg-type]
+    rows: tuple[Any, Any, Any, Any] = (means, pulls, pulls, pulls)
+    return kernels.select(index, (), 0.0, *rows, t, np.random.default_rng(0), [0.0] * len(pulls))
 
 
 def tally(rng: np.random.Generator) -> tuple[Floats, Floats]:

@@ -83,11 +83,12 @@ class Chart:
 def summary(report: ReportJson, seconds: float) -> str:
     """Name the best arm."""
     best, confidence = report["best"], f"at {report['confidence']:.0%} confidence"
-    verdict = "above all others" if best["separated"] else "not yet separated from the others"
+    share = report["arms"][best["arm"]]["share"] or 0.0
+    verdict = "is above all others" if best["separated"] else "still overlaps with others"
     return (
-        f"\nThe best arm is {best['name']}, {verdict} {confidence}: after {report['responses']:,} responses in "
-        f"{seconds:.0f} s, each\n"
-        "counted once and on disk before it was acknowledged. No reward has left its device."
+        f"\nThe best arm is {best['name']}: {share:.0%} of all decisions were for it, and its interval {verdict}\n"
+        f"{confidence}, after {report['responses']:,} responses in {seconds:.0f} s. Each was counted once, and on disk "
+        "before it was acknowledged.\nNo reward has left its device."
     )
 
 

@@ -6,6 +6,7 @@ docs/leaping.md has the proofs. Each rule that leaps has a file here: its region
 
 from collections.abc import Callable, Sequence
 
+from ldpbandits.agent.laplace_rules import IMEDLaplaceBit, KLUCBPlusLaplaceBit
 from ldpbandits.agent.rules import IMED, KLUCB, UCB, KLUCBPlus, Rule
 from ldpbandits.errors import ParameterError
 from ldpbandits.lab.algorithms import Algorithm
@@ -22,6 +23,8 @@ LEAPS: dict[type[Rule], Callable[[Play, Sums], Advance]] = {
     KLUCB: leap_kl_ucb,
     KLUCBPlus: leap_kl_ucb_plus,
     IMED: leap_imed,
+    KLUCBPlusLaplaceBit: leap_kl_ucb_plus,
+    IMEDLaplaceBit: leap_imed,
 }
 """How to leap, by the type of the rule."""
 
