@@ -18,6 +18,7 @@ from threading import Event, Thread
 
 import pytest
 
+from ldpbandits.agent.laplace_rules import mean_excess
 from ldpbandits.server.tickets import Signer, Ticket, new_nonce
 from ldpbandits.types import Arm
 
@@ -42,6 +43,7 @@ EXPERIMENTS = (
 )
 MENU = [0.5, 2]
 WORKERS = 6
+ENOUGH = 60
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,12 @@ class Crowd:
             self.stop.set()
             for worker in workers:
                 worker.join()
+
+    def wait_for(self, acknowledged: int) -> None:
+        """Wait until so many are acknowledged: on a machine that is busy with other things it takes its time."""
+        give_up = time.monotonic() + 30
+        while len(self.acknowledged) < acknowledged and time.monotonic() < give_up:
+            time.sleep(0.05)
 
     def _work(self, rng: random.Random) -> None:
         signer = Signer({0: ENVIRONMENT["LDPBANDITS_SIGNING_SECRET"].encode()})
@@ -122,12 +130,20 @@ class Books:
     responses: dict[tuple[int, int, int], tuple[int, int]]
     tallies: dict[tuple[int, int, int], tuple[int, int]]
     nonces: int
+    is_read: bool
+    """What the rule of the second experiment reads of its responses adds up to what is kept."""
 
     @property
     def agree(self) -> bool:
         """Acknowledged = nonces = responses = pulls, and the sums are equal to the bit."""
         count = sum(count for count, _ in self.acknowledged.values())
-        return self.acknowledged == self.responses == self.tallies and self.nonces == count
+        return self.acknowledged == self.responses == self.tallies and self.nonces == count and self.is_read
+
+
+def reading(value: int) -> int:
+    """What the default rule of the second experiment reads of a response, in units of 2^-20, as responses are."""
+    excess = round(mean_excess(0.5) * 2**20)
+    return -excess if value < 0 else 2**20 + excess if value > 2**20 else value
 
 
 def audited(database: Path, crowd: Crowd) -> Books:
@@ -142,11 +158,14 @@ def audited(database: Path, crowd: Crowd) -> Books:
             "SELECT experiment, arm, cell, count(*), sum(value) FROM responses GROUP BY experiment, arm, cell"
         ).fetchall()
         tallies = connection.execute("SELECT experiment, arm, cell, pulls, total FROM cells").fetchall()
+        values = connection.execute("SELECT arm, value FROM responses WHERE experiment = 2").fetchall()
+        read = dict(connection.execute("SELECT arm, read FROM cells WHERE experiment = 2").fetchall())
         (nonces,) = connection.execute("SELECT count(*) FROM nonces").fetchone()
     finally:
         connection.close()
+    readings = {arm: sum(reading(value) for one, value in values if one == arm) for arm in read}
     by_cell = [{row[:3]: row[3:] for row in rows} for rows in (responses, tallies)]
-    return Books(acknowledged, by_cell[0], by_cell[1], nonces)
+    return Books(acknowledged, by_cell[0], by_cell[1], nonces, is_read=readings == read)
 
 
 def create(address: tuple[str, int]) -> None:
@@ -191,12 +210,13 @@ def live_through(folder: Path, deaths: Sequence[Death], fault: str | None = None
                     assert server.wait(timeout=60) == -signal.SIGKILL
                 server = start(None)
                 time.sleep(1.5)
+                crowd.wait_for(ENOUGH)
             server.terminate()
             assert server.wait(timeout=20) == 0
         finally:
             server.kill()
             server.wait()
-    assert len(crowd.acknowledged) > 50
+    assert len(crowd.acknowledged) >= ENOUGH
     return audited(database, crowd)
 
 
