@@ -9,7 +9,7 @@ import pytest
 from tests.spec.kind_contract import example
 
 from ldpbandits import CuratorSpec, Rule
-from ldpbandits.agent.rules import RULES, rule_to_json
+from ldpbandits.agent.rules import RULES, ldp_ucb_b, ldp_ucb_l, rule_to_json
 from ldpbandits.server.messages import NewExperiment, Report, ResponseMessage
 from ldpbandits.server.service import Service
 from ldpbandits.server.store.sqlite import SqliteStore
@@ -55,3 +55,28 @@ def test_a_registered_rule_runs_an_experiment(tmp_path: Path, kind: Any) -> None
         assert (after.pulls, after.means) == (before.pulls, before.means)
     finally:
         again.close()
+
+
+@pytest.mark.parametrize(
+    ("curator", "asked", "rule"),
+    [
+        (CURATORS[0], None, {"kind": "kl-ucb++"}),
+        (CURATORS[0], "paper", rule_to_json(ldp_ucb_b())),
+        ({"mechanism": "bernoulli", "epsilon": [1, 4]}, None, {"kind": "kl-ucb++"}),
+        (CURATORS[1], None, {"kind": "kl-ucb++-laplace", "epsilon": 1.0}),
+        ({"mechanism": "laplace", "epsilon": 0.5}, None, {"kind": "kl-ucb++-laplace-clip", "epsilon": 0.5}),
+        (CURATORS[1], "paper", rule_to_json(ldp_ucb_l(1.0))),
+    ],
+)
+def test_an_experiment_gets_the_default_rule_or_the_papers_by_name(
+    tmp_path: Path, curator: dict[str, Any], asked: Any, rule: dict[str, Any]
+) -> None:
+    """The report names the rule itself, and it stays that of the experiment."""
+    for _ in range(2):
+        service = Service(SqliteStore(tmp_path / "agent.db"))
+        try:
+            if not service.experiments:
+                asyncio.run(service.create(NewExperiment("one", ["a", "b"], curator, asked)))
+            assert asyncio.run(service.report("one")).rule == rule
+        finally:
+            service.close()

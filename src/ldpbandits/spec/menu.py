@@ -82,7 +82,7 @@ class Menu:
         """Return the level of an epsilon, None when it is not on the menu; on a menu of one it need not be said."""
         if epsilon is None:
             return 0 if len(self) == 1 else None
-        return self.epsilons.index(epsilon) if epsilon in self.epsilons else None
+        return next((level for level, curator in enumerate(self.curators) if curator.epsilon == epsilon), None)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON-able data: a curator whose epsilon is a list if there is a choice."""
