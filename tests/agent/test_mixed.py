@@ -12,7 +12,7 @@ from ldpbandits.agent.kernels import ArmView
 from ldpbandits.agent.levels import Levels
 from ldpbandits.agent.mixed import divergence, likeliest, mixed_thompson_index, slope, upper
 from ldpbandits.agent.rules import IMED, KLUCB, KLUCBPlus, Rule, Thompson
-from ldpbandits.agent.tally import ArmTally, Cell
+from ldpbandits.agent.tally import ArmTally, LevelTally
 from ldpbandits.spec.mechanisms import response_mean
 from ldpbandits.spec.menu import Menu
 from ldpbandits.spec.sequences import log_mixed_martingale
@@ -176,7 +176,7 @@ def tally(rng: random.Random, mean: float, pulls: int) -> ArmTally:
         level = rng.randrange(len(EPSILONS))
         cells[level][0] += 1
         cells[level][1] += rng.random() < response_mean(mean, EPSILONS[level])
-    listed = [Cell(n, float(ones)) for n, ones in cells]
+    listed = [LevelTally(n, float(ones)) for n, ones in cells]
     return ArmTally(pulls, sum(cell.total for cell in listed), cells=listed)
 
 
@@ -234,16 +234,16 @@ def test_the_martingale_has_mean_one_and_a_convex_logarithm() -> None:
 
 def test_bits_that_no_mean_explains_do_not_fit() -> None:
     """When one epsilon says 0 and another 1, as if the choice had depended on the reward, the estimate says so."""
-    cells = [Cell(0, 0.0), Cell(10_000, 9_000.0), Cell(10_000, 100.0)]
+    cells = [LevelTally(0, 0.0), LevelTally(10_000, 9_000.0), LevelTally(10_000, 100.0)]
     known = estimate_arm(ArmTally(20_000, 9_100.0, cells=cells), MENU, alpha=0.05)
     assert not known.fits
-    empty = estimate_arm(ArmTally(cells=[Cell()] * 3), MENU, alpha=0.05)
+    empty = estimate_arm(ArmTally(cells=[LevelTally()] * 3), MENU, alpha=0.05)
     assert (empty.mean, empty.low, empty.high, empty.fits) == (None, 0.0, 1.0, True)
 
 
 def test_an_estimate_outside_of_the_range_is_not_cut_off() -> None:
     """Zeros only, of a small epsilon, are likeliest below the range; the interval stays inside."""
-    known = estimate_arm(ArmTally(20, 0.0, cells=[Cell(20, 0.0), Cell(), Cell()]), MENU, alpha=0.05)
+    known = estimate_arm(ArmTally(20, 0.0, cells=[LevelTally(20, 0.0), LevelTally(), LevelTally()]), MENU, alpha=0.05)
     assert known.mean is not None
     assert known.mean < 0
     assert known.low == 0

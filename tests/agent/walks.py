@@ -6,7 +6,7 @@ from dataclasses import replace
 from ldpbandits import Agent, Arm, Response, Rule
 from ldpbandits.agent.kernels import select
 from ldpbandits.agent.lookout import Lookout
-from ldpbandits.agent.tally import ArmTally, Cell, Tally
+from ldpbandits.agent.tally import ArmTally, LevelTally, Tally
 from ldpbandits.spec.menu import Menu
 
 
@@ -35,7 +35,7 @@ class Walk:
         for mean in self.means:
             pulls = self.rng.randint(0, played)
             total = float(round(pulls * mean))
-            cells = [] if menu is None else [Cell(pulls, total), *[Cell()] * (self.levels - 1)]
+            cells = [] if menu is None else [LevelTally(pulls, total), *[LevelTally()] * (self.levels - 1)]
             tallies.append(ArmTally(pulls, total, cells=cells))
         self.agent.tally = Tally(tallies, self.agent.fitted.levels)
 

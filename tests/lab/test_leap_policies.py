@@ -1,5 +1,9 @@
 """The rules beyond the paper leap with exactly the law of the per-round simulator."""
 
+import re
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -7,6 +11,7 @@ from scipy import stats
 
 from ldpbandits.lab import algorithm, simulate
 from ldpbandits.lab.algorithms import Algorithm
+from ldpbandits.lab.engine import leap_thompson
 from ldpbandits.lab.engine.leap import why_not
 from ldpbandits.lab.paper import BERNOULLI, MIXED
 from ldpbandits.lab.play import Engine, Trials
@@ -22,7 +27,7 @@ def arms(*texts: str) -> list[Law]:
     return [arm for text in texts for arm in parse_arms(text)]
 
 
-NAMES = ["imed", "kl-ucb", "kl-ucb++"]
+NAMES = ["imed", "kl-ucb", "kl-ucb++", "ts"]
 INSTANCES: list[tuple[str, str, float | None, list[Law], int, int]] = [
     # prefix, suffix, epsilon, arms, horizon, trials
     ("ldp-", "", 1.0, arms("bernoulli(0.9)", "bernoulli(0.6)"), 800, 1_000),
@@ -84,7 +89,7 @@ def test_far_horizons_are_reached_at_the_exact_constant(name: str, epsilon: floa
     assert 0.6 < slope / exact_constant([arm.mean for arm in BERNOULLI], epsilon) < 1.5
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "ts"])  # which has to draw while arms are level
 def test_only_and_equal_arms_leap_far(name: str) -> None:
     """One arm, equal arms and arms without a chance are blocks too: T = 1e10 takes moments."""
     for prefix, epsilon, bandit in (
@@ -104,3 +109,49 @@ def test_responses_that_are_not_bits_are_stepped(name: str) -> None:
     assert reason == f"the rule of {name} leaps on responses that are bits, and those of some arm are not"
     assert simulate(name, MIXED, 100, trials=1, seed=1).engine == "step"
     assert why_not(algorithm(f"ldp-{name}", 1.0), MIXED) is None
+
+
+def thinned_p(*changes: tuple[str, str]) -> float:
+    """The p-value of a test that a thinned round of Thompson sampling is won by each arm as often as a plain one.
+
+    The tally is one where bounds are large and several of the events often hold at once. The module is not compiled.
+    """
+    source = Path(leap_thompson.__file__).read_text(encoding="utf-8")
+    for change in changes:
+        assert source.count(change[0]) == 1, change[0]
+        source = source.replace(*change)
+    module: dict[str, Any] = {"__name__": "plain"}
+    exec(compile(re.sub("@(un)?c(ompiled|ached)\n", "", source), "plain", "exec"), module)  # noqa: S102 - our own source
+    rng, draws, tails = np.random.default_rng(5), np.zeros(2), np.zeros(2)
+    pulls, totals = np.array([60.0, 60.0]), np.array([24.0, 36.0])
+    chance = module["_bound"](1, 0.6, 0.49, pulls, totals, tails)
+    assert chance < 1
+    won = np.zeros((2, 2))
+    for _ in range(80_000):
+        won[0, module["_play_round"](rng, pulls, totals, draws)] += 1
+        is_candidate = rng.random() < chance
+        won[1, module["_candidate"](rng, 1, 0.49, tails, chance, pulls, totals, draws) if is_candidate else 1] += 1
+    return float(stats.chi2_contingency(won).pvalue)
+
+
+THINNING_MUTANTS = {
+    "a bound too low": ("/ _steepness(pulls, total, x), 1.0)", "/ _steepness(pulls, total, x), 1.0) / 4"),
+    "several events count for none": (
+        "best if rng.random() * events < 1 else leader",
+        "leader if events > 1 else best",
+    ),
+    "several events count often": ("best if rng.random() * events < 1 else leader", "best"),
+    "every draw accepted": ("if log(1 - rng.random()) < below + step", "if log(1 - rng.random()) < 9 + below + step"),
+    "a leader that never draws little": ("if drawn < 0 or rng.random()", "if drawn < 2 or rng.random()"),
+}
+
+
+def test_a_thinned_round_is_won_as_a_plain_one() -> None:
+    """By each arm as often, by chi-square. False alarm: 1e-6; seeded."""
+    assert thinned_p() > FALSE_ALARM
+
+
+@pytest.mark.parametrize("name", THINNING_MUTANTS)
+def test_wrong_thinning_is_caught(name: str) -> None:
+    """The comparison fails for each mutant."""
+    assert thinned_p(THINNING_MUTANTS[name]) < FALSE_ALARM

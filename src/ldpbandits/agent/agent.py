@@ -16,7 +16,7 @@ from ldpbandits.agent.kernels import Random, select
 from ldpbandits.agent.lookout import Lookout
 from ldpbandits.agent.rules import Rule, rule_from_json, rule_to_json
 from ldpbandits.agent.sieve import Sieve
-from ldpbandits.agent.tally import ArmTally, Cell, Tally
+from ldpbandits.agent.tally import ArmTally, LevelTally, Tally
 from ldpbandits.checks import brief, check_count, check_probability, is_number, is_whole
 from ldpbandits.errors import ArmError, ParameterError, ResponseError, SnapshotError
 from ldpbandits.spec.menu import Menu
@@ -296,9 +296,9 @@ def _read_cells(snapshot: object, arms: list[ArmTally], count: int) -> None:
     if listed is None or not all(isinstance(cells, list) and len(cells) == count for cells in listed):
         raise SnapshotError(f"with this rule and curator, a snapshot has cells: for each arm {count} pairs of numbers")
     for number, (arm, cells) in enumerate(zip(arms, listed, strict=True)):
-        if not all(isinstance(cell, list) and len(cell) == len(Cell._fields) for cell in cells):
+        if not all(isinstance(cell, list) and len(cell) == len(LevelTally._fields) for cell in cells):
             raise SnapshotError(f"a cell of arm {number} must be its pulls and their total, got {brief(cells)}")
         read = [_arm_from_json(number, pulls, total, out=0, retired=False) for pulls, total in cells]
-        arm.cells = [Cell(cell.pulls, cell.total) for cell in read]
+        arm.cells = [LevelTally(cell.pulls, cell.total) for cell in read]
         if sum(cell.pulls for cell in read) != arm.pulls or sum(cell.total for cell in read) != arm.total:
             raise SnapshotError(f"the cells of arm {number} must add up to its pulls and total")

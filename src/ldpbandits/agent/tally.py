@@ -16,7 +16,7 @@ UNKNOWN = 0.5
 """The mean of every arm as long as there is no response at all; all have the same, so it decides nothing."""
 
 
-class Cell(NamedTuple):
+class LevelTally(NamedTuple):
     """The number and the sum of the responses of one level."""
 
     pulls: int = 0
@@ -33,7 +33,7 @@ class ArmTally:
     retired: bool = False
     read: float | None = None
     """The sum of what the rule reads of the responses; None where it reads them as they are."""
-    cells: list[Cell] = field(default_factory=list)
+    cells: list[LevelTally] = field(default_factory=list)
     """Its responses by the level of the menu, where there are several; else none."""
 
     @property
@@ -61,7 +61,7 @@ class Tally:
         self._levels = levels
         if levels is not None:
             for arm in self.arms:
-                arm.cells = arm.cells or [Cell()] * levels.count
+                arm.cells = arm.cells or [LevelTally()] * levels.count
         self._arrange()
 
     @property
@@ -83,8 +83,8 @@ class Tally:
         known = self.arms[arm]
         if self._levels is not None:
             cell, of_all = known.cells[level], self._cells_in_all[level]
-            known.cells[level] = Cell(pulls, total)
-            self._cells_in_all[level] = Cell(of_all.pulls + pulls - cell.pulls, of_all.total + total - cell.total)
+            known.cells[level] = LevelTally(pulls, total)
+            self._cells_in_all[level] = LevelTally(of_all.pulls + pulls - cell.pulls, of_all.total + total - cell.total)
             pulls, total = sum(each.pulls for each in known.cells), sum(each.total for each in known.cells)
         self.t += pulls - known.pulls
         self._pulls_in_all += pulls - known.pulls
@@ -115,7 +115,7 @@ class Tally:
 
     def add_arm(self) -> Arm:
         """Add an arm that nobody has pulled; it gets the next number."""
-        self.arms.append(ArmTally(cells=[] if self._levels is None else [Cell()] * self._levels.count))
+        self.arms.append(ArmTally(cells=[] if self._levels is None else [LevelTally()] * self._levels.count))
         self._arrange()
         return Arm(len(self.arms) - 1)
 
@@ -130,7 +130,7 @@ class Tally:
         self._pulls_in_all = sum(arm.pulls for arm in self.arms)
         self._total_in_all = sum(arm.counted for arm in self.arms)
         self._cells_in_all = [
-            Cell(sum(cell.pulls for cell in column), sum(cell.total for cell in column))
+            LevelTally(sum(cell.pulls for cell in column), sum(cell.total for cell in column))
             for column in zip(*(arm.cells for arm in self.arms), strict=True)
         ]
         self._in_use = [Arm(number) for number, arm in enumerate(self.arms) if not arm.retired]
@@ -177,6 +177,6 @@ class Tally:
                 self.means[place], self.cells[place] = mean, cells
 
 
-def _row(cells: Iterable[Cell]) -> Row:
+def _row(cells: Iterable[LevelTally]) -> Row:
     """Lay cells side by side."""
     return tuple(chain.from_iterable(cells))

@@ -207,7 +207,7 @@ def simulate(  # noqa: PLR0913 - an experiment's settings
     engine is leap where the algorithm can, else step. `progress` is called with the number of trials done, after each.
 
     >>> simulate("ldp-ucb-b", epsilon=2, arms=["bernoulli(0.9)", "3*bernoulli(0.5)"], horizon=1e4, trials=5, seed=1)
-    <Simulation ldp-ucb-b, epsilon=2: regret 169.2 ± 9.0, 5 trials of T=10,000 on 4 arms>
+    <Simulation ldp-ucb-b, epsilon=2: regret 185.0 ± 8.3, 5 trials of T=10,000 on 4 arms>
     """
     played = algorithms.algorithm(algorithm, epsilon) if isinstance(algorithm, str) else algorithm
     if not isinstance(played, Algorithm):

@@ -9,7 +9,7 @@ from typing import Any
 from ldpbandits.agent.agent import Agent
 from ldpbandits.agent.fit import Fitted, fitted
 from ldpbandits.agent.rules import Rule, rule_from_json, rule_to_json
-from ldpbandits.agent.tally import ArmTally, Cell, Tally
+from ldpbandits.agent.tally import ArmTally, LevelTally, Tally
 from ldpbandits.errors import DatabaseError, ParameterError
 from ldpbandits.server.messages import NewExperiment, ResponseMessage
 from ldpbandits.server.store import Answer, CellTotal, Definition, Status, StoredArm, StoredExperiment
@@ -127,14 +127,14 @@ def _agent(rule: Rule, menu: Menu, arms: list[ArmTally]) -> Agent:
 
 def _tally(arm: StoredArm, menu: Menu, plays_by: Fitted) -> ArmTally:
     """Return an arm as its agent sees it."""
-    kept = {cell.cell: Cell(cell.pulls, cell.total * menu.unit) for cell in arm.cells}
+    kept = {cell.cell: LevelTally(cell.pulls, cell.total * menu.unit) for cell in arm.cells}
     levels = 0 if plays_by.levels is None else plays_by.levels.count
     return ArmTally(
         pulls=arm.pulls,
         total=arm.total * menu.unit,
         retired=arm.retired,
         read=None if plays_by.reading is None else arm.read * READING_UNIT,
-        cells=[kept.get(level, Cell()) for level in range(levels)],
+        cells=[kept.get(level, LevelTally()) for level in range(levels)],
     )
 
 

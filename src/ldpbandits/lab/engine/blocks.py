@@ -30,18 +30,18 @@ MARGIN = 1.2
 
 
 @uncached
-def _tail(n: float) -> float:
+def stirling_tail(n: float) -> float:
     """log n! - ((n + 1/2) log n - n + log(2 pi) / 2), for n from STIRLING on."""
     x = 1 / (n * n)
     return (1 / 12 - x * (1 / 360 - x * (1 / 1260 - x / 1680))) / n
 
 
 @uncached
-def _log_factorials(n: float, d: float) -> float:
+def log_factorials(n: float, d: float) -> float:
     """log (n + d)! / n!."""
     if min(n, n + d) < STIRLING:
         return lgamma(n + d + 1) - lgamma(n + 1)
-    return d * log(n) + (n + d + 0.5) * log1p(d / n) - d + _tail(n + d) - _tail(n)
+    return d * log(n) + (n + d + 0.5) * log1p(d / n) - d + stirling_tail(n + d) - stirling_tail(n)
 
 
 @uncached
@@ -49,9 +49,9 @@ def log_ratio(k: float, z: float, m: float) -> float:
     """log C(k, m) / C(k, z), accurate also where the two logarithms are large: then by Stirling's series."""
     d = m - z
     if min(z, k - z, m, k - m) < STIRLING:
-        return -_log_factorials(z, d) - _log_factorials(k - z, -d)
+        return -log_factorials(z, d) - log_factorials(k - z, -d)
     main = d * log1p((k - 2 * z) / z) - (m + 0.5) * log1p(d / z) - (k - m + 0.5) * log1p(-d / (k - z))
-    return main + _tail(z) + _tail(k - z) - _tail(m) - _tail(k - m)
+    return main + stirling_tail(z) + stirling_tail(k - z) - stirling_tail(m) - stirling_tail(k - m)
 
 
 @uncached
@@ -183,4 +183,4 @@ def length(room: float, closing: float, chance: float) -> float:
     if closing <= 0 and spread == 0:
         return 1e300
     root = 2 * room / (spread + sqrt(spread * spread + 4 * max(closing, 0.0) * room))
-    return root * root
+    return max(root * root, 0.5 / max(1 - chance, 1e-300))  # where zeros are rare there is none in so many

@@ -7,12 +7,13 @@ docs/leaping.md has the proofs. Each rule that leaps has a file here: its region
 from collections.abc import Callable, Sequence
 
 from ldpbandits.agent.laplace_rules import IMEDLaplaceBit, KLUCBPlusLaplaceBit
-from ldpbandits.agent.rules import IMED, KLUCB, UCB, KLUCBPlus, Rule
+from ldpbandits.agent.rules import IMED, KLUCB, UCB, KLUCBPlus, Rule, Thompson
 from ldpbandits.errors import ParameterError
 from ldpbandits.lab.algorithms import Algorithm
 from ldpbandits.lab.engine.channels import Known
 from ldpbandits.lab.engine.leap_imed import leap_imed
 from ldpbandits.lab.engine.leap_kl_ucb import leap_kl_ucb, leap_kl_ucb_plus
+from ldpbandits.lab.engine.leap_thompson import leap_thompson
 from ldpbandits.lab.engine.leap_ucb import leap_ucb
 from ldpbandits.lab.engine.step import Advance, Play, encode
 from ldpbandits.lab.engine.sums import BITS, Sums, encode_sums
@@ -23,6 +24,7 @@ LEAPS: dict[type[Rule], Callable[[Play, Sums], Advance]] = {
     KLUCB: leap_kl_ucb,
     KLUCBPlus: leap_kl_ucb_plus,
     IMED: leap_imed,
+    Thompson: leap_thompson,
     KLUCBPlusLaplaceBit: leap_kl_ucb_plus,
     IMEDLaplaceBit: leap_imed,
 }

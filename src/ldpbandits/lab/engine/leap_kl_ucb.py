@@ -138,7 +138,7 @@ def _line(
     level = max(_level(is_plus, t, n, arms) - _rounding(n), 0.0)
     lowest = lowest_mean(u, level / n)
     room = n * (mean - lowest)
-    if room < 1:
+    if room <= 0 or (room < 1 and SHORT * (1 - chance) > 0.5):  # noqa: PLR2004 - a zero is near, and would end it
         return 1, Line(0.0, 0.0)
     rising = n * (_others(kept, pulls, arm, t * 1.01) - u) / (0.01 * t)
     own = 0.0

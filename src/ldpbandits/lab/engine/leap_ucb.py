@@ -46,17 +46,24 @@ def _room(leader: Leader, high: float, k: int) -> float:
 
 
 @uncached
-def bits(rng: np.random.Generator, chance: float, leader: Leader) -> tuple[int, float]:
-    """Pull the leader while it is sure to lead; its responses are 1 with this chance, else 0. Return pulls and sum.
+def _bits_one_by_one(rng: np.random.Generator, chance: float, leader: Leader) -> tuple[int, float]:
+    """Pull the leader while it is sure to lead; its responses are 1 with this chance, else 0. Return pulls and sum."""
+    k = ones = 0
+    while k < min(leader.most, LONG) and (k == 0 or ones >= -_room(leader, 0.0, k)):
+        ones += rng.random() < chance
+        k += 1
+    return k, float(ones)
 
-    Zeros are counted against the chord of room, which is concave.
-    """
+
+@uncached
+def bits(rng: np.random.Generator, chance: float, leader: Leader) -> tuple[int, float]:
+    """Do the same in a block where it is worth it: zeros are counted against the chord of room, which is concave."""
     slack = leader.gap * leader.pulls
     closing = leader.mean - chance - leader.gap + leader.drift * leader.pulls
     tried = min(length(max(slack, 0.0), closing, chance), 0.7 * leader.gap / leader.drift, float(leader.most))
-    k = int(max(tried, 1.0))
-    if k < SHORT:
-        k = min(leader.most, LONG)
+    if not tried >= SHORT:
+        return _bits_one_by_one(rng, chance, leader)
+    k = int(tried)
     return pull_bits(rng, chance, slack, (_room(leader, 1.0, k) - slack) / k, k)
 
 
