@@ -1,7 +1,6 @@
 """Time the leaping simulator beside a plain compiled loop, in one run, on one core, on the paper's Bernoulli arms."""
 
 from collections.abc import Callable
-from math import inf
 from time import perf_counter
 
 import numpy as np
@@ -17,24 +16,20 @@ PLAIN_ROUNDS = 10**6
 """The plain loop's time a round is measured here; it does not depend on T."""
 
 TARGETS = {
-    # algorithm, epsilon: how many times faster at 1e7 and at 1e9
-    ("ldp-ucb-b", 2.0): {10**7: 25, 10**9: 350},
-    ("ldp-ucb-b", 0.2): {10**7: 15, 10**9: 90},
-    ("ldp-ucb-l", 2.0): {10**7: 8, 10**9: 120},
-    ("ldp-ucb-l", 0.2): {10**7: 6, 10**9: 75},
-    ("ldp-imed", 2.0): {10**7: 200, 10**9: 5_000},
-    ("ldp-imed", 0.2): {10**7: 30, 10**9: 1_000},
-    ("ldp-kl-ucb", 2.0): {10**7: 200, 10**9: 5_000},
-    ("ldp-kl-ucb", 0.2): {10**7: 30, 10**9: 1_000},
-    ("ldp-kl-ucb++", 2.0): {10**7: 200, 10**9: 5_000},
-    ("ldp-kl-ucb++", 0.2): {10**7: 30, 10**9: 1_000},
-    ("ldp-ts", 2.0): {10**7: 50, 10**9: 2_000},
-    ("ldp-ts", 0.2): {10**7: 2, 10**9: 100},
+    # algorithm, epsilon: how many times faster at 1e7, at 1e9 and at 1e12
+    ("ldp-ucb-b", 2.0): {10**7: 25, 10**9: 350, 10**12: 1_100_000},
+    ("ldp-ucb-b", 0.2): {10**7: 15, 10**9: 90, 10**12: 130_000},
+    ("ldp-ucb-l", 2.0): {10**7: 8, 10**9: 120, 10**12: 50_000},
+    ("ldp-ucb-l", 0.2): {10**7: 6, 10**9: 75, 10**12: 20_000},
+    ("ldp-imed", 2.0): {10**7: 200, 10**9: 5_000, 10**12: 8_000_000},
+    ("ldp-imed", 0.2): {10**7: 30, 10**9: 1_000, 10**12: 700_000},
+    ("ldp-kl-ucb", 2.0): {10**7: 200, 10**9: 5_000, 10**12: 50_000_000},
+    ("ldp-kl-ucb", 0.2): {10**7: 30, 10**9: 1_000, 10**12: 5_000_000},
+    ("ldp-kl-ucb++", 2.0): {10**7: 200, 10**9: 5_000, 10**12: 100_000_000},
+    ("ldp-kl-ucb++", 0.2): {10**7: 30, 10**9: 1_000, 10**12: 10_000_000},
+    ("ldp-ts", 2.0): {10**7: 50, 10**9: 2_000, 10**12: 5_000_000},
+    ("ldp-ts", 0.2): {10**7: 2, 10**9: 100, 10**12: 100_000},
 }
-FAR = 10**12
-FAR_SECONDS = {("ldp-ucb-b", 2.0): 0.1, ("ldp-ucb-b", 0.2): 0.8, ("ldp-imed", 2.0): 0.05, ("ldp-imed", 0.2): 0.5}
-"""For a trial on a quiet core."""
-
 TRIALS = 5
 
 
@@ -80,10 +75,6 @@ def main() -> None:
             )
             if ratio < target:
                 failed.append(f"{name} {epsilon} {horizon:.0e}")
-        took = seconds(leap, FAR, 2)
-        print(f"{name} epsilon {epsilon:<3g} T = {FAR:.0e}   {took:8.2f} s a trial")
-        if took > FAR_SECONDS.get((name, epsilon), inf):
-            failed.append(f"{name} {epsilon} {FAR:.0e}")
     if failed:
         raise SystemExit(f"below target: {', '.join(failed)}")
 

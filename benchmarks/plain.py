@@ -78,6 +78,8 @@ def plain_l(rng: np.random.Generator, means: NDArray[np.float64], rounds: int, e
 @numba.njit(nogil=True)  # type: ignore[untyped-decorator]
 def plain_kl(p: float, q: float) -> float:
     """The divergence of two Bernoulli laws, from its definition."""
+    if q >= 1:
+        return inf if p < 1 else 0.0
     first = p * log(p / q) if p > 0 else 0.0
     return first + ((1 - p) * log((1 - p) / (1 - q)) if p < 1 else 0.0)
 
