@@ -17,7 +17,7 @@ SDK_READY := $(SDK)/node_modules/.ready
 help:  ## say what each command does
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 16
 
-run: $(READY)  ## the paper's nine panels: results/report.html
+run: $(READY)  ## the paper's panels, and those beyond it: results/report.html
 	@$(BIN)/ldpbandits reproduce --out results
 
 test: lint types contract unit bare sdk  ## every check

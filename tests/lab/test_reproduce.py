@@ -14,10 +14,12 @@ from ldpbandits.cli import main
 from ldpbandits.errors import ParameterError
 from ldpbandits.lab import play as playing
 from ldpbandits.lab.algorithms import NAMES, algorithm, is_private
-from ldpbandits.lab.paper import BANDITS, GAUSSIAN, MIXED, PANELS, panels
-from ldpbandits.lab.paper.reproduce import count, experiments
+from ldpbandits.lab.paper import BANDITS, GAUSSIAN, MIXED, PANELS
+from ldpbandits.lab.paper.plan import experiments
 from ldpbandits.lab.paper.summary import ratio, ratio_reached
+from ldpbandits.lab.parts import PAPER, PARTS, asked_for
 from ldpbandits.lab.play import Curve, play
+from ldpbandits.lab.reproduce import count
 from ldpbandits.lab.rewards import Beta, Choice, Gaussian, Uniform
 from ldpbandits.lab.simulation import Simulation
 
@@ -28,12 +30,13 @@ def test_the_panels_are_the_papers() -> None:
     assert {panel.bandit for panel in PANELS} == set(BANDITS)
     planned = experiments(PANELS, 10**6, 10, 0)
     assert sum(len(made.algorithms) for made in planned.values()) == 11 + 5 + 11
-    assert count(PANELS, 10) == 270
+    assert count(planned.values()) == 270
     assert {type(arm) for arm in MIXED} >= {Beta, Choice, Uniform}
     assert all(isinstance(arm, Gaussian) and arm.sd == 1 for arm in GAUSSIAN)
-    assert [panel.id for panel in panels(["2c", "1a"])] == ["1a", "2c"]
-    with pytest.raises(ParameterError, match="panel must be one of"):
-        panels(["4x"])
+    assert asked_for([], [PAPER]) == {panel.id for panel in PANELS}
+    assert asked_for(["2c", "tails"], PARTS["all"]) == {"2c", "tails"}
+    with pytest.raises(ParameterError, match=r"panel must be one of 1a, 1b, .*, 2c, got 'tails'"):
+        asked_for(["tails"], PARTS["paper"])
 
 
 def test_reproduce_leaves_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""`ldpbandits reproduce`: the paper's nine panels, as data, figures and a report."""
+"""`ldpbandits reproduce`: the paper's nine panels and those beyond it, as data, figures and a report."""
 
 import argparse
 from collections.abc import Iterator, Mapping
@@ -13,14 +13,19 @@ from ldpbandits.extras import needs
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add its options."""
     parser.description = (
-        "Play the paper's nine panels: data, figures, a report. Panels that DIR holds from an earlier run stay in its "
-        "summary, tables and report; what this version has played before is not played again. With another T, number "
-        "of trials or seed they cannot stay, and a run that leaves some of them out is refused."
+        "Play the paper's nine panels, and seven beyond the paper: rules that reach the exact lower bound, the worst "
+        "trials, a threshold, an epsilon for each user. Data, figures, a report. Panels that DIR holds from an earlier "
+        "run stay in its summary, tables and report; what this version has played before is not played again. With "
+        "another T, number of trials or seed they cannot stay, and a run that leaves out some of a part is refused."
     )
     parser.add_argument("--out", type=Path, default=Path("results"), metavar="DIR", help="folder (default results)")
-    parser.add_argument("--panel", action="append", default=[], metavar="ID", help="1a to 1f, 2a to 2c; repeatable")
-    parser.add_argument("--horizon", type=number, metavar="T", help="rounds a trial (default 1e7)")
-    parser.add_argument("--trials", type=number, metavar="R", help="trials a curve (default 50, as in the paper)")
+    parser.add_argument("--part", choices=("paper", "beyond", "all"), default="all", help="which part (default all)")
+    told = "1a to 2c, bernoulli-2, bernoulli-1, bernoulli-0.2, mixed-1, tails, threshold, own-epsilon; repeatable"
+    parser.add_argument("--panel", action="append", default=[], metavar="ID", help=told)
+    told = "rounds a trial (default 1e7; beyond the paper each panel has its own, at most this)"
+    parser.add_argument("--horizon", type=number, metavar="T", help=told)
+    told = "trials a curve (default 50, as in the paper; tails has 20 times as many, bernoulli-0.2 and own-epsilon 0.4)"
+    parser.add_argument("--trials", type=number, metavar="R", help=told)
     parser.add_argument("--quick", action="store_true", help="T = 1e6 and 20 trials, unless given")
     parser.add_argument("--seed", type=number, default=0, metavar="S", help="same seed, same numbers (default 0)")
     add_workers(parser)
@@ -29,45 +34,48 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Play what has not been played yet, write everything into the folder, and print the ratios."""
     with needs("lab"):
-        from ldpbandits.lab.paper import panels
-        from ldpbandits.lab.paper.earlier import Settings, with_earlier
-        from ldpbandits.lab.paper.reproduce import count, reproduce
+        from ldpbandits.lab.parts import BEYOND, PAPER, PARTS, Settings, asked_for, with_earlier
+        from ldpbandits.lab.reproduce import count, planned, reproduce
         from ldpbandits.output.progress import bar
-    asked = panels(options.panel)
-    usual_horizon, usual_trials = (10**6, 20) if options.quick else (10**7, 50)
-    horizon = check_count("horizon", usual_horizon if options.horizon is None else options.horizon, least=1_000)
+    asked = asked_for(options.panel, PARTS[options.part])
+    given = 10**6 if options.quick and options.horizon is None else options.horizon
+    usual_trials = 20 if options.quick else 50
     trials = check_count("trials", usual_trials if options.trials is None else options.trials, least=2)
     seed = check_count("seed", options.seed, least=0)
-    chosen = with_earlier(asked, options.out, Settings(horizon, trials, seed))
+    ours, more = (
+        with_earlier(part, asked, options.out, Settings(horizon, trials, seed))
+        for part, horizon in (
+            (one, check_count("horizon", one.usual_horizon if given is None else given, least=1_000))
+            for one in (PAPER, BEYOND)
+        )
+    )
+    panels = plural(len(ours.panels) + len(more.panels), "panel")
     with (
         workers(options) as executor,
-        bar(f"{plural(len(chosen), 'panel')}, trials", count(chosen, trials)) as progress,
+        bar(f"{panels}, trials", count(planned(ours, more).values())) as progress,
     ):
-        summary = reproduce(
-            chosen,
-            options.out,
-            horizon=horizon,
-            trials=trials,
-            seed=seed,
-            jobs=read_jobs(options),
-            executor=executor,
-            progress=progress,
-        )
+        summary = reproduce(ours, more, options.out, jobs=read_jobs(options), executor=executor, progress=progress)
     if options.json:
         show_json(summary)
     else:
         show(*_report(summary, options.out))
 
 
-def _report(summary: Mapping[str, Any], out: Path) -> list[str]:
+def _report(summary: Mapping[str, Any], out: Path) -> Iterator[str]:
     settings = f"T = {summary['horizon']:,}, {summary['trials']} trials, seed {summary['seed']}"
-    return [
-        f"{settings}, {summary['seconds']:.0f} s",
-        "",
-        table(("panel", "algorithm", "epsilon", "regret", "ratio", "+-", "paper"), list(_rows(summary))),
-        "",
-        f"The report, with all figures: {out / 'report.html'}",
-    ]
+    if summary["panels"]:
+        yield f"The paper: {settings}"
+        yield ""
+        yield table(("panel", "algorithm", "epsilon", "regret", "ratio", "+-", "paper"), list(_rows(summary)))
+        yield ""
+    further = summary["beyond"]
+    if further["panels"]:
+        yield f"Beyond the paper: T up to {further['horizon']:,}, seed {further['seed']}"
+        yield ""
+        numbers = ("regret", "+-", "over limit", "+-", "slope", "+-", "worst")
+        yield table(("panel", "algorithm", "epsilon", "T", "trials", *numbers), list(_further_rows(further)))
+        yield ""
+    yield f"{summary['seconds']:.0f} s. The report, with all figures: {out / 'report.html'}"
 
 
 def _rows(summary: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
@@ -85,4 +93,23 @@ def _rows(summary: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
                 )
 
 
-COMMAND = Command("reproduce", "play the paper's nine panels: data, figures, a report", add_arguments, run)
+def _further_rows(summary: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    for panel in summary["panels"]:
+        for curve in panel["curves"]:
+            beside = (curve[name] for name in ("over_limit", "over_limit_sem", "slope", "slope_sem"))
+            yield (
+                panel["panel"],
+                curve["label"],
+                "" if curve["epsilon"] is None else f"{curve['epsilon']:g}",
+                f"{curve['horizon']:,}",
+                f"{curve['trials']:,}",
+                f"{curve['regret']:,.0f}",
+                f"{curve['regret_sem']:,.0f}",
+                *("" if number is None else f"{number:.2f}" for number in beside),
+                f"{curve['worst']:,.0f}",
+            )
+
+
+COMMAND = Command(
+    "reproduce", "play the paper's nine panels and those beyond: data, figures, a report", add_arguments, run
+)

@@ -1,12 +1,14 @@
 """Figures of simulations: regret over pulls, with the bounds of the theory as thin lines."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from ldpbandits.lab.algorithms import Looks
 from ldpbandits.lab.rewards import Bernoulli, gaps
@@ -15,6 +17,7 @@ from ldpbandits.output.colours import GREEN
 from ldpbandits.output.style import STYLE
 from ldpbandits.theory import bounds
 
+Times: TypeAlias = NDArray[np.float64]
 FIRST_T = 100
 UPPER = (0, (1, 3))
 
@@ -39,13 +42,7 @@ def draw_simulation(simulation: Simulation) -> Figure:
 
 def plot_lines(axes: Axes, lines: Sequence[Line], *, is_log: bool) -> None:
     """Draw mean regrets with bands of two standard errors; on logarithmic axes with the bounds of the theory."""
-    for line in lines:
-        t = np.array(line.simulation.checkpoints)
-        late = t >= min(FIRST_T, t[-1])
-        mean, band = line.simulation.mean_regret[late], 2 * np.nan_to_num(line.simulation.sem_regret[late])
-        looks = line.looks
-        axes.plot(t[late], mean, color=looks.colour, dashes=looks.dashes, label=looks.label, linewidth=1.5)
-        axes.fill_between(t[late], mean - band, mean + band, color=looks.colour, alpha=0.2, linewidth=0)
+    plot_means(axes, lines)
     horizon = lines[0].simulation.checkpoints[-1]
     axes.set(xscale="log", yscale="log" if is_log else "linear", xlabel="pulls t", ylabel="regret")
     if horizon > FIRST_T:
@@ -55,6 +52,19 @@ def plot_lines(axes: Axes, lines: Sequence[Line], *, is_log: bool) -> None:
         _thin_bounds(axes, lines)
     else:
         axes.set_ylim(0, None)
+
+
+def plot_means(axes: Axes, lines: Sequence[Line], *, over: Callable[[Times], Times] | None = None) -> None:
+    """Add mean regrets with bands of two standard errors, each over a function of t if there is one."""
+    for line in lines:
+        t = np.array(line.simulation.checkpoints, dtype=np.float64)
+        t = t[t >= min(FIRST_T, t[-1])]
+        scale = np.ones_like(t) if over is None else over(t)
+        mean = line.simulation.mean_regret[-len(t) :] / scale
+        band = 2 * np.nan_to_num(line.simulation.sem_regret[-len(t) :]) / scale
+        looks = line.looks
+        axes.plot(t, mean, color=looks.colour, dashes=looks.dashes, label=looks.label, linewidth=1.5)
+        axes.fill_between(t, mean - band, mean + band, color=looks.colour, alpha=0.2, linewidth=0)
 
 
 def _thin_bounds(axes: Axes, lines: Sequence[Line]) -> None:

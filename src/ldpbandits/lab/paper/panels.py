@@ -3,11 +3,10 @@
 All have 20 arms: one of mean 0.9, five each of 0.8, 0.7 and 0.6, four of 0.5.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ldpbandits.errors import ParameterError
 from ldpbandits.lab.rewards import Law, parse_arms
 
 Played: TypeAlias = tuple[str, float | None]
@@ -77,12 +76,3 @@ PANELS = (
     Panel("2b", "LDP-UCB-LS on Gaussian arms, epsilon varies", "gaussian", "ucb1-s", _vary("ldp-ucb-ls")),
     Panel("2c", "LDP-UCB-BS on Gaussian arms, epsilon varies", "gaussian", "ucb1-s", _vary("ldp-ucb-bs")),
 )  # fmt: skip
-
-
-def panels(ids: Sequence[str]) -> tuple[Panel, ...]:
-    """Return the panels of these ids, all of them for none."""
-    known = {panel.id: panel for panel in PANELS}
-    for one in ids:
-        if one not in known:
-            raise ParameterError(f"panel must be one of {', '.join(known)}, got {one!r}")
-    return tuple(panel for panel in PANELS if not ids or panel.id in ids)

@@ -1,4 +1,4 @@
-"""The report: one self-contained page with the nine figures, the ratios beside the paper's, and what differs."""
+"""The report's first part: the nine figures, the ratios beside the paper's, and what differs."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -6,20 +6,18 @@ from typing import Any
 
 from ldpbandits.lab.paper.panels import Panel
 from ldpbandits.lab.paper.summary import Curves, ratio_reached, ratios_by_horizon
-from ldpbandits.output.page import Cell, document, picture, table
+from ldpbandits.output.page import Cell, picture, table
 
 
-def page(panels: Sequence[Panel], curves: Curves, summary: Mapping[str, Any], figures: Mapping[str, bytes]) -> str:
-    """Return the page as HTML."""
-    parts = [_head(summary), _ratios(summary), *_differences(panels, curves), _panels(panels, figures), _foot(summary)]
-    return document("ldpbandits: the paper, reproduced", "\n".join(parts))
+def section(panels: Sequence[Panel], curves: Curves, summary: Mapping[str, Any], figures: Mapping[str, bytes]) -> str:
+    """Return the part as HTML."""
+    return "\n".join([_head(summary), _ratios(summary), *_differences(panels, curves), _panels(panels, figures)])
 
 
 def _head(summary: Mapping[str, Any]) -> str:
-    kept = f" ({summary['trials_kept']} trials were kept from an earlier run)" if summary["trials_kept"] else ""
     return f"""<h1>Multi-armed bandits with local differential privacy: the paper's numerical section</h1>
 <p>Ren, Zhou, Liu, Shroff (2020), Figures 1 and 2, with {summary["trials"]} trials of T = {summary["horizon"]:,} pulls each,
-seed {summary["seed"]}, by exact leaping simulation, in {summary["seconds"]:.0f} s{kept}. Twenty arms: one of mean 0.9, five each of
+seed {summary["seed"]}, by exact leaping simulation. Twenty arms: one of mean 0.9, five each of
 0.8, 0.7 and 0.6, four of 0.5. Regret is pseudo-regret, in the units of the rewards; ± is one standard error, bands are two.</p>"""
 
 
@@ -109,9 +107,4 @@ def _panels(panels: Sequence[Panel], figures: Mapping[str, bytes]) -> str:
     )
     return f"""<h2>The panels</h2>
 <p class="note">Mean regret with a band of two standard errors. Thin dotted: the theorem's upper bound; thin green: the exact
-lower bound for any private policy, over the last decades, since it is a limit; each where it fits into the picture.</p><div class="panels">{pictures}</div>"""
-
-
-def _foot(summary: Mapping[str, Any]) -> str:
-    versions = ", ".join(f"{name} {version}" for name, version in summary["versions"].items())
-    return f'<h2>How it was made</h2><p class="note">{escape(versions)}. The numbers are in summary.json and, by checkpoint, in the results.csv of each bandit.</p>'
+lower bound for any private policy, over the last decades, since it is a limit; each where it fits into the picture. The numbers are in summary.json and, by checkpoint, in the results.csv of each bandit.</p><div class="panels">{pictures}</div>"""
