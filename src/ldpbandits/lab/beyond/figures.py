@@ -62,10 +62,15 @@ def _tails(panel: Panel, played: Sequence[Simulation]) -> Figure:
     for row, (simulation, curve) in enumerate(zip(played, curves, strict=True)):
         colour = simulation.algorithm.drawn_as.colour
         axes.plot([curve["regret"], curve["worst"]], [row, row], color=colour, linewidth=1, alpha=0.5, zorder=1)
-        for marker, value in (("o", curve["regret"]), ("D", curve["worst_hundredth"]), ("X", curve["worst"])):
+        # Numbers stand left of, above and right of their marks: the last two are often close to each other.
+        for marker, value, place, side in (
+            ("o", curve["regret"], (-6, -2.5), "right"),
+            ("D", curve["worst_hundredth"], (0, 5), "center"),
+            ("X", curve["worst"], (6, -2.5), "left"),
+        ):
             if value is not None:
                 axes.plot(value, row, marker=marker, color=colour, markersize=6, linestyle="none")
-                axes.annotate(f"{value:,.0f}", (value, row), (0, 5), textcoords="offset points", ha="center", size=7)
+                axes.annotate(f"{value:,.0f}", (value, row), place, textcoords="offset points", ha=side, size=7)
     for marker, label in (("o", "mean"), ("D", "mean of the worst 1 %"), ("X", "worst")):
         axes.plot([], [], marker=marker, color=GREY, linestyle="none", label=label)
     axes.set_yticks(range(len(played)), [curve["label"] for curve in curves])
