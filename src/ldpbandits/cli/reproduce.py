@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--panel", action="append", default=[], metavar="ID", help=told)
     told = "rounds a trial (default 1e7; beyond the paper each panel has its own, at most this)"
     parser.add_argument("--horizon", type=number, metavar="T", help=told)
-    told = "trials a curve (default 50, as in the paper; tails has 20 times as many, bernoulli-0.2 and own-epsilon 0.4)"
+    told = "trials a curve (default 50, as in the paper; 20 times in tails, 0.4 in bernoulli-0.2, 0.2 in own-epsilon)"
     parser.add_argument("--trials", type=number, metavar="R", help=told)
     parser.add_argument("--quick", action="store_true", help="T = 1e6 and 20 trials, unless given")
     parser.add_argument("--seed", type=number, default=0, metavar="S", help="same seed, same numbers (default 0)")

@@ -19,6 +19,10 @@ from ldpbandits.output.style import STYLE, save
 LIMIT: dict[str, Any] = {"linewidth": 2.2, "alpha": 0.6, "zorder": 1}
 MANY = 9
 """Curves: more than these have a legend of four columns."""
+MARKERS = {"regret": ("o", 5), "worst_hundredth": ("D", -11), "worst": ("X", 5)}
+"""Of what is told of the trials, with how far above it stands its number."""
+LEAST_SHARE = 0.03
+"""Of the lower bound: what is less is not drawn over it."""
 
 
 def draw(panel: Panel, played: Sequence[Simulation]) -> tuple[bytes, bytes]:
@@ -49,6 +53,7 @@ def _beside_limit(panel: Panel, limit: Limit, played: Sequence[Simulation]) -> F
     for axes in (left, right):
         axes.set(xscale="log", yscale="log", xlabel="pulls t", xlim=(min(FIRST_T, horizon / 10), horizon))
         axes.grid(visible=True, alpha=0.2, linewidth=0.5)
+    right.set_ylim(bottom=max(LEAST_SHARE, right.get_ylim()[0]))
     figure.suptitle(panel.title, x=0.01, ha="left")
     _legend(figure, left, 4 if len(lines) > MANY else 3)
     return figure
@@ -62,16 +67,12 @@ def _tails(panel: Panel, played: Sequence[Simulation]) -> Figure:
     for row, (simulation, curve) in enumerate(zip(played, curves, strict=True)):
         colour = simulation.algorithm.drawn_as.colour
         axes.plot([curve["regret"], curve["worst"]], [row, row], color=colour, linewidth=1, alpha=0.5, zorder=1)
-        # Numbers stand left of, above and right of their marks: the last two are often close to each other.
-        for marker, value, place, side in (
-            ("o", curve["regret"], (-6, -2.5), "right"),
-            ("D", curve["worst_hundredth"], (0, 5), "center"),
-            ("X", curve["worst"], (6, -2.5), "left"),
-        ):
-            if value is not None:
-                axes.plot(value, row, marker=marker, color=colour, markersize=6, linestyle="none")
-                axes.annotate(f"{value:,.0f}", (value, row), place, textcoords="offset points", ha=side, size=7)
-    for marker, label in (("o", "mean"), ("D", "mean of the worst 1 %"), ("X", "worst")):
+        for name, (marker, up) in MARKERS.items():
+            if curve[name] is not None:
+                at = curve[name], row
+                axes.plot(*at, marker=marker, color=colour, markersize=6, linestyle="none")
+                axes.annotate(f"{curve[name]:,.0f}", at, (0, up), textcoords="offset points", ha="center", size=7)
+    for (marker, _), label in zip(MARKERS.values(), ("mean", "mean of the worst 1 %", "worst"), strict=True):
         axes.plot([], [], marker=marker, color=GREY, linestyle="none", label=label)
     axes.set_yticks(range(len(played)), [curve["label"] for curve in curves])
     axes.set_xscale("log", subs=(2, 3, 5))

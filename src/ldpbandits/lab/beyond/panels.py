@@ -19,7 +19,7 @@ from ldpbandits.lab.rewards import Law, parse_arms
 from ldpbandits.output.colours import GREEN, PURPLE
 from ldpbandits.theory import bounds
 
-PAPERS_TRIALS, FEW, MANY = 50, 20, 1_000
+PAPERS_TRIALS, FEWER, FEW, MANY = 50, 10, 20, 1_000
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ PANELS = (
             bounds.mixed_constant(_means(BERNOULLI), _means(BERNOULLI), dict.fromkeys(EPSILONS, SHARE)),
             "any policy on the bits of this crowd",
         ),
-        trials=FEW,
+        trials=FEWER,
         note="Each bit counts by its own likelihood. Epsilons are picked whatever the arm and the reward.",
     ),
 )  # fmt: skip

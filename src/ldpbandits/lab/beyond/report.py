@@ -7,6 +7,8 @@ from typing import Any
 from ldpbandits.lab.beyond.panels import Panel
 from ldpbandits.output.page import Cell, picture, table
 
+DEFAULT = "ldp-kl-ucb++"
+
 
 def section(panels: Sequence[Panel], summary: Mapping[str, Any], figures: Mapping[str, bytes]) -> str:
     """Return the part as HTML."""
@@ -43,18 +45,22 @@ def _words(numbers: Mapping[str, Any]) -> Iterator[str]:
         yield from _tails(numbers)
     else:
         yield f"The lower bound is that of {limit['of']}."
+        grown = [f"{_name(curve)} {curve['slope']:.2f}" for curve in others if _is_private(curve) and curve["slope"]]
+        if grown:
+            yield f"Slope of regret in log T over the last two decades, over its constant: {', '.join(grown)}."
 
 
 def _tails(numbers: Mapping[str, Any]) -> Iterator[str]:
-    """Say which private rule has the smallest mean, and which the most harmless worst trial."""
-    private = [curve for curve in numbers["curves"] if _is_private(curve)]
-    least, safest = (min(private, key=lambda curve: curve[name]) for name in ("regret", "worst"))
-    for how, curve in (("The smallest mean", least), ("The most harmless worst case", safest)):
-        yield (
-            f"{how} of the private rules is that of {_name(curve)}: mean {curve['regret']:,.0f}, "
-            f"worst of {curve['trials']:,} trials {curve['worst']:,.0f}."
-        )
-    yield "kl-ucb++ is the default for both: its mean is small, and its worst case is harmless."
+    """Say which private rule has the smallest mean, which the smallest worst trial, and what the default has."""
+    private = {curve["algorithm"]: curve for curve in numbers["curves"] if _is_private(curve)}
+    least, safest = (min(private.values(), key=lambda curve: curve[name]) for name in ("regret", "worst"))
+    yield f"Of the private rules {_name(least)} has the smallest mean: {_mean_and_worst(least)}."
+    yield f"{_name(safest)} has the smallest worst case: {_mean_and_worst(safest)}."
+    yield f"kl-ucb++ is the default because of its worst case beside a small mean: {_mean_and_worst(private[DEFAULT])}."
+
+
+def _mean_and_worst(curve: Mapping[str, Any]) -> str:
+    return f"mean {_regret(curve)}, worst of {curve['trials']:,} trials {curve['worst']:,.0f}"
 
 
 def _is_private(curve: Mapping[str, Any]) -> bool:
