@@ -17,7 +17,7 @@ from ldpbandits.output.progress import bar
 from ldpbandits.output.style import STYLE, save
 
 OUT = Path(__file__).parent.parent / "docs" / "regret.svg"
-HORIZON, TRIALS, EPSILON = 10**9, 50, 1.0
+HORIZON, TRIALS, SEED, EPSILON = 10**9, 50, 0, 1.0  # as in the panel bernoulli-1 of `reproduce`
 CURVES = (
     ("ldp-ucb-b", EPSILON, BLUE, (6, 2), "LDP-UCB-B, the paper's rule on private bits"),
     ("ucb1", None, BLACK, (1, 1.2), "UCB1, no privacy: the paper's baseline"),
@@ -31,10 +31,10 @@ def main() -> None:
     mpl.rcParams.update({**STYLE, "font.size": 10})
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.add_subplot()
-    for seed, (name, epsilon, colour, dashes, label) in enumerate(CURVES):
+    for name, epsilon, colour, dashes, label in CURVES:
         with bar(f"{name:12}", TRIALS) as progress:
             played = simulate(
-                algorithm(name, epsilon), paper.BERNOULLI, HORIZON, trials=TRIALS, seed=seed, progress=progress
+                algorithm(name, epsilon), paper.BERNOULLI, HORIZON, trials=TRIALS, seed=SEED, progress=progress
             )
         t, mean, band = np.array(played.checkpoints), played.mean_regret, 2 * played.sem_regret
         axes.plot(t, mean, color=colour, dashes=dashes, label=label, linewidth=1.8)
