@@ -7,6 +7,7 @@ computes every bound. `scan` is the mean cycle of the same index in a rule that 
     fresh   the first cycles of an experiment
     played  after 1e5 responses
     out     after 1e5 responses, with 10,000 further pulls out; each response is that of the oldest
+    menu    responses of three epsilons, from the first on: nothing is promised yet
 
 """
 
@@ -22,6 +23,7 @@ from ldpbandits.agent.kernels import Index, Parameters
 from ldpbandits.agent.rules import IMED, KLUCB, KLUCBPlus, Rule, Thompson, ldp_ucb_b, ldp_ucb_l
 from ldpbandits.agent.tally import Tally
 from ldpbandits.spec.mechanisms import response_mean
+from ldpbandits.spec.menu import Menu
 from ldpbandits.types import Arm, Response
 
 RULES: dict[str, Rule] = {
@@ -36,6 +38,8 @@ MOVING = {name for name, rule in RULES.items() if hasattr(rule, "moves")}
 """The others draw: what they take is said, and nothing is promised."""
 ARMS = (2, 10, 20, 256, 10_000)
 PLAYED, OUT, CYCLES, EPSILON = 100_000, 10_000, 20_000, 1.0
+MENU = Menu.from_json({"mechanism": "bernoulli", "epsilon": [0.2, 1, 4]})
+MENU_ARMS = 256
 LIMITS = {256: 150e-6, 10_000: 1e-3}
 """What a cycle may take on average, in seconds."""
 
@@ -112,6 +116,26 @@ def measure(name: str, state: str, crowd: Crowd) -> bool:
     return met
 
 
+def measure_menu(name: str, arms: int) -> None:
+    """Print what a cycle takes when every user has an epsilon of their own: the later half of so many cycles."""
+    rng, cycles = random.Random(1), 4_000 if name in MOVING else 400
+    agent = Agent(RULES[name], arms, curator=MENU, random=rng)
+    means = [0.3 + 0.4 * rng.random() for _ in range(arms)]
+    times = []
+    for _ in range(cycles):
+        epsilon = rng.choice(MENU.epsilons)
+        started = thread_time()
+        arm = agent.issue()
+        took = thread_time() - started
+        response = Response(float(rng.random() < response_mean(means[arm], epsilon)))
+        started = thread_time()
+        agent.update(arm, response, epsilon=epsilon)
+        times.append(took + thread_time() - started)
+    late = sorted(times[cycles // 2 :])
+    numbers = "".join(f"{time * 1e6:>9.0f}" for time in (late[len(late) * 999 // 1000], late[-1]))
+    print(f"{name:<14}{arms:>6}  {'menu':<7}{fmean(late) * 1e6:>9.1f}{numbers}", flush=True)
+
+
 def main() -> None:
     """Print a table; fail if a rule that declares how its index moves is above the limits."""
     print(__doc__)
@@ -127,6 +151,8 @@ def main() -> None:
             met &= measure(name, "played", crowd.with_rule(RULES[name]))
             crowd.out.extend(crowd.agent.issue() for _ in range(OUT))
             met &= measure(name, "out", crowd.with_rule(RULES[name]))
+            if arms == MENU_ARMS and hasattr(RULES[name], "mixed_index"):
+                measure_menu(name, arms)
             if name in MOVING and not met:
                 failed.add(name)
     if failed:

@@ -1,9 +1,9 @@
 """How soon the agent of `ldpbandits demo` finds the best headline: the paper's rule, and those beyond it.
 
-Epsilon 1, the demo's five headlines, 16,000 responses one after the other, 12 runs, means. `half` is the response from
-which on the best headline has had half of all decisions, `named` the last at which another had the largest mean,
-`share` its part of all decisions, `regret` the likes that were missed, `apart` the response at which its
-interval lies above all others. A rule that wastes little on other headlines learns little of them: it comes later.
+Epsilon 1, the demo's five headlines, 16,000 responses one by one, 12 runs, means. `half` is the first response,
+of a hundred or more, at which the best headline has had half of all decisions, `named` the last at which another had
+the largest mean, `share` its part of all decisions, `regret` the likes that were missed, `apart` the response at which
+its interval lies above all others. A rule that wastes little on other headlines learns little of them: it comes later.
 """
 
 import random

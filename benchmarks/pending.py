@@ -53,7 +53,8 @@ def loop(rule: Rule) -> Loop:
         means, indexes, handed = np.full(arms, UNKNOWN), np.empty(arms), np.empty(horizon, np.int64)
         for t in range(horizon):
             clock = float(t if counting else answered)
-            arm = select(index, parameters, floor, means, pulls, counts if counting else pulls, clock, rng, indexes)
+            seen = counts if counting else pulls
+            arm = select(index, parameters, floor, means, pulls, seen, pulls, clock, rng, indexes)
             handed[t] = arm
             counts[arm] += 1
             wrong += arm != BEST

@@ -23,7 +23,7 @@ from ldpbandits import (
     paper_rule,
 )
 from ldpbandits.agent.kernels import ArmView, kl, plus_level
-from ldpbandits.agent.laplace_kernels import above_half, as_share, clipped, laplace_radius, laplace_rate
+from ldpbandits.agent.laplace_kernels import above_half, as_share, clipped, laplace_distance, laplace_rate
 from ldpbandits.agent.laplace_rules import (
     IMEDLaplace,
     IMEDLaplaceBit,
@@ -84,11 +84,11 @@ def test_rate_and_radius_are_exact_to_the_last_places() -> None:
             assert abs(Decimal(laplace_rate(distance, given)) - exact) <= 8 * ULP * exact, (given, distance)
             tilt = best_tilt(epsilon, lambda x, e=epsilon, v=asked: x * slope(x, e) - psi(x, e) < v)
             exact = (asked + psi(tilt, epsilon)) / tilt
-            assert abs(Decimal(laplace_radius(level, given)) - exact) <= 8 * ULP * exact, (given, level)
-    assert laplace_rate(0.0, 1.0) == laplace_radius(0.0, 1.0) == 0
+            assert abs(Decimal(laplace_distance(level, given)) - exact) <= 8 * ULP * exact, (given, level)
+    assert laplace_rate(0.0, 1.0) == laplace_distance(0.0, 1.0) == 0
     assert laplace_rate(-1.0, 1.0) == 0
     assert laplace_rate(1e200, 50.0) == pytest.approx(5e201)
-    assert math.isfinite(laplace_radius(1e200, 1e-6))
+    assert math.isfinite(laplace_distance(1e200, 1e-6))
 
 
 def test_the_bound_holds_for_noise_on_the_grid() -> None:

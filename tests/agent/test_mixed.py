@@ -160,6 +160,7 @@ def test_a_snapshot_keeps_the_cells() -> None:
         [[[0, 0], [0, 0], [0, 0]]] * 2,
         [[[1], [0, 0], [0, 0]]] * 2,
         [[[-1, 0], [0, 0], [3, 1]]] * 2,
+        [[[1, 3.0], [0, 0], [1, -2.0]]] * 2,
     )
     for cells in wrong:
         with pytest.raises(SnapshotError):

@@ -62,8 +62,8 @@ def test_a_ledger_of_version_0_1_goes_on(path: Path) -> None:
     outbox.done("sent")
     another = Entry("new", Arm(0), "red", curator, 0.0, NOW + 600)
     with pytest.raises(LimitError, match="on top of the 1 spent"):
-        outbox.keep(another, Limits(1, 1), NOW)
-    outbox.keep(another, Limits(1, 1.5), NOW)
+        outbox.keep([another], Limits(1, 1), NOW)
+    outbox.keep([another], Limits(1, 1.5), NOW)
     assert [entry.ticket for entry in outbox.entries()] == ["open", "new"]
     ledger.close()
 

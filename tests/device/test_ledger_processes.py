@@ -33,7 +33,7 @@ outbox, limits = open_outbox(), Limits(1, 1e6)
 for i in range(10**6):
     ticket = f"{name}-{i}"
     say("asks", ticket)
-    outbox.keep(entry(ticket), limits, 1e6)
+    outbox.keep([entry(ticket)], limits, 1e6)
     say("charged", ticket)
     outbox.answer(ticket, i / 2**20, 1e6)
     say("stored", ticket, i / 2**20)
@@ -45,7 +45,7 @@ sys.stdin.readline()
 outbox = open_outbox()
 for i in range(1000):
     try:
-        outbox.keep(entry(f"{name}-{i}"), Limits(1, 1.5), 1e6)
+        outbox.keep([entry(f"{name}-{i}")], Limits(1, 1.5), 1e6)
     except LimitError:
         break
     say("charged")
@@ -58,7 +58,7 @@ database = outbox._database
 def charge_on():
     i = 0
     while not is_over.is_set():
-        outbox.keep(entry(f"thread-{i}"), limits, 1e6)
+        outbox.keep([entry(f"thread-{i}")], limits, 1e6)
         say("charged")
         time.sleep(0.002)  # SQLite is not fair: give the children a chance
         i += 1
@@ -71,7 +71,7 @@ for number in range(4):
     child = os.fork()
     if child == 0:
         for i in range(2):
-            outbox.keep(entry(f"child-{number}-{i}"), limits, 1e6)
+            outbox.keep([entry(f"child-{number}-{i}")], limits, 1e6)
             say("charged")
         assert database._connection is not inherited  # SQLite says that a connection must not be used after fork
         try:

@@ -36,13 +36,13 @@ def ledger() -> Iterator[Ledger]:
 def test_a_pull_is_kept_and_charged_or_neither(ledger: Ledger) -> None:
     """A limit keeps the pull out; a ticket that is out, or a pull that cannot be written, takes its charge back."""
     outbox, limits = Outbox(ledger, *HERE), Limits(1, 1)
-    outbox.keep(entry("a", 0.75), limits, NOW)
+    outbox.keep([entry("a", 0.75)], limits, NOW)
     with pytest.raises(LimitError):
-        outbox.keep(entry("b", 0.5), limits, NOW)
+        outbox.keep([entry("b", 0.5)], limits, NOW)
     with pytest.raises(TicketError, match="handed out this ticket before"):
-        outbox.keep(entry("a", 0.25), limits, NOW)
+        outbox.keep([entry("a", 0.25)], limits, NOW)
     with pytest.raises(LedgerError):
-        outbox.keep(replace(entry("c", 0.25), name=None), limits, NOW)  # type: ignore[arg-type]
+        outbox.keep([replace(entry("c", 0.25), name=None)], limits, NOW)  # type: ignore[arg-type]
     assert ledger.spent(NOW, DAY) == 0.75
     assert [kept.ticket for kept in outbox.entries()] == ["a"]
 
@@ -50,20 +50,20 @@ def test_a_pull_is_kept_and_charged_or_neither(ledger: Ledger) -> None:
 def test_the_budget_is_one_for_all_experiments_and_agents(ledger: Ledger) -> None:
     """What one agent was told counts against what another may ask; a ticket is out for all of them."""
     limits = Limits(1, 1)
-    Outbox(ledger, *HERE).keep(entry("a", 0.5), limits, NOW)
-    Outbox(ledger, HERE[0], "colour").keep(entry("b", 0.5), limits, NOW)
+    Outbox(ledger, *HERE).keep([entry("a", 0.5)], limits, NOW)
+    Outbox(ledger, HERE[0], "colour").keep([entry("b", 0.5)], limits, NOW)
     other = Outbox(ledger, "https://other.example", HERE[1])
     with pytest.raises(LimitError, match="on top of the 1 spent"):
-        other.keep(entry("c", 0.5), limits, NOW)
+        other.keep([entry("c", 0.5)], limits, NOW)
     with pytest.raises(TicketError):
-        other.keep(entry("a", 0.5), Limits(1, 10), NOW)
+        other.keep([entry("a", 0.5)], Limits(1, 10), NOW)
     assert other.entries() == []
 
 
 def test_what_is_done_with_stays_charged(ledger: Ledger) -> None:
     """A pull is forgotten, its epsilon is not."""
     outbox = Outbox(ledger, *HERE)
-    outbox.keep(entry("a", 0.5), Limits(1, 1), NOW)
+    outbox.keep([entry("a", 0.5)], Limits(1, 1), NOW)
     outbox.done("a")
     assert outbox.entries() == []
     assert ledger.spent(NOW, DAY) == 0.5
@@ -72,7 +72,7 @@ def test_what_is_done_with_stays_charged(ledger: Ledger) -> None:
 def test_a_pull_is_answered_once(ledger: Ledger) -> None:
     """Its first response is its last."""
     outbox = Outbox(ledger, *HERE)
-    outbox.keep(entry("a"), Limits(1, 10), NOW)
+    outbox.keep([entry("a")], Limits(1, 10), NOW)
     outbox.check_open("a")
     outbox.answer("a", Response(1.0), NOW)
     for call in (outbox.check_open, outbox.find, lambda ticket: outbox.answer(ticket, Response(0.0), NOW)):
@@ -85,7 +85,7 @@ def test_all_of_a_pull_comes_back_from_the_file(path: Path) -> None:
     """What is written is read again, to the bit, by whoever opens the file next."""
     ledger, response = Ledger(path), Response(-1234567 / 2**20)
     outbox = Outbox(ledger, *HERE)
-    outbox.keep(entry("a"), Limits(1, 10), NOW)
+    outbox.keep([entry("a")], Limits(1, 10), NOW)
     assert outbox.find("a") == entry("a")
     outbox.answer("a", response, NOW + 5)
     assert outbox.entries() == [replace(entry("a"), response=response, next_try=NOW + 5)]
@@ -102,7 +102,7 @@ def test_all_of_a_pull_comes_back_from_the_file(path: Path) -> None:
 def test_damage_inside_the_file_is_a_ledger_error(ledger: Ledger) -> None:
     """A row that cannot be read is not passed over."""
     outbox = Outbox(ledger, *HERE)
-    outbox.keep(entry("a"), Limits(1, 10), NOW)
+    outbox.keep([entry("a")], Limits(1, 10), NOW)
     for damage in ("nonsense", '{"mechanism": "bernoulli"}', "[]"):
         ledger.database._connection.execute("UPDATE pulls SET curator = ?", (damage,))
         for call in (outbox.entries, lambda: outbox.find("a")):

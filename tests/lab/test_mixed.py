@@ -95,6 +95,7 @@ def test_a_mix_is_data(tmp_path: Path) -> None:
         ("", "a mix is written as"),
         ("1", "a mix is written as"),
         ("1:a", "a mix is written as"),
+        ("1:1", "a mix has two epsilons or more"),
         ("1:0.5,2:0.4", "must add up to 1, got 0.9"),
         ("1:1.5,2:-0.5", "must be > 0"),
         ("1:0.5,1:0.5", "must rise"),
@@ -114,7 +115,7 @@ def test_a_mix_that_is_none_is_refused_in_one_line(text: str, told: str, capsys:
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        (["--algorithm", "ldp-imed", "--epsilon", "1", "--epsilon-mix", "1:1"], "give one of them"),
+        (["--algorithm", "ldp-imed", "--epsilon", "1", "--epsilon-mix", "1:0.5,2:0.5"], "give one of them"),
         (["--algorithm", "ldp-ucb-l", "--epsilon-mix", "1:0.5,2:0.5"], "for the bits of CTB"),
         (["--algorithm", "imed", "--epsilon-mix", "1:0.5,2:0.5"], "for the bits of CTB"),
         (["--algorithm", "ldp-ucb-b", "--epsilon-mix", "1:0.5,2:0.5"], "for responses of one epsilon"),

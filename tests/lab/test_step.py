@@ -262,7 +262,7 @@ def test_every_name_is_an_algorithm() -> None:
     beyond = {
         f"{ldp}{name}{s}" for ldp in ("", "ldp-") for name in ("kl-ucb", "kl-ucb++", "imed", "ts") for s in ("", "-s")
     }
-    laplace = {f"ldp-{name}-{way}" for name in ("imed", "kl-ucb++") for way in ("l", "ls", "lc", "lcs", "lt")}
+    laplace = {f"ldp-{name}-{way}" for name in ("imed", "kl-ucb++") for way in ("l", "ls", "lc", "lcs", "lb")}
     assert set(NAMES[6:]) == beyond | laplace
     for name in NAMES:
         epsilon = random.Random(name).choice([0.5, 1.0]) if is_private(name) else None

@@ -114,10 +114,11 @@ def test_a_response_names_an_epsilon_of_the_menu_and_stays_with_it(tmp_path: Pat
         ({**MENU, "epsilon": [n / 10 for n in range(1, 10)]}, None, "from 1 to 8 epsilons"),
         ({"mechanism": "laplace", "epsilon": [1, 2]}, None, "for bits"),
         (MENU, {"kind": "ucb", "width": 1}, "one epsilon"),
+        (MENU, "paper", "one epsilon"),
     ],
 )
 def test_a_menu_that_nobody_can_answer_is_not_created(
-    tmp_path: Path, curator: dict[str, Any], rule: dict[str, Any] | None, told: str
+    tmp_path: Path, curator: dict[str, Any], rule: Any, told: str
 ) -> None:
     """The refusal says why in one line, and nothing is kept."""
 

@@ -142,6 +142,8 @@ class Agent:
         number = self._number(arm)
         if not is_number(response):
             raise ResponseError(f"a response must be a finite number, got {brief(response)}")
+        if self.menu is None and epsilon is not None:
+            raise ResponseError("epsilon is for an agent with a curator: Agent.for_curator(curator, arms)")
         level = 0 if self.menu is None else self._level(self.menu, response, epsilon)
         total = self.tally.arms[number].total + float(response)
         if not isfinite(total):
@@ -238,6 +240,8 @@ class Agent:
         rule = rule_from_json(snapshot["rule"], may_import=may_import)
         asked = snapshot.get("curator")
         agent = cls(rule, names, curator=None if asked is None else Menu.from_json(asked))
+        if "cells" in snapshot and agent.fitted.levels is None:
+            raise SnapshotError("a snapshot has the key cells just where its curator leaves a choice of epsilons")
         if ("read" in snapshot) != (agent.fitted.reading is not None):
             raise SnapshotError("a snapshot has the key read just where its rule reads responses in a way of its own")
         if agent.fitted.levels is not None:
@@ -300,5 +304,9 @@ def _read_cells(snapshot: object, arms: list[ArmTally], count: int) -> None:
             raise SnapshotError(f"a cell of arm {number} must be its pulls and their total, got {brief(cells)}")
         read = [_arm_from_json(number, pulls, total, out=0, retired=False) for pulls, total in cells]
         arm.cells = [LevelTally(cell.pulls, cell.total) for cell in read]
+        if any(not 0 <= cell.total <= cell.pulls for cell in read):
+            raise SnapshotError(
+                f"a total of bits of arm {number} must be from 0 to their number, got {brief(cells)}"
+            )
         if sum(cell.pulls for cell in read) != arm.pulls or sum(cell.total for cell in read) != arm.total:
             raise SnapshotError(f"the cells of arm {number} must add up to its pulls and total")

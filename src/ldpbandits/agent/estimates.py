@@ -21,7 +21,9 @@ LARGEST_SIGMA = 1e100
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """An unbiased estimate of one arm's mean, and an interval that covers the mean at all times at once.
+    """An estimate of one arm's mean, and an interval that covers the mean at all times at once.
+
+    The estimate is unbiased; of several epsilons it is the likeliest mean, which is so in the long run.
 
     `of` says which mean: that of the reward or, behind a sigmoid, that of sigmoid(reward); or a chance, which is the
     mean of a bit: behind a threshold P(reward > theta). The estimate may lie outside the range of the rewards, where

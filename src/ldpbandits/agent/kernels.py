@@ -118,8 +118,12 @@ def kl_ucb_plus_index(arm: ArmView, _: Random, __: Parameters) -> float:
 
 
 def plus_level(arm: ArmView) -> float:
-    """f(t / (K N)) with f(x) = log(x (1 + log(x)^2)) for x > 1, else 0."""
-    x = arm.t / (arm.arms * arm.n)
+    """f(t / (K N))."""
+    return plus_function(arm.t / (arm.arms * arm.n))
+
+
+def plus_function(x: float) -> float:
+    """f(x) = log(x (1 + log(x)^2)) for x > 1, else 0."""
     return log(x * (1 + log(x) ** 2)) if x > 1 else 0.0
 
 

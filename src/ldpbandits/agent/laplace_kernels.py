@@ -30,7 +30,7 @@ def laplace_rate(distance: float, epsilon: float) -> float:
     return x * target - a * x * x - log1p(x * w / 2)
 
 
-def laplace_radius(level: float, epsilon: float) -> float:
+def laplace_distance(level: float, epsilon: float) -> float:
     """Return the d with I(d) = level: the least (level + psi(l)) / l over l.
 
     With u = l^2 / (epsilon^2 - l^2) the best l solves a u / (1 + u) + 2 u - log(1 + u) = level, which grows in u. As
@@ -70,7 +70,7 @@ def imed_laplace_index(arm: ArmView, _: Random, parameters: Parameters) -> float
 
 def kl_ucb_plus_laplace_index(arm: ArmView, _: Random, parameters: Parameters) -> float:
     """Mean + d with N I(d) = f(t / (K N)), with parameters = (epsilon,) and f as in kl-ucb++."""
-    return arm.mean + laplace_radius(plus_level(arm) / arm.n, parameters[0])
+    return arm.mean + laplace_distance(plus_level(arm) / arm.n, parameters[0])
 
 
 def above_half(response: float, _: Parameters) -> float:

@@ -24,16 +24,20 @@ def chance(levels: Parameters, place: int, mean: float) -> float:
 
 
 def divergence(cells: Sequence[float], levels: Parameters, mean: float, other: float) -> float:
-    """L(mean) - L(other): by how much one mean is likelier than another.
+    """L(mean) - L(other): by how much one mean is likelier than another."""
+    return misfit(cells, levels, other) - misfit(cells, levels, mean)
 
-    As a difference of divergences n kl(s / n, q): each is small where it matters, and so is what rounding takes.
+
+def misfit(cells: Sequence[float], levels: Parameters, mean: float) -> float:
+    """Return the sum of n kl(s / n, q), which is -L(mean) but for what does not depend on the mean.
+
+    It is small where it matters, and so is what rounding takes.
     """
     total = 0.0
     for place in range(0, len(levels), 2):
         n = cells[place]
         if n > 0:
-            seen = cells[place + 1] / n
-            total += n * (kl(seen, chance(levels, place, other)) - kl(seen, chance(levels, place, mean)))
+            total += n * kl(cells[place + 1] / n, chance(levels, place, mean))
     return total
 
 
@@ -81,25 +85,26 @@ def likeliest(cells: Sequence[float], levels: Parameters, least: float, most: fl
 
 
 def upper(cells: Sequence[float], levels: Parameters, mean: float, level: float) -> float:
-    """Return the largest q in [mean, 1] with D(q) <= level, by Newton's method from above, as `upper_confidence` does.
+    """Return the largest q in [mean, 1] with D(q) <= level, by Newton's method.
 
-    D is convex, and at least (q - mean)^2 / 2 times the sum over levels of n slope^2: the second derivative of a bit's
-    part, x / q^2 + (1 - x) / (1 - q)^2, is at least 1 by Hoelder's inequality. So the first q is above the root.
+    D is convex and rises, so that a step from any point ends above the root, and all further ones stay there. The first
+    point is where D would reach the level if every bit told as little as one of chance 1/2.
     """
     information = 0.0
     for place in range(0, len(levels), 2):
         information += cells[place] * levels[place + 1] ** 2
     if level <= 0 or mean >= 1 or information == 0:
         return mean if information > 0 else 1.0
-    q = min(mean + sqrt(2 * level / information), 1.0)
-    for _ in range(100):
-        excess = divergence(cells, levels, mean, q) - level
-        if excess <= 0:
+    most = misfit(cells, levels, mean) + level
+    q = min(mean + sqrt(level / (2 * information)), 1.0)
+    for attempt in range(100):  # some 4 are enough
+        excess = misfit(cells, levels, q) - most
+        if excess <= 0 and (attempt > 0 or q == 1):
             return q
         step = excess / slope(cells, levels, q)
-        if step <= 1e-15 * q:
+        q = min(q - step, 1.0)
+        if abs(step) <= 1e-15 * q:
             return q
-        q -= step
     return q
 
 

@@ -124,7 +124,7 @@ class Client:
         if not chosen:
             listed = ", ".join(f"{entry.curator.spec.epsilon:g}" for entry in reversed(offered))
             raise LimitError(f"the agent offers epsilon = {listed}, and not {brief(epsilon)}")
-        entry = self._outbox.keep_first(chosen, self._limits, now)
+        entry = self._outbox.keep(chosen, self._limits, now)
         self._wake()
         return self._pull(entry)
 

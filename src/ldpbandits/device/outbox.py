@@ -54,17 +54,11 @@ class Outbox:
         self._ledger, self._database = ledger, ledger.database
         self._experiment = (url, experiment)
 
-    def keep(self, entry: Entry, limits: Limits, now: float) -> None:
-        """Charge a pull and write it down, both or neither: no crash comes between them.
+    def keep(self, offered: Sequence[Entry], limits: Limits, now: float) -> Entry:
+        """Charge a pull and write it down, both or neither: no crash comes between them. Return it.
 
-        A pull that breaks a limit of the owner is refused, and so is one with a ticket that is out already.
-        """
-        self.keep_first((entry,), limits, now)
-
-    def keep_first(self, offered: Sequence[Entry], limits: Limits, now: float) -> Entry:
-        """Do so with the first of several that is within the limits, and return it: they are one pull, to choose from.
-
-        When none is, the last is what the refusal speaks of.
+        Where the agent leaves a choice of epsilons, `offered` has the pull by each of them: the first that is within
+        the owner's limits is kept. When none is, the pull is refused, and so is one with a ticket that is out already.
         """
         with self._database.transaction() as transaction:
             entry = self._charge_first(transaction, offered, limits, now)

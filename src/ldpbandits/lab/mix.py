@@ -30,6 +30,8 @@ class Mix:
 
     def __post_init__(self) -> None:
         """Check that the shares are those of a whole crowd."""
+        if len(self.menu) == 1:
+            raise ParameterError("a mix has two epsilons or more: for one, say epsilon")
         if len(self.shares) != len(self.menu):
             raise ParameterError(f"a mix needs a share for each of {len(self.menu)} epsilons, got {len(self.shares)}")
         if not all(is_number(share) and share > 0 for share in self.shares):

@@ -55,9 +55,10 @@ def _check_size(sort: str, data: object) -> None:
 def rule_of(data: object, menu: Menu) -> Rule:
     """Read the rule that an experiment asks for; without one it gets the default, and by "paper" the paper's."""
     if data is None or data == PAPER:
-        return rule_for(menu, data)
-    _check_size("rule", data)
-    rule = rule_from_json(data)
+        rule = rule_for(menu, data)
+    else:
+        _check_size("rule", data)
+        rule = rule_from_json(data)
     fitted(rule, menu)
     if not all(abs(number) <= LARGEST_PARAMETER for number in (*rule.parameters, rule.floor)):
         raise SpecError(f"the numbers of a rule must be of size <= {LARGEST_PARAMETER:g}")

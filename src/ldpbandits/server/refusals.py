@@ -18,6 +18,6 @@ REFUSED = {
     Outcome.CHANGED: (409, "another response to this ticket has been counted"),
     Outcome.EXPIRED: (410, "the ticket has expired"),
     Outcome.CLOSED: (410, "the experiment is closed"),
-    Outcome.IMPOSSIBLE: (422, "not a possible response of this curator"),
+    Outcome.IMPOSSIBLE: (422, "not a possible response of this curator, or not by an epsilon that it offers"),
 }
 """What a device is told of a response that does not count; the code is the outcome's own word."""

@@ -45,10 +45,7 @@ class Kept(NamedTuple):
 @uncached
 def _level(is_plus: bool, t: float, n: float, arms: float) -> float:  # noqa: FBT001 - numba takes no keywords
     """N times the level of an index: log t, or f(t / (K N))."""
-    if not is_plus:
-        return log(t)
-    x = t / (arms * n)
-    return log(x * (1 + log(x) ** 2)) if x > 1 else 0.0
+    return kernels.plus_function(t / (arms * n)) if is_plus else log(t)
 
 
 @uncached

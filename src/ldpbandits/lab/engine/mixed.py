@@ -20,6 +20,7 @@ from ldpbandits.lab.rewards import Law
 
 for _kernel in (
     mixed.chance,
+    mixed.misfit,
     mixed.divergence,
     mixed.slope,
     mixed.curvature,

@@ -28,11 +28,12 @@ for _kernel in (
     kernels.upper_confidence,
     kernels.normal,
     kernels.gamma,
+    kernels.plus_function,
     kernels.plus_level,
     kernels.imed_index,
     kernels.kl_ucb_plus_index,
     laplace_kernels.laplace_rate,
-    laplace_kernels.laplace_radius,
+    laplace_kernels.laplace_distance,
     laplace_kernels.positive_root,
     laplace_kernels.as_share,
 ):
