@@ -9,7 +9,8 @@ import pytest
 
 from ldpbandits import UCB, ArmError, BernoulliCurator, MissingExtra, ParameterError, SpecError
 from ldpbandits.lab import Algorithm, NotPrivate, Simulation, algorithm, simulate
-from ldpbandits.lab.algorithms import NAMES, Looks, algorithms_from_json, is_private, with_rule
+from ldpbandits.lab.algorithms import NAMES, Looks, is_private, with_rule
+from ldpbandits.lab.algorithms_json import algorithms_from_json
 from ldpbandits.lab.paper import BERNOULLI
 from ldpbandits.lab.paper.figures import lines
 from ldpbandits.lab.paper.panels import Panel

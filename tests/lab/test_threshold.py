@@ -9,7 +9,8 @@ from scipy import stats
 
 from ldpbandits import CuratorSpec, ParameterError, Threshold
 from ldpbandits.lab import Experiment, algorithm, calibrate, simulate, with_rule
-from ldpbandits.lab.algorithms import THRESHOLD_NAMES, algorithms_from_json, is_private
+from ldpbandits.lab.algorithms import THRESHOLD_NAMES, is_private
+from ldpbandits.lab.algorithms_json import algorithms_from_json
 from ldpbandits.lab.engine.laws import encode_laws
 from ldpbandits.lab.engine.laws import reward as draw_reward
 from ldpbandits.lab.engine.sums import BITS, NOISY, encode_sums, mean_value

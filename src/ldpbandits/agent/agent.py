@@ -305,8 +305,6 @@ def _read_cells(snapshot: object, arms: list[ArmTally], count: int) -> None:
         read = [_arm_from_json(number, pulls, total, out=0, retired=False) for pulls, total in cells]
         arm.cells = [LevelTally(cell.pulls, cell.total) for cell in read]
         if any(not 0 <= cell.total <= cell.pulls for cell in read):
-            raise SnapshotError(
-                f"a total of bits of arm {number} must be from 0 to their number, got {brief(cells)}"
-            )
+            raise SnapshotError(f"a total of bits of arm {number} must be from 0 to their number, got {brief(cells)}")
         if sum(cell.pulls for cell in read) != arm.pulls or sum(cell.total for cell in read) != arm.total:
             raise SnapshotError(f"the cells of arm {number} must add up to its pulls and total")

@@ -33,12 +33,12 @@ from ldpbandits.lab.algorithms import (
     THRESHOLD_NAMES,
     Algorithm,
     algorithm,
-    curator_or_none,
     is_name,
     is_private,
     mixed,
     with_rule,
 )
+from ldpbandits.lab.algorithms_json import curator_or_none
 from ldpbandits.lab.mix import Mix
 from ldpbandits.lab.rewards import Empirical, Law, arm_name, arm_text
 

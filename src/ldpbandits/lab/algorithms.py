@@ -21,7 +21,7 @@
 An algorithm's JSON is its identity: kept trials, random streams and records all go by it.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -43,7 +43,6 @@ from ldpbandits.agent.rules import (
     check_fit,
     check_rule,
     paper_rule,
-    rule_from_json,
     rule_to_json,
     ucb1,
 )
@@ -55,7 +54,6 @@ from ldpbandits.output.colours import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, 
 from ldpbandits.spec.curator import PAPER_CURATORS, THRESHOLD_CURATORS, CuratorSpec, find_curator
 from ldpbandits.spec.mechanisms import Bernoulli, Laplace
 from ldpbandits.spec.menu import Menu
-from ldpbandits.spec.registry import check_keys
 from ldpbandits.spec.transforms import TRANSFORMS, Range, Sigmoid, Threshold, Transform, split_threshold
 from ldpbandits.theory.upper import UPPER_BOUNDS, UpperBound
 
@@ -311,10 +309,11 @@ def with_rule(rule: Rule, curator: object = None, epsilon: float | None = None, 
     >>> with_rule(UCB(width=0.5), "ctl", epsilon=2, name="narrow").curator
     CuratorSpec(mechanism=Laplace(epsilon=2.0), transform=Range(low=0.0, high=1.0))
     """
-    return Algorithm(name or type(rule).__name__, rule, _curator(curator, epsilon))
+    return Algorithm(name or type(rule).__name__, rule, curator_of(curator, epsilon))
 
 
-def _curator(curator: object, epsilon: float | None) -> CuratorSpec | NotPrivate | Mix:
+def curator_of(curator: object, epsilon: float | None) -> CuratorSpec | NotPrivate | Mix:
+    """Return the curator that is meant: a curator, its spec, or the paper's name for it, with an epsilon."""
     spec = getattr(curator, "spec", curator)
     if isinstance(spec, CuratorSpec | NotPrivate | Mix):
         if epsilon is not None:
@@ -341,46 +340,6 @@ def _named_curator(name: str) -> tuple[type[Bernoulli | Laplace] | None, Transfo
     return CURATORS.get(name) or find_curator(name)
 
 
-def algorithms_from_json(table: object) -> list[Algorithm]:
-    """Read what a file says of an algorithm: one of ours by name, or a rule and a curator, for one epsilon or several.
-
-    {"name": "ldp-ucb-b", "epsilon": [0.2, 2]}            one of ours, twice
-    {"rule": "my_module:MyRule", "epsilon": 1}            a rule of your own on CTB; curator, name: see `with_rule`
-    {"name": "mine", "curator": {...}}                    the paper's rule on any curator
-    {"name": ..., "rule": {...}, "curator": {...}}        what `Algorithm.to_json` writes
-    """
-    if not isinstance(table, Mapping) or not table.keys() <= {"name", "epsilon", "rule", "curator"}:
-        raise ParameterError(f"an algorithm has a name or a rule, an epsilon and a curator, got {brief(table)}")
-    if not {"name", "rule", "curator"} & table.keys():
-        raise ParameterError("an algorithm needs a name, or a rule")
-    epsilons, curator, name = table.get("epsilon"), table.get("curator"), table.get("name", "")
-    if epsilons == []:
-        raise ParameterError("epsilon: a list of epsilons needs at least one")
-    listed: Sequence[Any] = epsilons if isinstance(epsilons, list) else [epsilons]
-    if "rule" not in table and "curator" not in table:
-        _named(name)
-        return [algorithm(name, epsilon) for epsilon in listed]
-    spec = curator_or_none(curator) if isinstance(curator, Mapping) else None
-    if spec is not None and epsilons is not None:
-        raise ParameterError("epsilon: stands in the curator")
-    played = []
-    for epsilon in listed:
-        seen = _curator(curator, epsilon) if spec is None else spec
-        own = rule_from_json(table["rule"], may_import=True) if "rule" in table else _usual_rule(seen)
-        played.append(_like_ours(Algorithm(name or type(own).__name__, own, seen)))
-    return played
-
-
-def _usual_rule(curator: CuratorSpec | NotPrivate | Mix) -> Rule:
-    match curator:
-        case NotPrivate():
-            return ucb1()
-        case CuratorSpec(mechanism=mechanism):
-            return paper_rule(mechanism)
-        case Mix():
-            return KLUCBPlus()
-
-
 def mixed(name: str, mix: Mix) -> Algorithm:
     """Return one of ours on a crowd of several epsilons, by its name with one.
 
@@ -394,21 +353,3 @@ def mixed(name: str, mix: Mix) -> Algorithm:
     rule = paper_rule(menu.first) if known.rule is None else known.rule
     looks = Looks(f"{known.looks.label}, own epsilons", known.looks.colour, known.looks.dashes)
     return Algorithm(f"{name}, epsilon {mix.text}", rule, Mix(menu, mix.shares), looks)
-
-
-def curator_or_none(data: Mapping[str, Any]) -> CuratorSpec | NotPrivate | Mix:
-    """Read a curator from JSON, of one epsilon or a mix of several, or that there is none."""
-    if "shares" in data:
-        return Mix.from_json(data)
-    if data.get("mechanism") != NotPrivate.KIND:
-        return CuratorSpec.from_json(data)
-    check_keys("no curator", data, {"mechanism"}, {"mechanism", "transform"})
-    return NotPrivate(TRANSFORMS.from_json(data.get("transform", {"kind": "range"})))
-
-
-def _like_ours(played: Algorithm) -> Algorithm:
-    """Return one of ours with its looks and bound, if that is what this is."""
-    if not is_name(played.name) or is_private(played.name) != (played.epsilon is not None):
-        return played
-    ours = algorithm(played.name, played.epsilon)
-    return ours if ours == played else played

@@ -37,7 +37,8 @@ from numpy.typing import NDArray
 from ldpbandits.checks import brief, check_count
 from ldpbandits.errors import LDPBanditsError, ParameterError
 from ldpbandits.lab import algorithms
-from ldpbandits.lab.algorithms import Algorithm, algorithms_from_json
+from ldpbandits.lab.algorithms import Algorithm
+from ldpbandits.lab.algorithms_json import algorithms_from_json
 from ldpbandits.lab.play import (
     LARGEST_HORIZON,
     Archive,
