@@ -18,8 +18,9 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from time import thread_time
 
-from ldpbandits.agent.agent import MANY, Agent
+from ldpbandits.agent.agent import Agent
 from ldpbandits.agent.kernels import Index, Parameters
+from ldpbandits.agent.lookout import MANY
 from ldpbandits.agent.rules import IMED, KLUCB, KLUCBPlus, Rule, Thompson, ldp_ucb_b, ldp_ucb_l
 from ldpbandits.agent.tally import Tally
 from ldpbandits.spec.mechanisms import response_mean

@@ -9,8 +9,7 @@ from tests.agent.walks import Walk, full_scan
 
 from ldpbandits import UCB, Agent, Arm, Response, Rule, SpecError, ldp_ucb_b, ldp_ucb_l
 from ldpbandits.agent import lookout
-from ldpbandits.agent.agent import MANY
-from ldpbandits.agent.lookout import Lookout, Moves
+from ldpbandits.agent.lookout import MANY, Lookout, Moves
 from ldpbandits.agent.rules import IMED, KLUCB, KLUCBPlus
 from ldpbandits.agent.tally import Tally
 from ldpbandits.agent.tournament import Tournament

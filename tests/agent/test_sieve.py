@@ -6,8 +6,8 @@ import random
 import pytest
 
 from ldpbandits import Agent, Arm, Response
-from ldpbandits.agent.agent import MANY
 from ldpbandits.agent.kernels import ArmView
+from ldpbandits.agent.lookout import MANY
 from ldpbandits.agent.rules import Thompson
 from ldpbandits.agent.sieve import Pieces, Sieve
 from ldpbandits.agent.tally import ArmTally, Tally

@@ -22,9 +22,6 @@ from ldpbandits.errors import ArmError, ParameterError, ResponseError, SnapshotE
 from ldpbandits.spec.menu import Menu
 from ldpbandits.types import Arm, Response
 
-MANY = 24
-"""From so many arms on, a lookout is faster than a look at every arm."""
-
 
 class Agent:
     """Say which arm to pull next, learn from the response, and again.
@@ -92,7 +89,7 @@ class Agent:
         """Return the arm to pull next; asking changes nothing."""
         tally = self.tally
         arms = tally.in_use
-        lookout = self._look_out() if len(arms) >= MANY else None
+        lookout = self._look_out() if len(arms) >= self.fitted.many else None
         if lookout is not None:
             return arms[lookout.select()]
         tally.spread_mean()

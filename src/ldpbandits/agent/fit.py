@@ -5,7 +5,7 @@ from typing import Literal
 
 from ldpbandits.agent.kernels import Index, LogDensity, Parameters, Reading
 from ldpbandits.agent.levels import Levels
-from ldpbandits.agent.lookout import Moves
+from ldpbandits.agent.lookout import FEW, MANY, Moves
 from ldpbandits.agent.rules import Rule, check_fit, check_rule, default_rule, paper_rule, reading_of
 from ldpbandits.errors import SpecError
 from ldpbandits.spec.menu import Menu
@@ -29,6 +29,8 @@ class Fitted:
     """How the index moves, if that is known: then a `Lookout` is enough for a decision."""
     log_density: LogDensity | None = None
     """The law of an index that is drawn, if that is known: then a `Sieve` is enough."""
+    many: int = MANY
+    """From so many arms on it is worth it."""
 
     def read(self, response: float) -> float | None:
         """Return what the rule counts in the place of a response, if it is something else."""
@@ -46,13 +48,21 @@ def fitted(rule: Rule, menu: Menu | None) -> Fitted:
         if menu is not None:
             check_fit(rule, menu.curators[0])
         moves, log_density = getattr(rule, "moves", None), getattr(rule, "log_density", None)
-        return Fitted(rule.index, rule.parameters, rule.floor, reading_of(rule), moves=moves, log_density=log_density)
+        return Fitted(
+            rule.index,
+            rule.parameters,
+            rule.floor,
+            reading_of(rule),
+            moves=moves,
+            log_density=log_density,
+            many=getattr(rule, "many", MANY),
+        )
     index: Index | None = getattr(rule, "mixed_index", None)
     if index is None:
         name = getattr(rule, "kind", type(rule).__name__)
         raise SpecError(f"the rule {name} is for responses of one epsilon; kl-ucb++, imed and others take several")
     levels = Levels.of(menu)
-    return Fitted(index, levels.numbers, rule.floor, levels=levels, moves=getattr(rule, "moves", None))
+    return Fitted(index, levels.numbers, rule.floor, levels=levels, moves=getattr(rule, "moves", None), many=FEW)
 
 
 def rule_for(menu: Menu, rule: Rule | Literal["paper"] | None) -> Rule:

@@ -22,7 +22,7 @@ from ldpbandits.agent.laplace_kernels import (
     kl_ucb_plus_clip_index,
     kl_ucb_plus_laplace_index,
 )
-from ldpbandits.agent.lookout import Moves
+from ldpbandits.agent.lookout import FEW, Moves
 from ldpbandits.agent.rules import RULES
 from ldpbandits.checks import check_epsilon
 from ldpbandits.errors import ParameterError, SpecError
@@ -86,6 +86,7 @@ class IMEDLaplace:
 
     kind: ClassVar[str] = "imed-laplace"
     moves: ClassVar[Moves] = Moves.AGAINST_BEST
+    many: ClassVar[int] = FEW
     floor: ClassVar[float] = 0.0
     refusal = _refusal
 
@@ -113,6 +114,7 @@ class KLUCBPlusLaplace:
 
     kind: ClassVar[str] = "kl-ucb++-laplace"
     moves: ClassVar[Moves] = Moves.WITH_T
+    many: ClassVar[int] = FEW
     floor: ClassVar[float] = 0.0
     refusal = _refusal
 
@@ -145,6 +147,7 @@ class IMEDLaplaceClip:
 
     kind: ClassVar[str] = "imed-laplace-clip"
     moves: ClassVar[Moves] = Moves.AGAINST_BEST
+    many: ClassVar[int] = FEW
     floor: ClassVar[float] = 0.0
     refusal = _refusal
 
@@ -177,6 +180,7 @@ class KLUCBPlusLaplaceClip:
 
     kind: ClassVar[str] = "kl-ucb++-laplace-clip"
     moves: ClassVar[Moves] = Moves.WITH_T
+    many: ClassVar[int] = FEW
     floor: ClassVar[float] = 0.0
     refusal = _refusal
 
@@ -214,6 +218,7 @@ class IMEDLaplaceBit:
 
     kind: ClassVar[str] = "imed-laplace-bit"
     moves: ClassVar[Moves] = Moves.AGAINST_BEST
+    many: ClassVar[int] = FEW
     floor: ClassVar[float] = 0.0
     parameters: ClassVar[Parameters] = ()
     refusal = _refusal
@@ -242,6 +247,7 @@ class KLUCBPlusLaplaceBit:
 
     kind: ClassVar[str] = "kl-ucb++-laplace-bit"
     moves: ClassVar[Moves] = Moves.WITH_T
+    many: ClassVar[int] = FEW
     floor: ClassVar[float] = 0.0
     parameters: ClassVar[Parameters] = ()
     refusal = _refusal

@@ -31,6 +31,9 @@ from ldpbandits.agent.kernels import ArmView, Index, Parameters, Random
 from ldpbandits.agent.tally import Row, Tally
 from ldpbandits.agent.tournament import Tournament
 
+MANY, FEW = 24, 6
+"""From so many arms on, a lookout is faster than a look at every arm: where an index is cheap, and where it is not."""
+
 
 class Moves(Enum):
     """How the index of an arm moves while the arm's own tally does not change. It draws nothing."""

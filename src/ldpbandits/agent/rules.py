@@ -38,7 +38,7 @@ from ldpbandits.agent.kernels import (
     thompson_log_density,
     ucb_index,
 )
-from ldpbandits.agent.lookout import Moves
+from ldpbandits.agent.lookout import FEW, Moves
 from ldpbandits.agent.mixed import (
     mixed_imed_index,
     mixed_kl_ucb_index,
@@ -135,6 +135,7 @@ class KLUCB:
 
     kind: ClassVar[str] = "kl-ucb"
     moves: ClassVar[Moves] = Moves.WITH_T
+    many: ClassVar[int] = FEW
     floor: ClassVar[float] = 0.0
     parameters: ClassVar[Parameters] = ()
     refusal = _unit_refusal
@@ -157,6 +158,7 @@ class KLUCBPlus:
 
     kind: ClassVar[str] = "kl-ucb++"
     moves: ClassVar[Moves] = Moves.WITH_T
+    many: ClassVar[int] = FEW
     floor: ClassVar[float] = 0.0
     parameters: ClassVar[Parameters] = ()
     refusal = _unit_refusal
@@ -184,6 +186,7 @@ class IMED:
 
     kind: ClassVar[str] = "imed"
     moves: ClassVar[Moves] = Moves.AGAINST_BEST
+    many: ClassVar[int] = FEW
     floor: ClassVar[float] = 0.0
     parameters: ClassVar[Parameters] = ()
     refusal = _unit_refusal
