@@ -11,7 +11,7 @@ Each has the epsilon of the mechanism whose responses it sees. docs/rules.md say
 
 from dataclasses import dataclass
 from math import expm1
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from ldpbandits.agent.kernels import Index, Parameters, Reading, imed_index, kl_ucb_plus_index
 from ldpbandits.agent.laplace_kernels import (
@@ -34,31 +34,33 @@ CLIP_BELOW = 1.0
 (1 + 2/epsilon)^2 / 4, which is less than what the rate of all responses allows for, 1/4 + 2/epsilon^2."""
 
 
-class _OfLaplace(Protocol):
-    @property
-    def epsilon(self) -> float:
-        """The epsilon of the responses."""
+@dataclass(frozen=True, slots=True)
+class _ForLaplace:
+    """What the rules here have in common: the epsilon of the responses, and for whose responses they are."""
+
+    epsilon: float
+
+    many: ClassVar[int] = FEW
+    floor: ClassVar[float] = 0.0
+
+    def __post_init__(self) -> None:
+        """Check epsilon, and keep it as a float."""
+        try:
+            object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
+        except ParameterError as error:
+            raise SpecError(str(error)) from None
+
+    def refusal(self, curator: CuratorSpec | None) -> str | None:
+        """Refuse all responses but those of CTL with the same epsilon."""
+        if curator is not None and _is_laplace(curator) and curator.epsilon == self.epsilon:
+            return None
+        return f"is for responses of the mechanism laplace with epsilon = {self.epsilon:g} to values in [0, 1]"
 
 
-def _check(rule: _OfLaplace) -> None:
-    """Check the epsilon of a frozen rule, and keep it as a float."""
-    try:
-        object.__setattr__(rule, "epsilon", check_epsilon(rule.epsilon))
-    except ParameterError as error:
-        raise SpecError(str(error)) from None
-
-
-def _is_laplace(curator: CuratorSpec | None) -> bool:
+def _is_laplace(curator: CuratorSpec) -> bool:
     """Tell whether responses are values in [0, 1] plus the noise of CTL."""
     # A mechanism that is derived from it may draw otherwise.
-    return curator is not None and curator.transform.bounded and type(curator.mechanism) is Laplace
-
-
-def _refusal(rule: _OfLaplace, curator: CuratorSpec | None) -> str | None:
-    """Refuse all responses but those of CTL with the same epsilon."""
-    if curator is not None and _is_laplace(curator) and curator.epsilon == rule.epsilon:
-        return None
-    return f"is for responses of the mechanism laplace with epsilon = {rule.epsilon:g} to values in [0, 1]"
+    return curator.transform.bounded and type(curator.mechanism) is Laplace
 
 
 def mean_excess(epsilon: float) -> float:
@@ -75,24 +77,15 @@ def mean_excess(epsilon: float) -> float:
 
 @RULES.register
 @dataclass(frozen=True, slots=True)
-class IMEDLaplace:
+class IMEDLaplace(_ForLaplace):
     """Pull the arm of smallest N I(best - mean) + log N, with I the rate of CTL's responses. For rewards in [0, 1].
 
     >>> IMEDLaplace(epsilon=1)
     IMEDLaplace(epsilon=1.0)
     """
 
-    epsilon: float
-
     kind: ClassVar[str] = "imed-laplace"
     moves: ClassVar[Moves] = Moves.AGAINST_BEST
-    many: ClassVar[int] = FEW
-    floor: ClassVar[float] = 0.0
-    refusal = _refusal
-
-    def __post_init__(self) -> None:
-        """Check epsilon."""
-        _check(self)
 
     @property
     def parameters(self) -> Parameters:
@@ -107,20 +100,11 @@ class IMEDLaplace:
 
 @RULES.register
 @dataclass(frozen=True, slots=True)
-class KLUCBPlusLaplace:
+class KLUCBPlusLaplace(_ForLaplace):
     """Pull the arm of largest mean + d, where N I(d) = f(t / (K N)) as in kl-ucb++. For rewards in [0, 1]."""
-
-    epsilon: float
 
     kind: ClassVar[str] = "kl-ucb++-laplace"
     moves: ClassVar[Moves] = Moves.WITH_T
-    many: ClassVar[int] = FEW
-    floor: ClassVar[float] = 0.0
-    refusal = _refusal
-
-    def __post_init__(self) -> None:
-        """Check epsilon."""
-        _check(self)
 
     @classmethod
     def default_for(cls, curator: CuratorSpec) -> "KLUCBPlusLaplace | None":
@@ -140,20 +124,11 @@ class KLUCBPlusLaplace:
 
 @RULES.register
 @dataclass(frozen=True, slots=True)
-class IMEDLaplaceClip:
+class IMEDLaplaceClip(_ForLaplace):
     """IMED on clipped responses, which are bounded and of the same mean. For rewards in [0, 1]."""
-
-    epsilon: float
 
     kind: ClassVar[str] = "imed-laplace-clip"
     moves: ClassVar[Moves] = Moves.AGAINST_BEST
-    many: ClassVar[int] = FEW
-    floor: ClassVar[float] = 0.0
-    refusal = _refusal
-
-    def __post_init__(self) -> None:
-        """Check epsilon."""
-        _check(self)
 
     @property
     def parameters(self) -> Parameters:
@@ -173,20 +148,11 @@ class IMEDLaplaceClip:
 
 @RULES.register
 @dataclass(frozen=True, slots=True)
-class KLUCBPlusLaplaceClip:
+class KLUCBPlusLaplaceClip(_ForLaplace):
     """KL-UCB++ on clipped responses, which are bounded and of the same mean. For rewards in [0, 1]."""
-
-    epsilon: float
 
     kind: ClassVar[str] = "kl-ucb++-laplace-clip"
     moves: ClassVar[Moves] = Moves.WITH_T
-    many: ClassVar[int] = FEW
-    floor: ClassVar[float] = 0.0
-    refusal = _refusal
-
-    def __post_init__(self) -> None:
-        """Check epsilon."""
-        _check(self)
 
     @classmethod
     def default_for(cls, curator: CuratorSpec) -> "KLUCBPlusLaplaceClip | None":
@@ -211,21 +177,12 @@ class KLUCBPlusLaplaceClip:
 
 @RULES.register
 @dataclass(frozen=True, slots=True)
-class IMEDLaplaceBit:
+class IMEDLaplaceBit(_ForLaplace):
     """IMED on bits: whether a response exceeds 1/2. For rewards that are 0 or 1; other laws may change their order."""
-
-    epsilon: float
 
     kind: ClassVar[str] = "imed-laplace-bit"
     moves: ClassVar[Moves] = Moves.AGAINST_BEST
-    many: ClassVar[int] = FEW
-    floor: ClassVar[float] = 0.0
     parameters: ClassVar[Parameters] = ()
-    refusal = _refusal
-
-    def __post_init__(self) -> None:
-        """Check epsilon."""
-        _check(self)
 
     @property
     def index(self) -> Index:
@@ -240,21 +197,12 @@ class IMEDLaplaceBit:
 
 @RULES.register
 @dataclass(frozen=True, slots=True)
-class KLUCBPlusLaplaceBit:
+class KLUCBPlusLaplaceBit(_ForLaplace):
     """KL-UCB++ on bits: whether a response exceeds 1/2. For rewards that are 0 or 1, as with IMED."""
-
-    epsilon: float
 
     kind: ClassVar[str] = "kl-ucb++-laplace-bit"
     moves: ClassVar[Moves] = Moves.WITH_T
-    many: ClassVar[int] = FEW
-    floor: ClassVar[float] = 0.0
     parameters: ClassVar[Parameters] = ()
-    refusal = _refusal
-
-    def __post_init__(self) -> None:
-        """Check epsilon."""
-        _check(self)
 
     @property
     def index(self) -> Index:
