@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--part", choices=("paper", "beyond", "all"), default="all", help="which part (default all)")
     told = "1a to 2c, bernoulli-2, bernoulli-1, bernoulli-0.2, mixed-1, tails, threshold, own-epsilon; repeatable"
     parser.add_argument("--panel", action="append", default=[], metavar="ID", help=told)
-    told = "rounds a trial (default 1e7; beyond the paper each panel has its own, at most this)"
+    told = "rounds a trial (default 1e7, and beyond the paper what each panel has; if given, no panel has more)"
     parser.add_argument("--horizon", type=number, metavar="T", help=told)
     told = "trials a curve (default 50, as in the paper; 20 times in tails, 0.4 in bernoulli-0.2, 0.2 in own-epsilon)"
     parser.add_argument("--trials", type=number, metavar="R", help=told)
