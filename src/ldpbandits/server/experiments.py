@@ -122,12 +122,14 @@ class LiveExperiment:
         self.note(self.number, arm, MISSING, count)
 
     def answered(self, ticket: Ticket, *, is_new: bool) -> None:
-        """Stop waiting for this ticket."""
+        """Stop waiting for this ticket. One that was given up may come after all, when the clock was set back."""
         record = self.records[ticket.arm]
         if self.open.answered(ticket):
             self.agent.take_back(ticket.arm)
         elif is_new and record.lost:
             record.lost -= 1
+        elif is_new and record.missing:
+            self._miss(ticket.arm, -1)
 
     def reject(self, ticket: Ticket, reason: str) -> None:
         """Count a response that does not count."""
