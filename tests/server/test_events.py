@@ -131,6 +131,28 @@ def test_a_store_without_room_loses_no_event() -> None:
     service.close()
 
 
+def test_a_crash_may_lose_the_last_decisions_and_never_a_response() -> None:
+    """Decisions that were in memory only are known again by their responses: what is answered was decided."""
+    memory, tickets = Memory(), list[str]()
+
+    async def before(service: Service) -> None:
+        await service.create(NEW)
+        tickets.extend(service.decide("one").ticket or "" for _ in range(3))
+
+    async def after(service: Service) -> tuple[int, int, int, int]:
+        for ticket in tickets[:2]:
+            await service.respond(ResponseMessage(ticket, 1.0))
+        return counts(await service.report("one"))
+
+    crashed = Service(MemoryStore(memory))
+    asyncio.run(before(crashed))
+    crashed.committer.forget_events(1)
+    crashed.close()
+    service = Service(MemoryStore(memory))
+    assert asyncio.run(after(service)) == (2, 2, 0, 0)
+    service.close()
+
+
 def test_a_deleted_experiment_leaves_no_event(tmp_path: Path) -> None:
     """Decisions that were not yet written are dropped with the experiment."""
     store = SqliteStore(tmp_path / "agent.db")
