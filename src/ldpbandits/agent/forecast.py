@@ -6,12 +6,14 @@ then it takes longer.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from math import ceil, sqrt
 
-from ldpbandits.agent.estimates import estimate_arm
+from ldpbandits.agent.estimates import Estimate, estimate_arm
+from ldpbandits.agent.levels import Levels
 from ldpbandits.agent.missing import worst_case
 from ldpbandits.agent.tally import ArmTally, LevelTally
+from ldpbandits.spec.mechanisms import Mechanism
 from ldpbandits.spec.menu import Menu
 
 BEYOND = 10**9
@@ -33,22 +35,32 @@ class Prospect:
     out: int
     share: float
 
-    def worst(self, menu: Menu, more: float) -> tuple[float, float]:
-        """Return the ends of the worst-case interval after so many more responses to all arms; out are as many."""
+    def worst(self, menu: Menu, more: float) -> Estimate:
+        """Return the worst-case estimate after so many more responses to all arms; out are as many as now."""
         new = self.share * more
-        grown = _grown(self.arm, 1 + new / self.arm.pulls, menu.unit)
+        grown = _grown(self.arm, new, menu)
         missing = self.missing + (new * self.missing / self.answered if self.answered else 0)
         known = estimate_arm(grown, menu, alpha=self.alpha)
         return worst_case(known, grown, menu, round(missing) + self.out)
 
 
-def _grown(arm: ArmTally, times: float, unit: float) -> ArmTally:
-    """Return an arm with so many times its responses, of the same mean in each cell."""
-    return ArmTally(
-        pulls=round(arm.pulls * times),
-        total=round(arm.total * times / unit) * unit,
-        cells=[LevelTally(round(cell.pulls * times), round(cell.total * times / unit) * unit) for cell in arm.cells],
-    )
+def _grown(arm: ArmTally, new: float, menu: Menu) -> ArmTally:
+    """Return an arm with so many more responses, by the epsilons of those that it has, to values of the mean so far."""
+    if len(menu) == 1:
+        mean = min(max(menu.first.debiased_mean(arm.total / arm.pulls), 0.0), 1.0)
+        return ArmTally(*_added(LevelTally(arm.pulls, arm.total), new, menu.first, mean))
+    mean = Levels.of(menu).mean([number for cell in arm.cells for number in cell])
+    cells = [
+        _added(cell, new * cell.pulls / arm.pulls, curator.mechanism, mean)
+        for cell, curator in zip(arm.cells, menu.curators, strict=True)
+    ]
+    return ArmTally(sum(cell.pulls for cell in cells), sum(cell.total for cell in cells), cells=cells)
+
+
+def _added(cell: LevelTally, new: float, mechanism: Mechanism, mean: float) -> LevelTally:
+    """Add so many responses to values of this mean, rounded to whole ones."""
+    total = cell.total + round(new) * mechanism.response_mean(mean)
+    return LevelTally(cell.pulls + round(new), round(total / mechanism.unit) * mechanism.unit)
 
 
 def more_responses(best: Prospect, others: list[Prospect], menu: Menu) -> int | None:
@@ -57,15 +69,15 @@ def more_responses(best: Prospect, others: list[Prospect], menu: Menu) -> int | 
     Every arm must have a response. 0 means that it lies above them now.
     """
 
-    @lru_cache(maxsize=None)
+    @cache
     def low(more: float) -> float:
-        return best.worst(menu, more)[0]
+        return best.worst(menu, more).low
 
     needed = 0.0
-    for other in sorted(others, key=lambda other: other.worst(menu, 0)[1], reverse=True):
+    for other in sorted(others, key=lambda other: other.worst(menu, 0).high, reverse=True):
 
         def is_below(more: float, other: Prospect = other) -> bool:
-            return other.worst(menu, more)[1] < low(more)
+            return other.worst(menu, more).high < low(more)
 
         if not is_below(needed):
             if not is_below(BEYOND):
