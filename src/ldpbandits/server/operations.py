@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 from ldpbandits.server import metrics
 from ldpbandits.server.keys import Role
 from ldpbandits.server.messages import (
+    ConsoleLink,
     Counted,
     Decision,
     Health,
@@ -231,6 +232,15 @@ OPERATIONS = (
         Key,
         body=NewKey,
         refusals=(404, 409),
+    ),
+    Operation(
+        "POST",
+        "/v1/console/links",
+        "make a link that opens the console once, within a few minutes",
+        lambda service, _, __: ConsoleLink(f"console/enter/{service.links.new()}"),
+        ConsoleLink,
+        body=Nothing,
+        status=201,
     ),
     Operation(
         "GET",

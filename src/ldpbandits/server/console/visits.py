@@ -1,0 +1,102 @@
+"""A request to a page, and whom to believe: the cookie says who it is, form and origin that they mean it.
+
+A form of somebody else's page brings the cookie along at most when it is of the same site, never the session's token
+for forms, and always tells its own origin.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hmac import compare_digest
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, urlsplit
+
+from starlette.requests import Request
+
+from ldpbandits.server.http import LARGEST_BODY
+from ldpbandits.server.keys import Role
+from ldpbandits.server.refusals import Refusal
+from ldpbandits.server.service import Service
+from ldpbandits.spec.protocol import Code
+
+if TYPE_CHECKING:
+    from ldpbandits.server.console.live import Live
+    from ldpbandits.server.console.sessions import Session, Sessions
+
+ROOT = b"/console/"
+MOST_FIELDS = 100
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A request of somebody who may make it, and what there is to answer it with."""
+
+    service: Service
+    sessions: "Sessions"
+    live: "Live"
+    request: Request
+    session: "Session | None"
+    form: Mapping[str, str]
+
+    @property
+    def home(self) -> str:
+        """The way from this page up to the console's own folder; all that we link to is below it."""
+        raw: bytes = self.request.scope.get("raw_path") or self.request.scope["path"].encode()
+        if not raw.startswith(ROOT):
+            return "console/"
+        return "../" * raw.removeprefix(ROOT).count(b"/") or "./"
+
+    @property
+    def name(self) -> str:
+        """The experiment that this is about."""
+        return str(self.request.path_params["name"])
+
+    @property
+    def may_change(self) -> bool:
+        """Tell whether whoever asks may change anything."""
+        return self.session is not None and self.session.role.may(Role.ADMIN)
+
+
+def cookie_name(request: Request) -> str:
+    """Return the name of our cookie; browsers tell the servers of one machine apart by name only, not by port."""
+    _, port = request.scope.get("server") or ("", None)
+    return f"ldpbandits-{port}" if port else "ldpbandits"
+
+
+def check_origin(request: Request, session: "Session | None") -> str:
+    """Return the origin of a form; refuse one that is not from a page of ours.
+
+    Browsers say `Sec-Fetch-Site` wherever it can be trusted. Once somebody is signed in, the origin is the one at which
+    they did; before that, it is the host that is asked, unless a proxy hides it.
+    """
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin", "")
+    parts = urlsplit(origin)
+    is_ours = parts.scheme in {"http", "https"} and bool(parts.netloc) and site in {None, "same-origin"}
+    if session is not None:
+        is_ours = is_ours and origin == session.origin
+    elif site is None:
+        is_ours = is_ours and parts.netloc == request.headers.get("host")
+    if not is_ours:
+        raise Refusal(403, Code.FORBIDDEN, "this form was not sent from a page of this console")
+    return origin
+
+
+def check_csrf(form: Mapping[str, str], session: "Session") -> None:
+    """Refuse a form that was not made for this session."""
+    if not compare_digest(form.get("csrf", "").encode(), session.csrf.encode()):
+        raise Refusal(403, Code.FORBIDDEN, "this form belongs to another session: reload the page and try again")
+
+
+async def read_form(request: Request) -> dict[str, str]:
+    """Read the fields of a form; each has one value."""
+    body = b""
+    async for piece in request.stream():
+        body += piece
+        if len(body) > LARGEST_BODY:
+            raise Refusal(413, Code.TOO_LARGE, f"a form has at most {LARGEST_BODY} bytes")
+    try:
+        fields = parse_qsl(
+            body.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS, encoding="utf-8", errors="strict"
+        )
+    except ValueError:
+        raise Refusal(400, Code.MALFORMED, "this is not a form") from None
+    return {name: value.replace("\r\n", "\n") for name, value in fields}

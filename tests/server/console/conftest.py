@@ -1,0 +1,38 @@
+"""What the tests of the console share."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.server.console.browsing import ENVIRONMENT
+
+from ldpbandits.server.console import live
+from ldpbandits.server.service import Service
+from ldpbandits.server.store.sqlite import SqliteStore
+
+
+class Clock:
+    """A time that passes when it is told to."""
+
+    def __init__(self) -> None:
+        """Begin at some time."""
+        self.now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        """Tell the time."""
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """The time of the service."""
+    return Clock()
+
+
+@pytest.fixture
+def service(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    """A service without experiments, whose pages are never of half a second ago."""
+    monkeypatch.setattr(live, "FRESH", 0.0)
+    made = Service(SqliteStore(tmp_path / "agent.db"), ENVIRONMENT, now=clock)
+    yield made
+    made.close()
