@@ -1,6 +1,7 @@
 """A browser, as far as the console is concerned: it keeps the cookie, fills in forms, and lives behind a prefix."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import unescape
 from html.parser import HTMLParser
@@ -44,12 +45,12 @@ class Browser:
         """Where pages come from."""
         return f"{self.scheme}://{HOST}"
 
-    async def send(self, method: str, where: str, body: bytes = b"", **headers: str) -> Reply:
+    async def send(self, method: str, where: str, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Reply:
         """Send one request to an address that is relative to this page; follow nothing."""
         parts = urlsplit(urljoin(self.url, where))
         assert parts.netloc == HOST
         assert parts.path.startswith(f"{self.prefix}/"), parts.path
-        sent = {"Host": HOST, **{name.replace("_", "-"): value for name, value in headers.items()}}
+        sent = {"Host": HOST, **(headers or {})}
         if self.cookies:
             sent["Cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
         path = parts.path.removeprefix(self.prefix) + (f"?{parts.query}" if parts.query else "")
@@ -60,15 +61,15 @@ class Browser:
             self.cookies = {name: value} if value else {}
         return reply
 
-    async def visit(self, where: str = "", **headers: str) -> Reply:
+    async def visit(self, where: str = "") -> Reply:
         """Go to a page, and on to where it leads."""
-        return await self._follow(await self.send("GET", where, **headers), where)
+        return await self._follow(await self.send("GET", where), where)
 
-    async def submit(self, where: str, fields: dict[str, str], **headers: str) -> Reply:
+    async def submit(self, where: str, fields: Mapping[str, str], headers: Mapping[str, str] | None = None) -> Reply:
         """Send a form of this page, with the token that it has."""
         token = {} if self.csrf is None else {"csrf": self.csrf}
-        sent = {"Origin": self.origin, "Content-Type": "application/x-www-form-urlencoded", **headers}
-        reply = await self.send("POST", where, urlencode({**token, **fields}).encode(), **sent)
+        sent = {"Origin": self.origin, "Content-Type": "application/x-www-form-urlencoded", **(headers or {})}
+        reply = await self.send("POST", where, urlencode({**token, **fields}).encode(), sent)
         return await self._follow(reply, where)
 
     async def sign_in(self, role: str) -> Reply:
@@ -93,9 +94,9 @@ class Browser:
         return reply
 
 
-def browser(service: Service, **options: str) -> Browser:
+def browser(service: Service, *, scheme: str = "http", prefix: str = "") -> Browser:
     """Return a new browser before an application of this service."""
-    return Browser(application(service), **options)
+    return Browser(application(service), scheme, prefix)
 
 
 class Elements(HTMLParser):

@@ -1,14 +1,13 @@
 """What the tests of the console share."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from tests.server.console.browsing import ENVIRONMENT
+from tests.server.memory_store import MemoryStore
 
 from ldpbandits.server.console import live
 from ldpbandits.server.service import Service
-from ldpbandits.server.store.sqlite import SqliteStore
 
 
 class Clock:
@@ -30,9 +29,9 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def service(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+def service(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
     """A service without experiments, whose pages are never of half a second ago."""
     monkeypatch.setattr(live, "FRESH", 0.0)
-    made = Service(SqliteStore(tmp_path / "agent.db"), ENVIRONMENT, now=clock)
+    made = Service(MemoryStore(), ENVIRONMENT, now=clock)
     yield made
     made.close()

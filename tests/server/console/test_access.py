@@ -7,14 +7,17 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from tests.server.console.browsing import ENVIRONMENT, HEADLINE, HOST, KEYS, Browser, browser, text
+from starlette.requests import Request
+from tests.server.console.browsing import HEADLINE, HOST, KEYS, Browser, browser, text
 from tests.server.console.conftest import Clock
 from tests.server.inprocess import Reply, ask
+from tests.server.memory_store import MemoryStore
 
 from ldpbandits.server import links
 from ldpbandits.server.app import application
 from ldpbandits.server.console import sessions
 from ldpbandits.server.console.application import PAGES, Page
+from ldpbandits.server.console.visits import cookie_name
 from ldpbandits.server.keys import Role
 from ldpbandits.server.messages import NewExperiment, NewKey
 from ldpbandits.server.service import Service
@@ -85,7 +88,7 @@ def test_the_client_key_opens_nothing(service: Service) -> None:
         assert (visitor.cookies, visitor.set_cookie) == ({}, "")
         for page, path in CLOSED:
             headers = {"Origin": visitor.origin, "Authorization": f"Bearer {KEYS['client']}"}
-            reply = await visitor.send(page.method, path, **headers)
+            reply = await visitor.send(page.method, path, headers=headers)
             assert is_kept_out(reply), path
 
     run(service, life)
@@ -101,7 +104,7 @@ def test_a_viewer_sees_everything_and_changes_nothing(service: Service) -> None:
             if page.path.endswith("/events") or page.path.endswith("/sign-out"):
                 continue
             body = urlencode({**FIELDS, "csrf": visitor.csrf or ""}).encode() if page.method == "POST" else b""
-            reply = await visitor.send(page.method, path, body, Origin=visitor.origin)
+            reply = await visitor.send(page.method, path, body, {"Origin": visitor.origin})
             assert reply.status == (200 if page.role is Role.VIEWER else 403), path
             if page.path in {"/console/", "/console/experiments/{name}"}:
                 shown = reply.body.decode()
@@ -138,8 +141,8 @@ FOREIGN: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "another scheme": ({}, {"Origin": f"https://{HOST}"}),
     "an origin that is hidden": ({}, {"Origin": "null"}),
     "no origin": ({}, {"Origin": ""}),
-    "another site": ({}, {"Sec_Fetch_Site": "cross-site"}),
-    "a neighbour of the same site": ({}, {"Sec_Fetch_Site": "same-site"}),
+    "another site": ({}, {"Sec-Fetch-Site": "cross-site"}),
+    "a neighbour of the same site": ({}, {"Sec-Fetch-Site": "same-site"}),
 }
 
 
@@ -156,7 +159,7 @@ def test_a_form_that_is_not_of_our_page_does_nothing(service: Service, how: str)
         before = service.experiments["headline"].copy()
         for path in POSTS:
             sent = urlencode({**FIELDS, "csrf": visitor.csrf or "", **fields}).encode()
-            reply = await visitor.send("POST", path, sent, **{"Origin": visitor.origin, **headers})
+            reply = await visitor.send("POST", path, sent, {"Origin": visitor.origin, **headers})
             assert reply.status == 403, path
         after = service.experiments["headline"]
         assert (after.status, after.shipped, len(after.records)) == (before.status, None, 2)
@@ -169,14 +172,14 @@ def test_a_key_from_another_page_signs_nobody_in(service: Service) -> None:
     """A form of another site that brings a right key is refused: it would sign a visitor in as somebody else."""
 
     async def life(service: Service) -> None:
-        for headers in ({"Origin": "https://evil.example"}, {"Origin": "null"}, {"Sec_Fetch_Site": "cross-site"}):
+        for headers in ({"Origin": "https://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}):
             visitor = browser(service)
-            reply = await visitor.submit("console/sign-in", {"key": KEYS["admin"]}, **headers)
+            reply = await visitor.submit("console/sign-in", {"key": KEYS["admin"]}, headers)
             assert (reply.status, visitor.cookies) == (403, {})
         hidden = browser(service)  # a proxy that does not pass the host on; the browser vouches for the origin
         await hidden.visit()
-        sent = {"Host": "10.0.0.7:8000", "Sec_Fetch_Site": "same-origin"}
-        assert (await hidden.submit("sign-in", {"key": KEYS["admin"]}, **sent)).status == 200
+        sent = {"Host": "10.0.0.7:8000", "Sec-Fetch-Site": "same-origin"}
+        assert (await hidden.submit("sign-in", {"key": KEYS["admin"]}, sent)).status == 200
 
     run(service, life)
 
@@ -235,11 +238,9 @@ def test_a_session_ends_with_its_time_its_key_and_the_server(service: Service, c
     run(service, life)
 
 
-def test_rotating_a_key_ends_the_sessions_that_came_from_it(service: Service, clock: Clock, tmp_path: Any) -> None:
+def test_rotating_a_key_ends_the_sessions_that_came_from_it(clock: Clock) -> None:
     """At once, or when the old key holds no longer; the other role's sessions go on."""
-    from ldpbandits.server.store.sqlite import SqliteStore
-
-    own = Service(SqliteStore(tmp_path / "own.db"), now=clock)
+    own = Service(MemoryStore(), now=clock)
     keys = {role.value: key for role, key in own.keys.new.items()}
 
     async def life() -> None:
@@ -270,9 +271,7 @@ def test_rotating_a_key_ends_the_sessions_that_came_from_it(service: Service, cl
     own.close()
 
 
-def test_sessions_and_wrong_keys_are_bounded(
-    service: Service, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sessions_and_wrong_keys_are_bounded(service: Service, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of too many sessions the oldest ends; after too many wrong keys no key is looked at for a minute."""
     monkeypatch.setattr(sessions, "MOST", 3)
 
@@ -333,7 +332,7 @@ def test_a_link_opens_the_console_once(service: Service, clock: Clock, monkeypat
             visitor = Browser(app, prefix="/pre")
             for _ in range(2):
                 assert (await visitor.visit(f"{visitor.origin}/pre/{path}")).status == 200
-            assert 'data-submit' in visitor.page
+            assert "data-submit" in visitor.page
             return await visitor.submit("../sign-in", {"link": path.rpartition("/")[2]})
 
         for key in ("viewer", "client"):
@@ -377,21 +376,16 @@ def test_whoever_comes_from_another_site_is_still_signed_in(service: Service) ->
 
     async def life(service: Service) -> None:
         visitor = browser(service)
-        reply = await visitor.send("GET", "/console/experiments/headline", Sec_Fetch_Site="cross-site")
+        reply = await visitor.send("GET", "/console/experiments/headline", headers={"Sec-Fetch-Site": "cross-site"})
         assert reply.status == 200
         assert '<meta http-equiv="refresh" content="0">' in reply.body.decode()
-        reply = await visitor.send("GET", "/console/experiments/headline", Sec_Fetch_Site="same-origin")
+        reply = await visitor.send("GET", "/console/experiments/headline", headers={"Sec-Fetch-Site": "same-origin"})
         assert is_kept_out(reply), "once only"
 
     run(service, life)
 
 
-def test_servers_of_one_machine_do_not_share_a_cookie(service: Service) -> None:
+def test_servers_of_one_machine_do_not_share_a_cookie() -> None:
     """Browsers do not tell ports apart, so the cookie's name does."""
-    assert ENVIRONMENT
-    from starlette.requests import Request
-
-    from ldpbandits.server.console.visits import cookie_name
-
     names = [cookie_name(Request({"type": "http", "server": server})) for server in (("h", 1), ("h", 2), None)]
     assert names == ["ldpbandits-1", "ldpbandits-2", "ldpbandits"]

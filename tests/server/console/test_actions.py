@@ -1,6 +1,7 @@
 """What can be done to an experiment: each action says what will happen, does it once confirmed, and says so."""
 
 import re
+from typing import Any
 
 import pytest
 from tests.server.console.browsing import Browser, browser, text
@@ -23,16 +24,26 @@ def test_every_action_asks_first_and_says_what_it_did(service: Service) -> None:
     """Looking at a page changes nothing; its button does, and leads back with a word about it."""
 
     async def life(service: Service) -> None:
-        experiment = service.experiments["headline"]
+        experiment: Any = service.experiments["headline"]
         service.decide("headline")
 
         async def do(action: str, **fields: str) -> Browser:
-            before = (experiment.status, experiment.shipped, len(experiment.records), [a.retired for a in experiment.arms])
+            before = (
+                experiment.status,
+                experiment.shipped,
+                len(experiment.records),
+                [a.retired for a in experiment.arms],
+            )
             visitor = await admin_at(service, action)
             assert before[0] == experiment.status
             await visitor.submit(action.partition("?")[0], fields)
             assert DONE[action.partition("?")[0]] in text(visitor.page)
-            after = (experiment.status, experiment.shipped, len(experiment.records), [a.retired for a in experiment.arms])
+            after = (
+                experiment.status,
+                experiment.shipped,
+                len(experiment.records),
+                [a.retired for a in experiment.arms],
+            )
             assert before != after or action == "delete"
             return visitor
 
@@ -97,7 +108,7 @@ def test_the_best_arm_is_offered_first(service: Service) -> None:
         ("delete", {"name": "other"}, 422, "to delete it, type its name: headline"),
         ("delete", {}, 422, "to delete it, type its name: headline"),
         ("add-arm", {"arm": "blue"}, 409, "has or had an arm of this name"),
-        ("add-arm", {"arm": ""}, 422, "arm"),
+        ("add-arm", {"arm": ""}, 422, "name"),
         ("ship", {}, 404, "no such arm"),
         ("ship", {"arm": "7"}, 404, "no such arm"),
         ("ship", {"arm": "2"}, 409, "is retired"),

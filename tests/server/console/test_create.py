@@ -161,7 +161,7 @@ def test_what_is_wrong_is_said_and_nothing_is_lost(
         ({"epsilon": "0.5 2"}, ["epsilon 0.5", "epsilon 2", "at most 1.6 times surer", "at most 7.4 times surer"]),
         ({"epsilon": "1", "mechanism": "laplace"}, ["at most 2.7 times surer", "1/epsilon = 1"]),
         ({"epsilon": "x"}, ["epsilon must be a number, got 'x'"]),
-        ({"epsilon": "-1"}, ["epsilon must be finite and > 0, got -1"]),
+        ({"epsilon": "-1"}, ["epsilon must be finite and > 0"]),
         ({"epsilon": "99"}, ["epsilon"]),
     ],
 )

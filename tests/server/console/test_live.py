@@ -1,4 +1,4 @@
-"""Pages follow what happens: a stream says when there is something new, no more often than need be, and ends in time."""
+"""Pages follow what happens: a stream says when there is something new, no more often than need be, and then ends."""
 
 import asyncio
 import re
@@ -67,18 +67,18 @@ class Stream:
 
 
 @asynccontextmanager
-async def listening(visitor: Browser, path: str, query: str = "", **headers: str) -> AsyncIterator[Stream]:
+async def listening(visitor: Browser, path: str, query: str = "", seen: str = "") -> AsyncIterator[Stream]:
     """Follow a stream as this visitor."""
     stream = Stream()
     cookie = "; ".join(f"{name}={value}" for name, value in visitor.cookies.items())
-    sent = {"Host": HOST, "Cookie": cookie, **headers}
+    sent = {"Host": HOST, "Cookie": cookie, "Last-Event-ID": seen}
     scope = {
         "type": "http",
         "method": "GET",
         "path": path,
         "raw_path": path.encode(),
         "query_string": query.encode(),
-        "headers": [(name.lower().replace("_", "-").encode(), value.encode()) for name, value in sent.items()],
+        "headers": [(name.lower().encode(), value.encode()) for name, value in sent.items() if value],
         "server": ("127.0.0.1", 80),
     }
 
@@ -133,7 +133,7 @@ def test_a_stream_says_when_something_changed_and_only_then(
                 assert 1 <= len(told) <= 2, "a response is counted, and then its ticket is no longer out"
                 versions += told
             assert len(set(versions)) == len(versions)
-        async with listening(visitor, path, "version=old", Last_Event_ID=versions[-1]) as stream:
+        async with listening(visitor, path, "version=old", seen=versions[-1]) as stream:
             assert await stream.next() == ":\n\n", "a browser that comes back says what it has heard"
 
     run(service, life)
@@ -170,7 +170,7 @@ def test_a_stream_ends_promptly(service: Service, clock: Clock, end: str) -> Non
             elif end == "expiry":
                 clock.now += sessions.LIFE
             elif end == "stop":
-                service.stopping.set()
+                service.ending.set()
             elif end == "leave":
                 stream.left.set()
             else:

@@ -34,7 +34,9 @@ def test_static_files_are_served_as_what_they_are(service: Service) -> None:
             assert (reply.status, reply.body) == (200, content)
             assert reply.headers["content-type"] == types[name.rpartition(".")[2]]
         served = {f"static/{name}" for name in replies.STATIC}
-        there = {path.relative_to(FOLDER.parent).as_posix() for path in FOLDER.rglob("*.*") if path.suffix != ".LICENSE"}
+        there = {
+            path.relative_to(FOLDER.parent).as_posix() for path in FOLDER.rglob("*.*") if path.suffix != ".LICENSE"
+        }
         assert served == there
         for other in ("../sessions.py", "..%2fsessions.py", "vendor/SHA256SUMS", "nothing.css", ""):
             assert (await visitor.send("GET", f"/console/static/{other}")).status in {303, 404}, other

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from ldpbandits.server.console import words
+from ldpbandits.server.messages import Rejected
 from ldpbandits.server.settings import Ramp, Settings
 from ldpbandits.spec.mechanisms import Bernoulli, Laplace
 from ldpbandits.spec.menu import Menu
@@ -62,7 +63,8 @@ def report(**changes: Any) -> Any:
     """Return as much of a report as a verdict needs."""
     arms = [SimpleNamespace(name=name, retired=False) for name in ("blue", "green")]
     best = SimpleNamespace(arm=1, name="green", separated=False)
-    return SimpleNamespace(**{"arms": arms, "best": best, "shipped": None, "confidence": 0.95, **changes})
+    forecast = SimpleNamespace(sentence="not separated yet: about 90 more responses at the present traffic")
+    return SimpleNamespace(**{"arms": arms, "best": best, "shipped": None, "forecast": forecast, **changes})
 
 
 def test_a_verdict_is_one_sentence() -> None:
@@ -76,9 +78,12 @@ def test_a_verdict_is_one_sentence() -> None:
         "shipped": words.verdict(report(best=separated, shipped=0)),
     }
     assert {kind: verdict.kind for kind, verdict in said.items()} == {kind: kind for kind in said}
-    assert said["open"].sentence == "green is ahead, but it is not sure yet that it is the best arm."
-    assert said["separated"].sentence == "green is the best arm, at 95 % confidence."
+    assert said["open"].sentence == "green is ahead, but not known to be the best arm yet."
+    assert said["open"].reason == "Not separated yet: about 90 more responses at the present traffic."
+    assert said["separated"].sentence == "green is the best arm."
     assert said["shipped"].sentence == "Everybody gets blue."
+    sure = report(best=separated, forecast=SimpleNamespace(sentence="green is better than every other arm in use"))
+    assert words.verdict(sure).reason == "green is better than every other arm in use.", "a name is not changed"
     alone = words.verdict(report(best=separated, arms=retired))
     assert (alone.kind, alone.sentence.split(":")[0]) == ("nothing", "There is nothing to compare green with")
 
@@ -105,6 +110,4 @@ def test_what_is_asked_of_devices() -> None:
 
 def test_every_rejection_has_a_reason() -> None:
     """The reasons that the report counts are those that the page explains."""
-    from ldpbandits.server.messages import Rejected
-
     assert {field.name for field in msgspec.structs.fields(Rejected)} == set(words.REJECTIONS)

@@ -4,9 +4,9 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import msgspec
 from starlette.responses import Response
 
+from ldpbandits.server.console.forms import as_message
 from ldpbandits.server.console.replies import page, redirect
 from ldpbandits.server.console.visits import Visit
 from ldpbandits.server.console.words import plural
@@ -109,7 +109,7 @@ ACTIONS = (
         lambda _: ["It is handed out from now on. Its name is shown to devices, and cannot be used again."],
         _is_open,
         lambda service, name, fields: service.add_arm(
-            name, msgspec.convert({"name": fields.get("arm", "").strip()}, NewArm)
+            name, as_message(NewArm, {"name": fields.get("arm", "").strip()})
         ),
         "The arm is added.",
     ),
@@ -171,8 +171,6 @@ async def act(visit: Visit) -> Response:
         async with visit.service.changing:
             await action.run(visit.service, visit.name, dict(visit.form))
             visit.live.forget(visit.name)
-    except msgspec.ValidationError as error:
-        return await _ask(visit, action, visit.form, Refusal(422, Code.INVALID, str(error)))
     except Refusal as refusal:
         return await _ask(visit, action, visit.form, refusal)
     return redirect(("../../" if action.word == "delete" else f"../{visit.name}") + f"?done={action.word}")

@@ -9,13 +9,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from ldpbandits.server.console import actions, create, pages
+from ldpbandits.server.console.forms import check_csrf, read_form
 from ldpbandits.server.console.live import Live
 from ldpbandits.server.console.replies import page
 from ldpbandits.server.console.sessions import Sessions
-from ldpbandits.server.console.visits import Visit, check_csrf, check_origin, cookie_name, read_form
+from ldpbandits.server.console.visits import Visit, check_origin, cookie_name
 from ldpbandits.server.keys import Role
 from ldpbandits.server.refusals import Refusal
 from ldpbandits.server.service import Service
@@ -75,13 +76,13 @@ class Console:
         """Answer one request."""
         begun = False
 
-        async def note(message: dict[str, object]) -> None:
+        async def note(message: Message) -> None:
             nonlocal begun
             begun = True
-            await send(message)  # type: ignore[arg-type]
+            await send(message)
 
         try:
-            await self._router(scope, receive, note)  # type: ignore[arg-type]
+            await self._router(scope, receive, note)
         except Exception as error:
             if begun:
                 raise

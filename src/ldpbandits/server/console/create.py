@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
 from starlette.responses import Response
 
 from ldpbandits.agent.rules import RULES
 from ldpbandits.errors import ParameterError
+from ldpbandits.server.console.forms import as_message
 from ldpbandits.server.console.replies import page, redirect
 from ldpbandits.server.console.visits import Visit
 from ldpbandits.server.console.words import epsilon_words
@@ -63,11 +63,9 @@ async def submit(visit: Visit) -> Response:
     """Create the experiment, or say what is wrong with it."""
     fields = {name: visit.form.get(name, "").strip() for name in FIRST}
     try:
-        new = msgspec.convert(message(fields), NewExperiment)
+        new = as_message(NewExperiment, message(fields))
         async with visit.service.changing:
             report = await visit.service.create(new)
-    except msgspec.ValidationError as error:
-        return _form(visit, fields, Refusal(422, Code.INVALID, str(error)))
     except Refusal as refusal:
         return _form(visit, fields, refusal)
     return redirect(f"experiments/{report.name}?done=create")

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import Literal
 
-from ldpbandits.server.console.later import ArmHistory, History
-from ldpbandits.server.messages import ArmReport, Report
+from ldpbandits.server.messages import ArmHistory, ArmReport, History, Report
 from ldpbandits.spec.menu import Menu
 
 TICKS = 5

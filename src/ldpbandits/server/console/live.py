@@ -13,12 +13,10 @@ from hashlib import sha256
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from ldpbandits.server.console import later
-from ldpbandits.server.console.later import History
 from ldpbandits.server.console.replies import HEADERS
 from ldpbandits.server.console.sessions import Session, Sessions
 from ldpbandits.server.experiments import LiveExperiment
-from ldpbandits.server.messages import Report
+from ldpbandits.server.messages import History, Report
 from ldpbandits.server.refusals import Refusal
 from ldpbandits.server.service import Service
 from ldpbandits.spec.protocol import Code
@@ -54,7 +52,7 @@ class Live:
         self._sessions = sessions
         self._looks: dict[str, tuple[float, str, asyncio.Task[Look]]] = {}
         self.streams = 0
-        self.stopping = service.stopping
+        self.ending = service.ending
 
     def version(self, name: str | None) -> str:
         """Return a word that changes whenever the page of an experiment does; without a name, that of the list."""
@@ -79,8 +77,7 @@ class Live:
             raise
 
     async def _look(self, name: str, version: str) -> Look:
-        report = await later.report(self._service, name)
-        return Look(version, report, await later.history(self._service, name))
+        return Look(version, await self._service.report(name), await self._service.history(name))
 
     def forget(self, name: str) -> None:
         """Forget what an experiment looked like: whoever has changed it is to see that at once."""
@@ -109,7 +106,7 @@ class _Stream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - as ASGI has it
         self._live.streams += 1
-        ends = [asyncio.ensure_future(_left(receive)), asyncio.ensure_future(self._live.stopping.wait())]
+        ends = [asyncio.ensure_future(_left(receive)), asyncio.ensure_future(self._live.ending.wait())]
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             await _say(send, "retry: 2000\n\n")

@@ -6,13 +6,11 @@ for forms, and always tells its own origin.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from hmac import compare_digest
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
-from ldpbandits.server.http import LARGEST_BODY
 from ldpbandits.server.keys import Role
 from ldpbandits.server.refusals import Refusal
 from ldpbandits.server.service import Service
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from ldpbandits.server.console.sessions import Session, Sessions
 
 ROOT = b"/console/"
-MOST_FIELDS = 100
 
 
 @dataclass(frozen=True)
@@ -78,25 +75,3 @@ def check_origin(request: Request, session: "Session | None") -> str:
     if not is_ours:
         raise Refusal(403, Code.FORBIDDEN, "this form was not sent from a page of this console")
     return origin
-
-
-def check_csrf(form: Mapping[str, str], session: "Session") -> None:
-    """Refuse a form that was not made for this session."""
-    if not compare_digest(form.get("csrf", "").encode(), session.csrf.encode()):
-        raise Refusal(403, Code.FORBIDDEN, "this form belongs to another session: reload the page and try again")
-
-
-async def read_form(request: Request) -> dict[str, str]:
-    """Read the fields of a form; each has one value."""
-    body = b""
-    async for piece in request.stream():
-        body += piece
-        if len(body) > LARGEST_BODY:
-            raise Refusal(413, Code.TOO_LARGE, f"a form has at most {LARGEST_BODY} bytes")
-    try:
-        fields = parse_qsl(
-            body.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS, encoding="utf-8", errors="strict"
-        )
-    except ValueError:
-        raise Refusal(400, Code.MALFORMED, "this is not a form") from None
-    return {name: value.replace("\r\n", "\n") for name, value in fields}

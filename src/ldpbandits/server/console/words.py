@@ -112,21 +112,26 @@ class Verdict:
 
     kind: Literal["nothing", "open", "separated", "shipped"]
     sentence: str
+    reason: str
+    """What the report says of it: how sure it is, or about how many more responses it takes."""
 
 
 def verdict(report: Report) -> Verdict:
     """Say which arm is best, and how sure that is."""
     in_use = [arm for arm in report.arms if not arm.retired]
-    best, confidence = report.best, percent(report.confidence)
+    best, reason = report.best, report.forecast.sentence
+    if best is None or not reason.startswith(best.name):  # a name stays as it is written
+        reason = reason[:1].upper() + reason[1:]
+    reason += "."
     if report.shipped is not None:
-        return Verdict("shipped", f"Everybody gets {report.arms[report.shipped].name}.")
+        return Verdict("shipped", f"Everybody gets {report.arms[report.shipped].name}.", reason)
     if best is None:
-        return Verdict("nothing", "No response has come yet.")
+        return Verdict("nothing", "No response has come yet.", reason)
     if len(in_use) == 1:
-        return Verdict("nothing", f"There is nothing to compare {best.name} with: it is the only arm in use.")
+        return Verdict("nothing", f"There is nothing to compare {best.name} with: it is the only arm in use.", reason)
     if best.separated:
-        return Verdict("separated", f"{best.name} is the best arm, at {confidence} confidence.")
-    return Verdict("open", f"{best.name} is ahead, but it is not sure yet that it is the best arm.")
+        return Verdict("separated", f"{best.name} is the best arm.", reason)
+    return Verdict("open", f"{best.name} is ahead, but not known to be the best arm yet.", reason)
 
 
 def rule_words(report: Report) -> str:
