@@ -6,7 +6,6 @@ import pytest
 from tests.server.console.browsing import ENVIRONMENT
 from tests.server.memory_store import MemoryStore
 
-from ldpbandits.server.console import live
 from ldpbandits.server.service import Service
 
 
@@ -29,9 +28,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def service(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
-    """A service without experiments, whose pages are never of half a second ago."""
-    monkeypatch.setattr(live, "FRESH", 0.0)
+def service(clock: Clock) -> Iterator[Service]:
+    """A service without experiments."""
     made = Service(MemoryStore(), ENVIRONMENT, now=clock)
     yield made
     made.close()

@@ -105,7 +105,7 @@ def test_what_is_asked_of_devices() -> None:
     """One epsilon is a number; of several the owner picks."""
     assert words.asked(Menu.from_json({"mechanism": "bernoulli", "epsilon": 1})) == "1"
     several = Menu.from_json({"mechanism": "bernoulli", "epsilon": [0.2, 1]})
-    assert words.asked(several) == "0.2, 1: the owner of each device picks"
+    assert words.asked(several) == "0.2 or 1"
 
 
 def test_every_rejection_has_a_reason() -> None:

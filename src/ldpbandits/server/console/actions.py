@@ -170,7 +170,6 @@ async def act(visit: Visit) -> Response:
     try:
         async with visit.service.changing:
             await action.run(visit.service, visit.name, dict(visit.form))
-            visit.live.forget(visit.name)
     except Refusal as refusal:
         return await _ask(visit, action, visit.form, refusal)
     return redirect(("../../" if action.word == "delete" else f"../{visit.name}") + f"?done={action.word}")
@@ -184,7 +183,7 @@ def _find(visit: Visit) -> Action:
 
 
 async def _ask(visit: Visit, action: Action, fields: Any, refusal: Refusal | None = None) -> Response:  # noqa: ANN401
-    report = (await visit.live.look(visit.name)).report
+    report = (await visit.look()).report
     status = 200 if refusal is None else refusal.status
     return page(
         visit, "confirm.html", status, action=action, report=report, fields=fields, error=refusal and refusal.message

@@ -1,8 +1,8 @@
 """How pages follow what happens: by a stream of server-sent events that says when there is something new to see.
 
 A stream tells no more than that: the page then asks for itself again, and so there is one way in which it is made.
-Nothing is added to the way of a response: a stream looks at the counts once a second, and what pages show is worked out
-at most twice a second, however many look on.
+Nothing is added to the way of a response: a stream looks at the counts once a second, and what pages that follow show
+is worked out at most twice a second, however many look on.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ EVERY = 1.0
 """Seconds between two looks of a stream."""
 
 FRESH = 0.5
-"""For so many seconds what was worked out is shown to others too, though more may have happened since."""
+"""For so many seconds what was worked out is good enough for pages that follow: they ask again and again."""
 
 QUIET = 20
 """After so many looks without news, a line that says nothing: proxies cut what is silent."""
@@ -62,26 +62,22 @@ class Live:
         forged = self._service.rejected[Code.FORGED]
         return _short((forged, None if experiment is None else _state(experiment, self._service.now)))
 
-    async def look(self, name: str) -> Look:
-        """Return what an experiment looks like now, worked out once for all who ask at the same time."""
+    async def look(self, name: str, *, follows: bool = False) -> Look:
+        """Return what an experiment looks like now, or, to a page that follows, what it was like half a second ago."""
         version, now = self.version(name), asyncio.get_running_loop().time()
         at, seen, task = self._looks.get(name, (0.0, "", None))
-        if task is None or (seen != version and now >= at + FRESH):
+        if task is None or (seen != version and now >= at + (FRESH if follows else 0)):
             task = asyncio.ensure_future(self._look(name, version))
             self._looks = {known: look for known, look in self._looks.items() if known in self._service.experiments}
             self._looks[name] = (now, version, task)
         try:
             return await asyncio.shield(task)  # others may wait for it too
         except Exception:
-            self.forget(name)
+            self._looks.pop(name, None)
             raise
 
     async def _look(self, name: str, version: str) -> Look:
         return Look(version, await self._service.report(name), await self._service.history(name))
-
-    def forget(self, name: str) -> None:
-        """Forget what an experiment looked like: whoever has changed it is to see that at once."""
-        self._looks.pop(name, None)
 
     def stream(self, session: Session, name: str | None, seen: str) -> Response:
         """Return a reply that goes on, and says each version of a page other than the one that was seen."""
@@ -123,6 +119,8 @@ class _Stream(Response):
                 done, _ = await asyncio.wait(ends, timeout=EVERY, return_when=asyncio.FIRST_COMPLETED)
                 if done:
                     break
+            else:
+                await _say(send, "data: over\n\n")  # the page asks for itself once more, and finds out why
             await send({"type": "http.response.body", "body": b""})
         finally:
             self._live.streams -= 1

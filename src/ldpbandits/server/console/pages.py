@@ -108,7 +108,7 @@ async def experiments(visit: Visit) -> Response:
     looks = []
     for name in list(visit.service.experiments):
         with suppress(Refusal):  # deleted meanwhile
-            looks.append(await visit.live.look(name))
+            looks.append(await visit.look(name))
     version = version_of_all(look.version for look in looks)
     rows = [(look.report, _shares(look.report)) for look in reversed(looks)]
     done = DONE.get(visit.request.query_params.get("done", ""))
@@ -128,7 +128,7 @@ def _shares(report: Report) -> list[tuple[int, str, float, float]]:
 
 async def experiment(visit: Visit) -> Response:
     """Show all about one experiment."""
-    look = await visit.live.look(visit.name)
+    look = await visit.look()
     actions = [action for action in ACTIONS if action.fits(look.report)]
     done = DONE.get(visit.request.query_params.get("done", ""))
     content = {"version": look.version, "actions": actions, "done": done, **_content(look)}
@@ -164,7 +164,7 @@ async def events(visit: Visit) -> Response:
 
 async def history(visit: Visit) -> Response:
     """Return estimates and intervals over responses, for the chart."""
-    content = msgspec.json.encode((await visit.live.look(visit.name)).history)
+    content = msgspec.json.encode((await visit.look()).history)
     return Response(content, headers=HEADERS, media_type="application/json")
 
 
@@ -182,7 +182,7 @@ async def tallies(visit: Visit) -> Response:
 
 async def report_file(visit: Visit) -> Response:
     """Return the page of an experiment as one file that needs nothing else."""
-    content = _content(await visit.live.look(visit.name))
+    content = _content(await visit.look())
     shell = {"style": replies.FILE_STYLE, "policy": replies.FILE_POLICY, "now": visit.service.now}
     written = await asyncio.to_thread(replies.text, visit, "file.html", **content, **shell)
     return download(written, f"{visit.name}.html", "text/html")

@@ -17,10 +17,12 @@ from ldpbandits.server.service import Service
 from ldpbandits.spec.protocol import Code
 
 if TYPE_CHECKING:
-    from ldpbandits.server.console.live import Live
+    from ldpbandits.server.console.live import Live, Look
     from ldpbandits.server.console.sessions import Session, Sessions
 
 ROOT = b"/console/"
+FOLLOWS = "ldpbandits-follows"
+"""The header of a page that asks for itself again because there is something new to see."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,10 @@ class Visit:
     def name(self) -> str:
         """The experiment that this is about."""
         return str(self.request.path_params["name"])
+
+    async def look(self, name: str | None = None) -> "Look":
+        """Return what an experiment looks like, by default the one that this is about."""
+        return await self.live.look(name or self.name, follows=FOLLOWS in self.request.headers)
 
     @property
     def may_change(self) -> bool:

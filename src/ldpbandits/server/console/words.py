@@ -158,5 +158,5 @@ def guardrails(settings: Settings) -> list[tuple[str, str]]:
 
 def asked(menu: Menu) -> str:
     """Say what devices are asked to spend on a response."""
-    listed = ", ".join(f"{epsilon:g}" for epsilon in menu.epsilons)
-    return listed if len(menu) == 1 else f"{listed}: the owner of each device picks"
+    *others, last = [f"{epsilon:g}" for epsilon in menu.epsilons]
+    return f"{', '.join(others)} or {last}" if others else last

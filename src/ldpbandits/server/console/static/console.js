@@ -25,6 +25,7 @@ function morph(old, fresh) {
   before.slice(after.length).forEach((child) => child.remove());
 }
 
+const FOLLOWS = { "Ldpbandits-Follows": "yes" };
 let isRefreshing = false;
 let isStale = false;
 
@@ -34,7 +35,7 @@ async function refresh() {
   try {
     do {
       isStale = false;
-      const reply = await fetch(location.href.replace(/[?#].*$/, ""), { headers: { Accept: "text/html" } });
+      const reply = await fetch(location.href.replace(/[?#].*$/, ""), { headers: FOLLOWS });
       // Signed out, or deleted: show that page instead.
       if (reply.redirected || !reply.ok) return void location.reload();
       const page = new DOMParser().parseFromString(await reply.text(), "text/html");
@@ -92,7 +93,7 @@ const grouped = new Intl.NumberFormat("en");
 async function plot() {
   const place = $("[data-history]");
   if (!place || typeof uPlot === "undefined") return;
-  const reply = await fetch(place.dataset.history);
+  const reply = await fetch(place.dataset.history, { headers: FOLLOWS });
   if (reply.ok) draw(place, await reply.json());
 }
 
@@ -101,8 +102,8 @@ function draw(place, { responses, arms }) {
   if (responses.length < 2 || !shown.length) return;
   const key = JSON.stringify(shown.map((arm) => arm.arm));
   const isNew = chart?.key !== key || !place.contains(chart.plot.root);
-  const { best, low, high } = place.dataset;
-  const now = { arms: shown, responses, best: Number(best || -1), low: Number(low), high: Number(high) };
+  const { best, low, high, digits } = place.dataset;
+  const now = { arms: shown, responses, best: Number(best || -1), low: Number(low), high: Number(high), digits: Number(digits) };
   if (isNew) {
     chart?.plot.destroy();
     place.replaceChildren();
@@ -152,7 +153,7 @@ function readings(arms) {
   };
   const list = make("ul", { className: "readings" }, ...arms.map(({ arm, name }) => {
     const button = make("button", { type: "button" },
-      make("span", { className: `swatch arm-${arm % 8}` }), make("span", {}, name), make("span", {}));
+      make("span", { className: `swatch arm-${arm % 8}${arm < 8 ? "" : " again"}` }), make("span", {}, name), make("span", {}));
     button.addEventListener("click", () => pick(chart.picked === arm ? null : arm));
     return make("li", {}, button);
   }));
@@ -173,7 +174,7 @@ function read({ cursor }) {
   all(".readings button", chart.place).forEach((button, i) => {
     const { arm, mean, low, high } = chart.arms[i];
     button.setAttribute("aria-pressed", String(chart.picked === arm));
-    const written = [mean[at], low[at], high[at]].map((number) => number?.toPrecision(3));
+    const written = [mean[at], low[at], high[at]].map((number) => number?.toFixed(chart.digits));
     button.lastChild.textContent = mean[at] === null ? "–" : `${written[0]} in [${written[1]}, ${written[2]}]`;
   });
 }
