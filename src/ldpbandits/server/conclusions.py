@@ -110,8 +110,8 @@ def _difference(arms: list[ArmFacts]) -> list[str]:
     if shares[most][0] <= shares[least][1]:
         return []
     more, less = (f"{arms[n].name} ({_percent(arms[n].missing_share or 0)})" for n in (most, least))
-    what_it_means = "whether people answer has to do with the arm they are shown"
-    return [f"more answers are missing for {more} than for {less}, and not by chance: {what_it_means}"]
+    what_it_means = "whether people answer seems to depend on the arm"
+    return [f"more answers are missing for {more} than for {less}, which chance does not explain: {what_it_means}"]
 
 
 def forecast(experiment: LiveExperiment, arms: list[ArmFacts], before: Moment) -> Forecast:
