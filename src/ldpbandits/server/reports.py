@@ -2,7 +2,7 @@
 
 from ldpbandits.agent.estimates import estimate_arm, share
 from ldpbandits.agent.rules import rule_to_json
-from ldpbandits.server import conclusions
+from ldpbandits.server import conclusions, forecasting
 from ldpbandits.server.conclusions import ALPHA, ArmFacts
 from ldpbandits.server.experiments import ArmRecord, LiveExperiment, tally_of
 from ldpbandits.server.history import MOST, Known, Moment
@@ -82,7 +82,7 @@ def report(experiment: LiveExperiment, before: Moment, forged: int) -> Report:
             closed=rejected["closed"],
             duplicate=rejected["duplicate"],
         ),
-        forecast=conclusions.forecast(experiment, arms, before),
+        forecast=forecasting.forecast(experiment, arms, before),
         warnings=conclusions.warnings(arms),
     )
 
