@@ -12,6 +12,7 @@ from ldpbandits.agent.fit import Fitted, fitted
 from ldpbandits.agent.rules import Rule, rule_from_json, rule_to_json
 from ldpbandits.agent.tally import ArmTally, LevelTally, Tally
 from ldpbandits.errors import DatabaseError, ParameterError
+from ldpbandits.server.guardrails import Guardrails, check_room
 from ldpbandits.server.messages import NewExperiment, ResponseMessage
 from ldpbandits.server.settings import Settings, reporting_moment
 from ldpbandits.server.store import Answer, CellTotal, Definition, Event, Status, StoredArm, StoredExperiment
@@ -68,6 +69,7 @@ class LiveExperiment:
     lost_until: int
     """When the last of the lost tickets expires."""
     note: Note
+    guardrails: Guardrails | None = None
     open: OpenTickets = field(default_factory=OpenTickets)
     rejected: Counter[str] = field(default_factory=Counter)
 
@@ -96,7 +98,8 @@ class LiveExperiment:
     def decide(self, now: int) -> Ticket:
         """Hand out an arm; nothing is written but that one more was."""
         self.expire(now)
-        arm = self.agent.issue()
+        guardrails = self.guardrails
+        arm = self.agent.issue(None if guardrails is None else guardrails.among(self.agent.tally))
         ticket = Ticket(self.number, arm, now + self.ticket_lifetime, new_nonce())
         for forgotten in self.open.add(ticket):
             self.agent.take_back(forgotten)
@@ -171,6 +174,7 @@ def define(new: NewExperiment, menu: Menu, rule: Rule, now: int) -> Definition:
         stop_when_separated=new.stop_when_separated,
         first_arms=len(new.arms),
     )
+    check_room(settings, len(new.arms))
     default = menu.transform.default_reward if new.default_reward is None else float(new.default_reward)
     return Definition(
         name=new.name,
@@ -244,5 +248,6 @@ def restore(stored: StoredExperiment, events: Iterable[Event], note: Note, now: 
         records=records,
         lost_until=now + definition.ticket_lifetime,
         note=note,
+        guardrails=Guardrails.of(settings),
         rejected=rejected,
     )

@@ -9,6 +9,7 @@ from ldpbandits.errors import ParameterError
 from ldpbandits.server import experiments, limits, reports
 from ldpbandits.server.committer import LARGEST_BATCH, Committer
 from ldpbandits.server.experiments import ArmRecord, LiveExperiment
+from ldpbandits.server.guardrails import check_room
 from ldpbandits.server.keys import Keys, Role
 from ldpbandits.server.limits import MOST_ARMS
 from ldpbandits.server.messages import (
@@ -203,6 +204,10 @@ class Service:
         self._check_not_closed(experiment)
         if len(experiment.records) >= MOST_ARMS:
             raise Refusal(409, Code.FULL, f"an experiment has at most {MOST_ARMS} arms, retired ones included")
+        try:
+            check_room(experiment.settings, sum(not arm.retired for arm in experiment.arms) + 1)
+        except ParameterError as error:
+            raise Refusal(409, Code.FULL, str(error)) from None
         try:
             await self.committer.run(self._store.add_arm, experiment.number, new.name)
         except Exists:
