@@ -107,8 +107,7 @@ class Service:
         experiment = None if ticket is None else self._numbered.get(ticket.experiment)
         # A ticket of ours may name an arm that we do not have when the database was restored from a copy.
         if ticket is None or experiment is None or ticket.arm >= len(experiment.records):
-            self.reject(Code.FORGED)
-            raise Refusal(403, Code.FORGED, "this is not a ticket of this server")
+            raise self._forged()
         answer = experiment.answer(ticket, message)
         if ticket.expires_at <= now:
             outcome = Outcome.EXPIRED
@@ -116,6 +115,8 @@ class Service:
             outcome = Outcome.IMPOSSIBLE
         else:
             outcome = await self.committer.count(answer)
+            if experiment.number not in self._numbered:  # it was deleted meanwhile
+                raise self._forged()
         if outcome is Outcome.COUNTED or outcome is Outcome.DUPLICATE:
             experiment.answered(ticket, is_new=outcome is Outcome.COUNTED)
         if outcome is not Outcome.COUNTED:
@@ -189,10 +190,17 @@ class Service:
     async def delete(self, name: str) -> Summary:
         """Remove an experiment and all its responses, for good; tickets of it are those of nobody."""
         experiment = self._find(name)
-        await self.committer.run(self._store.delete, experiment.number)
-        del self.experiments[name], self._numbered[experiment.number]
-        self.committer.forget_events(experiment.number)
-        return reports.summary(experiment)
+        number, told = experiment.number, reports.summary(experiment)
+        # It is gone from here on: nothing new may be written of it behind its deletion.
+        del self.experiments[name], self._numbered[number]
+        events = self.committer.forget_events(number)
+        try:
+            await self.committer.run(self._store.delete, number)
+        except BaseException:
+            self.experiments[name] = self._numbered[number] = experiment
+            self.committer.put_back(events)
+            raise
+        return told
 
     async def _set_status(self, experiment: LiveExperiment, status: Status, shipped: int | None = None) -> None:
         await self.committer.run(self._store.set_status, experiment.number, status, shipped)
@@ -273,6 +281,10 @@ class Service:
         """Count a request that belongs to no experiment, and was refused."""
         self.rejected[reason] += 1
         self.committer.note(0, 0, reason)
+
+    def _forged(self) -> Refusal:
+        self.reject(Code.FORGED)
+        return Refusal(403, Code.FORGED, "this is not a ticket of this server")
 
     def _restore(self, stored: StoredExperiment, events: Iterable[Event]) -> LiveExperiment:
         return experiments.restore(stored, events, self.committer.note, self.started_at)
