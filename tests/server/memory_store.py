@@ -109,12 +109,9 @@ class MemoryStore:
         with self._transaction() as memory:
             del memory.experiments[experiment]
             memory.events = {key: count for key, count in memory.events.items() if key[0] != experiment}
-            memory.nonces = {
-                key: number for key, number in memory.nonces.items() if not _is_of(memory.responses[number - 1], experiment)
-            }
-            memory.responses = [
-                None if _is_of(known, experiment) else known for known in memory.responses
-            ]
+            used = memory.nonces.items()
+            memory.nonces = {key: n for key, n in used if not _is_of(memory.responses[n - 1], experiment)}
+            memory.responses = [None if _is_of(known, experiment) else known for known in memory.responses]
 
     def events(self) -> list[Event]:
         """Return how often each thing has happened."""

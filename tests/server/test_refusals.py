@@ -1,71 +1,20 @@
 """What the server refuses: the status, a code for programs, a sentence for people, always as JSON."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from tests.server.inprocess import Reply, ask
+from tests.server.local import ADMIN, CLIENT, CURATOR, NEW, VIEWER, E, Local
 
 from ldpbandits.errors import ParameterError
-from ldpbandits.server.app import application
 from ldpbandits.server.http import LARGEST_BODY
 from ldpbandits.server.operations import OPERATIONS
 from ldpbandits.server.service import Service
 from ldpbandits.server.store.sqlite import SqliteStore
-
-ADMIN, VIEWER, CLIENT = (f"{role}-key-of-the-tests" for role in ("admin", "viewer", "client"))
-KEYS = {"LDPBANDITS_ADMIN_KEY": ADMIN, "LDPBANDITS_VIEWER_KEY": VIEWER, "LDPBANDITS_CLIENT_KEY": CLIENT}
-CURATOR = {"mechanism": "bernoulli", "epsilon": 1}
-NEW = {"name": "headline", "arms": ["blue", "green"], "curator": CURATOR}
-E = "/v1/experiments/headline"
-
-
-class Now:
-    """A clock that stands where it is put."""
-
-    seconds = 1_000_000
-
-    def __call__(self) -> float:
-        """Tell the time."""
-        return self.seconds
-
-
-class Local:
-    """The application, asked from a test that waits for each answer."""
-
-    def __init__(self, path: Path, environment: dict[str, str] | None = None) -> None:
-        """Start on a new database."""
-        self.now = Now()
-        self.service = Service(SqliteStore(path), KEYS if environment is None else environment, now=self.now)
-        self.app = application(self.service)
-        self._loop = asyncio.new_event_loop()
-
-    def __call__(self, method: str, path: str, body: object = None, key: str | None = ADMIN, **headers: str) -> Reply:
-        """Ask."""
-        asking = ask(self.app, method, path, body, key=key, headers=headers)
-        return self._loop.run_until_complete(asking)
-
-    def do(self, work: Any) -> Any:
-        """Wait for something else."""
-        return self._loop.run_until_complete(work)
-
-    def close(self) -> None:
-        """Leave nothing behind."""
-        self.service.close()
-        self._loop.run_until_complete(self._loop.shutdown_default_executor())
-        self._loop.close()
-
-
-@pytest.fixture
-def local(tmp_path: Path) -> Iterator[Local]:
-    """A server with one experiment."""
-    made = Local(tmp_path / "agent.db")
-    assert made("POST", "/v1/experiments", NEW).status == 201
-    yield made
-    made.close()
 
 
 def ticket(local: Local) -> str:
