@@ -11,7 +11,7 @@ from tests.server.inprocess import Reply, ask
 from tests.server.local import ADMIN, CLIENT, CURATOR, NEW, VIEWER, E, Local
 
 from ldpbandits.errors import ParameterError
-from ldpbandits.server.http import LARGEST_BODY
+from ldpbandits.server.limits import LARGEST_BODY
 from ldpbandits.server.operations import OPERATIONS
 from ldpbandits.server.service import Service
 from ldpbandits.server.store.sqlite import SqliteStore
@@ -153,6 +153,9 @@ MALFORMED: list[tuple[str, object]] = [
     ("/v1/experiments", {**NEW, "arms": []}),
     ("/v1/experiments", {**NEW, "arms": ["line-break\n"]}),
     ("/v1/experiments", {**NEW, "arms": ["\x00"]}),
+    ("/v1/experiments", {**NEW, "arms": ["\x85"]}),
+    ("/v1/experiments", {**NEW, "arms": ["right\u202eleft"]}),
+    ("/v1/experiments", {**NEW, "arms": ["two\u2028lines"]}),
     ("/v1/experiments", {**NEW, "arms": [""]}),
     ("/v1/experiments", {**NEW, "arms": [str(number) for number in range(257)]}),
     ("/v1/experiments", {**NEW, "ticket_lifetime": 0}),

@@ -11,14 +11,20 @@ from msgspec import Meta, Struct
 from ldpbandits.server.limits import LARGEST, LONGEST_LIFETIME, MOST_ARMS
 from ldpbandits.server.settings import Ending, Ramp, Responses, Settings, Share
 from ldpbandits.server.store import Status
+from ldpbandits.server.wording import HIDDEN, WORDS
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9-]{0,63}(?!\n)$"
 """In Python, and only there, $ alone would let a line break pass at the end."""
 
-Name = Annotated[
-    str, Meta(pattern=NAME_PATTERN, description="lower-case letters, digits and hyphens", examples=["headline"])
+ARM_NAME_PATTERN = r"^[^\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]{1,100}(?!\n)$"
+"""Devices refuse names with characters that cannot be seen but change how others are shown."""
+
+_NAME = "at most 64 lower-case letters, digits and hyphens, and start with a letter or digit"
+_ARM_NAME = "1 to 100 characters, none of which is a line break or another control character"
+Name = Annotated[str, Meta(pattern=NAME_PATTERN, description=_NAME, examples=["headline"], extra={WORDS: _NAME})]
+ArmName = Annotated[
+    str, Meta(pattern=ARM_NAME_PATTERN, description=_ARM_NAME, examples=["green"], extra={WORDS: _ARM_NAME})
 ]
-ArmName = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f]{1,100}(?!\n)$", examples=["green"])]
 LONGEST_STICKY = 366 * 24 * 3600
 Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 Count = Annotated[int, Meta(ge=0)]
@@ -110,8 +116,8 @@ class Decision(Struct, frozen=True):
 class ResponseMessage(Struct, frozen=True, forbid_unknown_fields=True):
     """A private response and the ticket of its pull."""
 
-    ticket: Annotated[str, Meta(max_length=1000)]
-    response: float
+    ticket: Annotated[str, Meta(max_length=1000, extra={HIDDEN: True})]
+    response: Annotated[float, Meta(extra={HIDDEN: True})]
     epsilon: Annotated[
         float | None, Meta(description="by which it was drawn; needed where the curator leaves a choice")
     ] = None

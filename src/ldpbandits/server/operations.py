@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from ldpbandits.server import metrics
 from ldpbandits.server.keys import Role
+from ldpbandits.server.limits import LARGEST_BODY
 from ldpbandits.server.messages import (
     Counted,
     Decision,
@@ -55,6 +56,8 @@ class Operation:
     body: Any = None
     status: int = 200
     refusals: tuple[int, ...] = ()
+    largest: int = LARGEST_BODY
+    """So many bytes of a body are read."""
 
     @property
     def is_change(self) -> bool:
