@@ -2,13 +2,14 @@
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from time import time
 
 from ldpbandits.errors import ParameterError
 from ldpbandits.server import experiments, limits, reports
 from ldpbandits.server.committer import LARGEST_BATCH, Committer
 from ldpbandits.server.experiments import ArmRecord, LiveExperiment
+from ldpbandits.server.export import csv
 from ldpbandits.server.guardrails import check_room
 from ldpbandits.server.keys import Keys, Role
 from ldpbandits.server.limits import MOST_ARMS
@@ -26,8 +27,7 @@ from ldpbandits.server.messages import (
     Tallies,
 )
 from ldpbandits.server.refusals import REFUSED, Refusal
-from ldpbandits.server.store import CellTotal, Event, Exists, Outcome, Status, Store, StoredExperiment, StoredResponse
-from ldpbandits.spec.menu import Menu
+from ldpbandits.server.store import CellTotal, Event, Exists, Outcome, Status, Store, StoredExperiment
 from ldpbandits.spec.protocol import Code
 from ldpbandits.types import Arm
 
@@ -165,7 +165,8 @@ class Service:
     def export(self, name: str) -> Iterator[str]:
         """Return the responses in the order in which they were counted, as CSV in pieces."""
         experiment = self._find(name)
-        return _csv(self._store.export(experiment.number, EXPORT_ROWS), experiment.menu)
+        pieces = self._store.export(experiment.number, EXPORT_ROWS)
+        return csv(pieces, experiment.menu, lambda arm: experiment.records[arm].name)
 
     async def set_status(self, name: str, status: Status) -> Report:
         """Pause: no more decisions, but responses that are out still count. Close: neither, and for good."""
@@ -304,14 +305,3 @@ class Service:
         for cell in totals:
             if cell.experiment in self._numbered:  # it may have been deleted meanwhile
                 self._numbered[cell.experiment].count(cell)
-
-
-def _csv(pieces: Iterable[Sequence[StoredResponse]], menu: Menu) -> Iterator[str]:
-    """Write responses as CSV, a piece at a time; with the epsilon of each, if there is a choice of them."""
-    unit, is_choice = menu.unit, len(menu) > 1
-    yield "response_number,arm,response" + (",epsilon" if is_choice else "") + "\n"
-    tails = [f",{epsilon!r}\n" for epsilon in menu.epsilons] if is_choice else None
-    for piece in pieces:
-        yield "".join(
-            f"{number},{arm},{value * unit!r}" + (tails[cell] if tails else "\n") for number, arm, value, cell in piece
-        )
