@@ -247,10 +247,11 @@ def test_a_number_that_no_float_holds_is_refused(local: Local, body: bytes) -> N
 def test_the_client_key_opens_what_devices_need_and_nothing_else(local: Local, operation: Any) -> None:
     """A client key on any other route is 403, whatever is asked; only responses and /healthz need no key."""
     path = operation.path.replace("{name}", "headline").replace("{arm}", "0").replace("{role}", "signing")
-    open_to_clients = path in {"/v1/responses", f"{E}/decisions", "/healthz"}
+    open_to_all = {"/v1/responses", "/v1/responses/batch", "/healthz"}
+    open_to_clients = path in {*open_to_all, f"{E}/decisions", f"{E}/decisions/batch"}
     reply = local(operation.method, path, None, CLIENT)
     assert (reply.status == 403 and reply.json["code"] == "forbidden") is not open_to_clients
-    assert (local(operation.method, path, None, None).status == 401) == (path not in {"/v1/responses", "/healthz"})
+    assert (local(operation.method, path, None, None).status == 401) == (path not in open_to_all)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: f"{operation.method} {operation.path}")
@@ -259,7 +260,7 @@ def test_a_viewer_reads_everything_and_changes_nothing(local: Local, operation: 
     path = operation.path.replace("{name}", "headline").replace("{arm}", "0").replace("{role}", "signing")
     status = local(operation.method, path, None, VIEWER).status
     assert (status == 200) == (operation.method == "GET")
-    assert (status == 403) == (operation.method != "GET" and path != "/v1/responses")
+    assert (status == 403) == (operation.method != "GET" and path not in {"/v1/responses", "/v1/responses/batch"})
 
 
 def test_a_method_that_is_not_there_is_405_and_says_which_are(local: Local) -> None:

@@ -23,6 +23,8 @@ from ldpbandits.server.wording import WORDS, complaint, words
 
 GOOD: dict[str, dict[str, Any]] = {
     "ResponseMessage": {"ticket": "A" * 64, "response": 1},
+    "ResponseBatch": {"responses": [{}]},
+    "Batch": {"count": 1},
     "NewExperiment": {**NEW, "name": "fresh", "ramp": {"share": 0.1, "responses": 9}},
     "NewArm": {"name": "red"},
     "ShippedArm": {"arm": 0},
@@ -187,7 +189,9 @@ def test_nothing_that_may_be_a_reward_is_repeated(local: Local) -> None:
         {"ticket": secret, "response": 1},
         {"ticket": f"{secret}" * 200, "response": 1},
     ):
-        assert b"73519" not in local("POST", "/v1/responses", body).body
+        for sent in (body, {"responses": [body]}):
+            path = "/v1/responses/batch" if "responses" in sent else "/v1/responses"
+            assert b"73519" not in local("POST", path, sent).body
     for bare in (f"{secret}", f'"{secret}"', f"[{secret}]"):
         assert b"73519" not in local("POST", "/v1/responses", bare.encode()).body
 

@@ -25,7 +25,6 @@ HEADERS = {"Access-Control-Allow-Origin": "*"}
 """Pages of any origin may read what the server says."""
 
 _HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
-_UNAVAILABLE = "nothing was written; send the same again"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -53,7 +52,8 @@ class Endpoint:
             if status == 401:  # noqa: PLR2004 - the HTTP status
                 headers = [*headers, (b"www-authenticate", b"Bearer")]
         except Unavailable:
-            status, body = 503, problem(Code.RETRY, _UNAVAILABLE)
+            told = Refusal.unavailable()
+            status, body = told.status, problem(told.code, told.message)
             headers = [*headers, (b"retry-after", b"1")]
         else:
             if isinstance(result, Text):

@@ -6,9 +6,9 @@ number, the same for everybody, and travels from the server to the devices.
 
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct
 
-from ldpbandits.server.limits import LARGEST, LONGEST_LIFETIME, MOST_ARMS
+from ldpbandits.server.limits import LARGEST, LARGEST_BATCH, LONGEST_LIFETIME, MOST_ARMS
 from ldpbandits.server.settings import Ending, Ramp, Responses, Settings, Share
 from ldpbandits.server.store import Status
 from ldpbandits.server.wording import HIDDEN, WORDS
@@ -127,6 +127,29 @@ class Counted(Struct, frozen=True):
     """The response is on disk: now, or already from an earlier try."""
 
     status: Literal["counted", "duplicate"]
+
+
+class Batch(Struct, frozen=True, forbid_unknown_fields=True):
+    """How many decisions are asked for."""
+
+    count: Annotated[float, Meta(ge=1, le=LARGEST_BATCH, multiple_of=1)]
+
+
+class ResponseBatch(Struct, frozen=True, forbid_unknown_fields=True):
+    """Responses, each as it would be sent alone; they are read one by one, so that a wrong one spoils none."""
+
+    responses: Annotated[
+        list[Annotated[Raw, Meta(extra_json_schema={"anyOf": [{"$ref": "#/components/schemas/ResponseMessage"}, {}]})]],
+        Meta(min_length=1, max_length=LARGEST_BATCH),
+    ]
+
+
+class BatchResult(Struct, frozen=True):
+    """What became of a response in a batch; if it was refused, the code and the sentence that it gets alone."""
+
+    status: Literal["counted", "duplicate", "refused"]
+    code: str | None = None
+    message: str | None = None
 
 
 class Problem(Struct, frozen=True):

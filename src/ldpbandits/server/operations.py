@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from types import CoroutineType
 from typing import Any, Literal, TypeAlias
 
-from ldpbandits.server import metrics
+from ldpbandits.server import batches, metrics
 from ldpbandits.server.keys import Role
 from ldpbandits.server.limits import LARGEST_BODY
 from ldpbandits.server.messages import (
+    Batch,
+    BatchResult,
     Counted,
     Decision,
     Health,
@@ -21,6 +23,7 @@ from ldpbandits.server.messages import (
     NewKey,
     Nothing,
     Report,
+    ResponseBatch,
     ResponseMessage,
     ShippedArm,
     Summary,
@@ -28,7 +31,7 @@ from ldpbandits.server.messages import (
 )
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import Status
-from ldpbandits.spec.protocol import DECISIONS, EXPERIMENT, RESPONSES
+from ldpbandits.spec.protocol import BATCH, DECISIONS, EXPERIMENT, RESPONSES
 
 PathValues: TypeAlias = Mapping[str, Any]
 Handler: TypeAlias = Callable[[Service, PathValues, Any], Any]
@@ -106,6 +109,25 @@ OPERATIONS = (
         Decision,
         Role.CLIENT,
         Nothing,
+        refusals=(404, 409, 410),
+    ),
+    Operation(
+        "POST",
+        RESPONSES + BATCH,
+        "count up to 100 private responses, each as if it had come alone",
+        lambda service, _, body: batches.respond(service, body),
+        list[BatchResult],
+        None,
+        ResponseBatch,
+    ),
+    Operation(
+        "POST",
+        DECISIONS + BATCH,
+        "ask up to 100 times which arm to pull",
+        lambda service, path, body: batches.decide(service, path["name"], body),
+        list[Decision],
+        Role.CLIENT,
+        Batch,
         refusals=(404, 409, 410),
     ),
     Operation(
