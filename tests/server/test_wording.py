@@ -15,17 +15,18 @@ from msgspec.inspect import (
     UnionType,
     type_info,
 )
-from tests.server.local import NEW, E, Local
+from tests.server.local import CURATOR, NEW, E, Local
 
 from ldpbandits.server.messages import NewExperiment
 from ldpbandits.server.operations import OPERATIONS, Operation
 from ldpbandits.server.wording import WORDS, complaint, words
 
+TALLIES = {"curator": CURATOR, "arms": [{"name": "blue", "pulls": 1, "total": 1}]}
 GOOD: dict[str, dict[str, Any]] = {
     "ResponseMessage": {"ticket": "A" * 64, "response": 1},
     "ResponseBatch": {"responses": [{}]},
     "Batch": {"count": 1},
-    "NewExperiment": {**NEW, "name": "fresh", "ramp": {"share": 0.1, "responses": 9}},
+    "NewExperiment": {**NEW, "name": "fresh", "ramp": {"share": 0.1, "responses": 9}, "warm_start": TALLIES},
     "NewArm": {"name": "red"},
     "ShippedArm": {"arm": 0},
 }
@@ -155,6 +156,11 @@ SENTENCES: list[tuple[str, dict[str, Any] | bytes, str]] = [
         "/v1/experiments",
         {**NEW, "stop_when_separated": "stop"},
         "stop_when_separated must be pause, ship or null, got 'stop'",
+    ),
+    (
+        "/v1/experiments",
+        {**NEW, "warm_start": {**TALLIES, "arms": [{"name": "blue", "pulls": -1, "total": 0}]}},
+        "warm_start.arms[0].pulls must be a whole number >= 0, got -1",
     ),
     (f"{E}/arms", {"nmae": "red"}, "there is no field 'nmae'; known: name"),
     (f"{E}/pause", {"when": "now"}, "there is no field 'when'; known: none"),

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -170,8 +170,9 @@ class LiveExperiment:
         return replace(self, agent=agent, records=records, open=OpenTickets(), rejected=self.rejected.copy())
 
 
-def define(new: NewExperiment, menu: Menu, rule: Rule, now: int) -> Definition:
-    """Write down a new experiment as a store keeps it."""
+def define(new: NewExperiment, menu: Menu, rule: Rule, now: int, known: Sequence[CellTotal] = ()) -> Definition:
+    """Write down a new experiment, which starts from known totals, as a store keeps it."""
+    brought = [sum(cell.pulls for cell in known if cell.arm == arm) for arm in range(len(new.arms))]
     settings = Settings(
         report_after=reporting_moment(new.report_after, int(new.ticket_lifetime)),
         sticky=new.sticky,
@@ -180,6 +181,7 @@ def define(new: NewExperiment, menu: Menu, rule: Rule, now: int) -> Definition:
         ramp=new.ramp,
         stop_when_separated=new.stop_when_separated,
         first_arms=len(new.arms),
+        warm_pulls=tuple(brought) if any(brought) else (),
     )
     check_room(settings, len(new.arms))
     default = menu.transform.default_reward if new.default_reward is None else float(new.default_reward)

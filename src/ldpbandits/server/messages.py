@@ -28,6 +28,9 @@ ArmName = Annotated[
 LONGEST_STICKY = 366 * 24 * 3600
 Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 Count = Annotated[int, Meta(ge=0)]
+WholeNumber = int | Annotated[float, Meta(multiple_of=1)]
+"""In JSON 60.0 is a whole number too; an int loses no digit."""
+WholeCount = Count | Annotated[float, Meta(ge=0, multiple_of=1)]
 CuratorJson = Annotated[dict[str, Any], Meta(extra_json_schema={"$ref": "#/components/schemas/Curator"})]
 """A curator as `Menu.to_json` writes it. Which there are is known to the registries alone."""
 RuleJson = Annotated[dict[str, Any], Meta(extra_json_schema={"$ref": "#/components/schemas/Rule"})]
@@ -65,6 +68,40 @@ class NewExperiment(Struct, frozen=True, forbid_unknown_fields=True):
     stop_when_separated: Annotated[
         Ending | None, Meta(description="pause, or ship the best arm, once it is known to be the best")
     ] = None
+    warm_start: Annotated[
+        "WarmStart | None", Meta(description="what another experiment of this curator has exported as its tallies")
+    ] = None
+
+
+class KnownEpsilon(Struct, frozen=True, forbid_unknown_fields=True):
+    """As `EpsilonTally`."""
+
+    epsilon: float
+    pulls: WholeCount
+    total: WholeNumber
+
+
+class KnownArm(Struct, frozen=True, forbid_unknown_fields=True):
+    """As `TallyRow`; of an arm's number, and whether it was retired, nothing is taken over."""
+
+    name: ArmName
+    pulls: WholeCount
+    total: WholeNumber
+    by_epsilon: list[KnownEpsilon] = []
+    """It may be left out where the curator has one epsilon."""
+    read: WholeNumber | None = None
+    arm: WholeCount | None = None
+    retired: bool = False
+
+
+class WarmStart(Struct, frozen=True, forbid_unknown_fields=True):
+    """As `Tallies`. The rule is needed where it reads responses in a way of its own; the name is not."""
+
+    curator: CuratorJson
+    arms: Annotated[list[KnownArm], Meta(max_length=MOST_ARMS)]
+    rule: RuleJson | None = None
+    unit: float | None = None
+    name: str | None = None
 
 
 class NewArm(Struct, frozen=True, forbid_unknown_fields=True):
@@ -228,7 +265,10 @@ class EpsilonTally(Struct, frozen=True):
 
 
 class TallyRow(Struct, frozen=True):
-    """The number of responses of an arm, and their exact sum: total * unit."""
+    """The number of responses of an arm, and their exact sum: total * unit.
+
+    `read` is, in units of 2^-20, the sum of what the rule reads of them; null where it reads them as they are.
+    """
 
     arm: Count
     name: str
@@ -236,10 +276,11 @@ class TallyRow(Struct, frozen=True):
     pulls: Count
     total: int
     by_epsilon: list[EpsilonTally]
+    read: int | None = None
 
 
 class Tallies(Struct, frozen=True):
-    """All that the agent learns from."""
+    """All that the agent learns from; another experiment may start from it."""
 
     name: str
     curator: CuratorJson

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from ldpbandits.server import batches, metrics
 from ldpbandits.server.keys import Role
-from ldpbandits.server.limits import LARGEST_BODY
+from ldpbandits.server.limits import LARGEST_BODY, LARGEST_EXPERIMENT
 from ldpbandits.server.messages import (
     Batch,
     BatchResult,
@@ -139,6 +139,7 @@ OPERATIONS = (
         body=NewExperiment,
         status=201,
         refusals=(409, 422),
+        largest=LARGEST_EXPERIMENT,
     ),
     Operation(
         "GET",

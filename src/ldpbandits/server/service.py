@@ -28,6 +28,7 @@ from ldpbandits.server.messages import (
 )
 from ldpbandits.server.refusals import REFUSED, Refusal
 from ldpbandits.server.store import CellTotal, Event, Exists, Outcome, Status, Store, StoredExperiment
+from ldpbandits.server.warm_start import known_totals
 from ldpbandits.spec.protocol import Code
 from ldpbandits.types import Arm
 
@@ -131,7 +132,8 @@ class Service:
         try:
             menu = limits.menu_from_json(new.curator)
             rule = limits.rule_of(new.rule, menu)
-            definition = experiments.define(new, menu, rule, self.now)
+            known = [] if new.warm_start is None else known_totals(new.warm_start, new.arms, menu, rule)
+            definition = experiments.define(new, menu, rule, self.now, known)
         except ParameterError as error:
             raise Refusal(422, Code.INVALID, str(error)) from None
         refusal = menu.transform.refusal(definition.default_reward)
@@ -140,7 +142,7 @@ class Service:
         if len(set(new.arms)) < len(new.arms):
             raise Refusal(422, Code.INVALID, "the arms of an experiment have different names")
         try:
-            stored = await self.committer.run(self._store.create, definition, new.arms)
+            stored = await self.committer.run(self._store.create, definition, new.arms, known)
         except Exists:
             raise Refusal(409, Code.EXISTS, f"there is already an experiment {new.name}") from None
         experiment = self._restore(stored, ())
