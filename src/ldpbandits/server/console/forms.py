@@ -9,7 +9,8 @@ import msgspec
 from starlette.requests import Request
 
 from ldpbandits.server.console.sessions import Session
-from ldpbandits.server.http import LARGEST_BODY
+from ldpbandits.server.limits import LARGEST_BODY
+from ldpbandits.server.reading import Reader
 from ldpbandits.server.refusals import Refusal
 from ldpbandits.spec.protocol import Code
 
@@ -41,7 +42,5 @@ async def read_form(request: Request) -> dict[str, str]:
 
 def as_message(kind: type[T], fields: Mapping[str, object]) -> T:
     """Return the message that the API would read; it refuses the same, in the same words."""
-    try:
-        return msgspec.convert(dict(fields), kind)
-    except msgspec.ValidationError as error:
-        raise Refusal(422, Code.INVALID, str(error)) from None
+    message: T = Reader(kind).read(msgspec.json.encode(fields))
+    return message
