@@ -108,7 +108,7 @@ def test_the_best_arm_is_offered_first(service: Service) -> None:
         ("delete", {"name": "other"}, 422, "to delete it, type its name: headline"),
         ("delete", {}, 422, "to delete it, type its name: headline"),
         ("add-arm", {"arm": "blue"}, 409, "has or had an arm of this name"),
-        ("add-arm", {"arm": ""}, 422, "name"),
+        ("add-arm", {"arm": ""}, 400, "name"),
         ("ship", {}, 404, "no such arm"),
         ("ship", {"arm": "7"}, 404, "no such arm"),
         ("ship", {"arm": "2"}, 409, "is retired"),

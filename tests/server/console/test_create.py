@@ -10,7 +10,7 @@ import pytest
 from tests.server.console.browsing import Browser, browser, text
 
 from ldpbandits.server.console.create import FIRST, message
-from ldpbandits.server.messages import NewExperiment
+from ldpbandits.server.messages import NewExperiment, ResponseMessage
 from ldpbandits.server.service import Service
 
 TYPED = {**FIRST, "name": "headline", "arms": " Blue skies \r\n\r\nRain, at last\r\n"}
@@ -40,6 +40,24 @@ def test_a_few_words_make_an_experiment(service: Service) -> None:
         assert [arm.name for arm in report.arms] == ["Blue skies", "Rain, at last"]
         assert report.curator["epsilon"] == 1
         assert (report.settings.report_after, report.rule["kind"]) == (300, "kl-ucb++")
+
+    run(service, life)
+
+
+def test_an_experiment_may_start_from_what_another_has_exported(service: Service) -> None:
+    """The tallies that the console gives away are what its form takes; the page says how many came along."""
+
+    async def life(visitor: Browser) -> None:
+        await visitor.submit("new", TYPED)
+        for _ in range(6):
+            await service.respond(ResponseMessage(service.decide("headline").ticket or "", 1.0))
+        tallies = (await visitor.send("GET", "headline/tallies.json")).body.decode()
+        await visitor.visit("../new")
+        await visitor.submit("new", {**TYPED, "name": "next", "warm_start": tallies})
+        report = await service.report("next")
+        assert (report.responses, sum(arm.warm_pulls for arm in report.arms)) == (6, 6)
+        for arm in report.arms:
+            assert f"{arm.pulls} {arm.warm_pulls} of them brought along" in text(visitor.page)
 
     run(service, life)
 
@@ -112,18 +130,20 @@ def test_rewards_need_no_range(service: Service, fields: dict[str, str], transfo
 
 
 WRONG = [
-    ({"name": "Not a Name"}, "name", 422),
-    ({"arms": ""}, "arms", 422),
+    ({"name": "Not a Name"}, "name must be at most 64 lower-case letters", 400),
+    ({"arms": ""}, "arms must be", 400),
     ({"arms": "same\nsame"}, "different names", 422),
     ({"epsilon": "much"}, "epsilon must be a number, got 'much'", 422),
     ({"epsilon": ""}, "epsilon is needed", 422),
     ({"epsilon": "0.001"}, "at least 0.01", 422),
     ({"high": "-1"}, "low < high", 422),
     ({"report_after": "4000"}, "report_after must be at most 3240", 422),
-    ({"minimum_share": "200"}, "minimum_share", 422),
+    ({"minimum_share": "200"}, "minimum_share must be", 400),
     ({"ramp_share": "10"}, "ramp_responses must be a number", 422),
     ({"default_reward": "7"}, "the default reward must lie in the declared range", 422),
     ({"rule": "no-such"}, "no-such", 422),
+    ({"warm_start": "{broken"}, "warm_start must be the JSON that an experiment exports as its tallies", 422),
+    ({"warm_start": "[]"}, "warm_start must be", 400),
     ({"mechanism": "no-such"}, "no-such", 422),
     ({"transform": "real-line", "mechanism": "laplace"}, "real-line", 422),
     ({"name": "taken"}, "there is already an experiment taken", 409),
@@ -147,7 +167,9 @@ def test_what_is_wrong_is_said_and_nothing_is_lost(
         assert [*service.experiments] == ["taken"]
         assert f'value="{typed["name"]}"' in visitor.page
         assert f">{typed['arms'].replace(chr(13), '').strip()}</textarea>" in visitor.page
-        assert ("<details open" in visitor.page) == (not {"minimum_share", "ramp_share", "rule"}.isdisjoint(fields))
+        assert ("<details open" in visitor.page) == (
+            not {"minimum_share", "ramp_share", "rule", "warm_start"}.isdisjoint(fields)
+        )
 
     run(service, life)
 

@@ -18,6 +18,7 @@ from ldpbandits.server.console.replies import page
 from ldpbandits.server.console.sessions import Sessions
 from ldpbandits.server.console.visits import Visit, check_origin, cookie_name
 from ldpbandits.server.keys import Role
+from ldpbandits.server.limits import LARGEST_BODY, LARGEST_EXPERIMENT
 from ldpbandits.server.refusals import Refusal
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import Unavailable
@@ -102,7 +103,9 @@ class Console:
             if is_form:
                 session = None if page.role is None else visit.session
                 check_origin(request, session)
-                visit = self._visit(request, await read_form(request))
+                visit = self._visit(
+                    request, await read_form(request, LARGEST_BODY if page.role is None else LARGEST_EXPERIMENT)
+                )
                 if session is not None:
                     check_csrf(visit.form, session)
             return await page.handler(visit)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from starlette.responses import Response
 
 from ldpbandits.agent.rules import RULES
@@ -20,6 +21,17 @@ MECHANISMS = {
     "bernoulli": "one random bit (Bernoulli, CTB)",
     "laplace": "a number with noise (Laplace, CTL)",
 }
+FOLDED = {
+    "ticket_lifetime": "3600",
+    "sticky": "0",
+    "rule": "",
+    "minimum_share": "",
+    "warm_up": "",
+    "ramp_share": "",
+    "ramp_responses": "",
+    "stop_when_separated": "",
+    "warm_start": "",
+}
 FIRST = {
     "name": "",
     "arms": "",
@@ -31,27 +43,9 @@ FIRST = {
     "theta": "0.5",
     "default_reward": "",
     "report_after": "",
-    "ticket_lifetime": "3600",
-    "sticky": "0",
-    "rule": "",
-    "minimum_share": "",
-    "warm_up": "",
-    "ramp_share": "",
-    "ramp_responses": "",
-    "stop_when_separated": "",
+    **FOLDED,
 }
-"""The fields of the form, and what stands in them at first."""
-
-FOLDED = (
-    "rule",
-    "minimum_share",
-    "warm_up",
-    "ramp_share",
-    "ramp_responses",
-    "stop_when_separated",
-    "sticky",
-    "ticket_lifetime",
-)
+"""The fields of the form, and what stands in them at first; few look at those that are folded away."""
 
 
 async def show(visit: Visit) -> Response:
@@ -96,6 +90,8 @@ def message(fields: Mapping[str, str]) -> dict[str, Any]:
         new["rule"] = "paper" if fields["rule"] == "paper" else {"kind": fields["rule"]}
     if fields["stop_when_separated"]:
         new["stop_when_separated"] = fields["stop_when_separated"]
+    if fields["warm_start"]:
+        new["warm_start"] = _json("warm_start", fields["warm_start"])
     return new
 
 
@@ -125,6 +121,14 @@ def _number(name: str, text: str) -> float:
         raise Refusal(422, Code.INVALID, f"{name} must be a number, got {text!r}") from None
 
 
+def _json(name: str, text: str) -> Any:  # noqa: ANN401 - JSON
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        sentence = f"{name} must be the JSON that an experiment exports as its tallies"
+        raise Refusal(422, Code.INVALID, sentence) from None
+
+
 def _epsilon(fields: Mapping[str, str]) -> dict[str, Any]:
     """Return what the words about epsilon are made of; an epsilon that there cannot be says why."""
     try:
@@ -137,7 +141,7 @@ def _epsilon(fields: Mapping[str, str]) -> dict[str, Any]:
 def _form(visit: Visit, fields: Mapping[str, str], refusal: Refusal | None = None) -> Response:
     status, error = (200, None) if refusal is None else (refusal.status, refusal.message)
     rules = [kind.kind for kind in RULES if _is_plain(kind)]
-    is_unfolded = any(fields[name] != FIRST[name] for name in FOLDED)
+    is_unfolded = any(fields[name] != first for name, first in FOLDED.items())
     content = {"fields": fields, "error": error, "rules": rules, "mechanisms": MECHANISMS, "is_unfolded": is_unfolded}
     return page(visit, "new.html", status, **content, **_epsilon(fields))
 

@@ -9,7 +9,6 @@ import msgspec
 from starlette.requests import Request
 
 from ldpbandits.server.console.sessions import Session
-from ldpbandits.server.limits import LARGEST_BODY
 from ldpbandits.server.reading import Reader
 from ldpbandits.server.refusals import Refusal
 from ldpbandits.spec.protocol import Code
@@ -24,13 +23,13 @@ def check_csrf(form: Mapping[str, str], session: Session) -> None:
         raise Refusal(403, Code.FORBIDDEN, "this form belongs to another session: reload the page and try again")
 
 
-async def read_form(request: Request) -> dict[str, str]:
+async def read_form(request: Request, largest: int) -> dict[str, str]:
     """Read the fields of a form; each has one value."""
     body = b""
     async for piece in request.stream():
         body += piece
-        if len(body) > LARGEST_BODY:
-            raise Refusal(413, Code.TOO_LARGE, f"a form has at most {LARGEST_BODY} bytes")
+        if len(body) > largest:
+            raise Refusal(413, Code.TOO_LARGE, f"a form has at most {largest} bytes")
     try:
         fields = parse_qsl(
             body.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS, encoding="utf-8", errors="strict"
