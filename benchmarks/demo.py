@@ -1,4 +1,4 @@
-"""How soon the agent of `ldpbandits demo` finds the best headline: equal traffic, the paper's rule, and others.
+"""How soon the agent of `ldpbandits demo` finds the best headline: equal traffic, the paper's rule, and later ones.
 
 Epsilon 1, the demo's five headlines, 16,000 responses one by one, 12 runs, means. `half` is the first response,
 of a hundred or more, at which the best headline has had half of all decisions, `named` the last at which another had

@@ -28,8 +28,17 @@ FEWEST_MOMENTS = 10
 
 def tallies(experiment: LiveExperiment) -> Tallies:
     """Return all that the agent learns from."""
+    is_read = experiment.agent.fitted.reading is not None
     arms = [
-        TallyRow(number, record.name, arm.retired, arm.pulls, record.total, _by_epsilon(experiment.menu, record))
+        TallyRow(
+            arm=number,
+            name=record.name,
+            retired=arm.retired,
+            pulls=arm.pulls,
+            total=record.total,
+            by_epsilon=_by_epsilon(experiment.menu, record),
+            read=sum(cell.read for cell in record.cells.values()) if is_read else None,
+        )
         for number, (arm, record) in enumerate(zip(experiment.arms, experiment.records, strict=True))
     ]
     return Tallies(experiment.name, experiment.curator, rule_to_json(experiment.rule), experiment.menu.unit, arms)
