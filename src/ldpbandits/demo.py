@@ -19,7 +19,8 @@ from typing import Any, TypeAlias
 from urllib.request import Request, urlopen
 
 from ldpbandits.device.client import Client
-from ldpbandits.device.ledger import Ledger, Limits
+from ldpbandits.device.ledger import Ledger
+from ldpbandits.device.limits import Limits
 from ldpbandits.errors import DatabaseError
 
 LIKED = {"Weather": 0.2, "Sports": 0.35, "Politics": 0.25, "Science": 0.7, "Travel": 0.4}

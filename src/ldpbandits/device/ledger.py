@@ -1,0 +1,130 @@
+"""What privacy a device has spent.
+
+Epsilons add up: what a device has told with e_1, ..., e_n it has told with (e_1 + ... + e_n)-local differential
+privacy. A pull is charged when its arm is accepted, and a charge is never taken back. The budget of the owner bounds
+both what is accepted within any window and what leaves within any: responses that were hoarded do not leave together.
+All experiments of a device share one ledger.
+
+A clock that is set back frees nothing; one that is set ahead does, because a device has no other clock to trust. What
+is dated ahead, because the clock was, counts for one window from when that is noticed, and not until the day comes.
+"""
+
+import os
+from fractions import Fraction
+from math import inf
+from pathlib import Path
+
+from ldpbandits.device.database import Database, Transaction
+from ldpbandits.device.limits import DAY, Limits
+from ldpbandits.errors import LimitError
+from ldpbandits.spec.curator import CuratorSpec
+
+ROUNDING = Fraction(1, 2**51)
+"""The sum is exact, but its terms are rounded: a hundred times 0.07 is a little more than 7, and is let pass for 7."""
+
+
+class Ledger:
+    """The sum of what was spent, in a file. Clients that are to share a budget share a ledger.
+
+    >>> ledger = Ledger(":memory:")  # gone with the process: a real device has a file
+    >>> ledger.spent(now=0.0, window=3600)
+    0.0
+    >>> ledger.close()
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        """Open the ledger, or start one that only this user can read; ':memory:' is for simulated devices."""
+        self.database = Database(path)
+
+    @property
+    def path(self) -> Path | str:
+        """Where the file is."""
+        return self.database.path
+
+    def close(self) -> None:
+        """Close the file; to close it twice does no harm."""
+        self.database.close()
+
+    def spent(self, now: float, window: float) -> float:
+        """Return the epsilon spent in the window that ends now. What is dated later counts too: clocks go back."""
+        with self.database.transaction() as transaction:
+            return float(_sum(_counting(transaction, "accepted_at", now, window)))
+
+    def charge(self, transaction: Transaction, limits: Limits, spec: CuratorSpec, now: float) -> int:
+        """Charge one response of this curator, or say which limit of the owner it would break. Return its number.
+
+        The charge is part of the caller's transaction, which also writes down what it was for.
+        """
+        limits.check(spec)
+        spent = _sum(_counting(transaction, "accepted_at", now, limits.window))
+        if spent + Fraction(spec.epsilon) > _most(limits):
+            raise LimitError(
+                f"epsilon = {spec.epsilon:g} on top of the {float(spent):g} spent is too much: "
+                f"the owner of this device allows {limits.budget:g} within {limits.window / DAY:g} days"
+            )
+        row = transaction.execute("INSERT INTO spent (accepted_at, epsilon) VALUES (?, ?)", (now, spec.epsilon))
+        assert row.lastrowid is not None  # noqa: S101 - it was inserted
+        return row.lastrowid
+
+    def let_leave(self, transaction: Transaction, limits: Limits, charge: int, now: float) -> float:
+        """Note that the response of a charge leaves now, and return 0; else the seconds until the budget has room.
+
+        They are infinite when the budget is less than its epsilon. A response that has left before is free to go.
+        """
+        epsilon, left_at = transaction.execute(
+            "SELECT epsilon, left_at FROM spent WHERE number = ?", (charge,)
+        ).fetchone()
+        if left_at is not None:
+            return 0.0
+        wait = _until_room(_counting(transaction, "left_at", now, limits.window), epsilon, limits, now)
+        if wait == 0:
+            transaction.execute("UPDATE spent SET left_at = ? WHERE number = ?", (now, charge))
+        return wait
+
+
+def default_path() -> Path:
+    """Return where the ledger of this user is, which all that take part from here share."""
+    data = os.environ.get("XDG_DATA_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".local" / "share"
+    return Path(data) / "ldpbandits" / "ledger.db"
+
+
+def _most(limits: Limits) -> Fraction:
+    return Fraction(limits.budget) * (1 + ROUNDING)
+
+
+def _counting(transaction: Transaction, column: str, now: float, window: float) -> list[tuple[float, Fraction]]:
+    """Return what counts in the window that ends now: when it ceases to count, and its epsilon."""
+    # A date ahead is from before the clock was set back: either that date is wrong, or this one. It counts, from when
+    # it is first seen, for as long as any other: so no wrong date counts for years.
+    transaction.execute(
+        "UPDATE spent SET seen_ahead_at = :now "
+        "WHERE max(accepted_at, coalesce(left_at, accepted_at)) > :now AND coalesce(seen_ahead_at, :now + 1) > :now",
+        {"now": now},
+    )
+    transaction.execute(
+        "UPDATE spent SET seen_ahead_at = NULL "
+        "WHERE seen_ahead_at IS NOT NULL AND max(accepted_at, coalesce(left_at, accepted_at)) <= ?",
+        (now,),
+    )
+    rows = transaction.execute(
+        f"SELECT CASE WHEN {column} > :now THEN seen_ahead_at ELSE {column} END AS since, epsilon "  # noqa: S608 - our names
+        "FROM spent WHERE since > :now - :window",
+        {"now": now, "window": window},
+    )
+    return [(since + window, Fraction(epsilon)) for since, epsilon in rows]
+
+
+def _sum(counting: list[tuple[float, Fraction]]) -> Fraction:
+    return sum((epsilon for _, epsilon in counting), Fraction(0))
+
+
+def _until_room(counting: list[tuple[float, Fraction]], epsilon: float, limits: Limits, now: float) -> float:
+    """Return the seconds until so much ceases to count that there is room for this epsilon."""
+    excess = _sum(counting) + Fraction(epsilon) - _most(limits)
+    if excess <= 0:
+        return 0.0
+    for end, freed in sorted(counting):
+        excess -= freed
+        if excess <= 0:
+            return max(end - now, 1e-3)
+    return inf
