@@ -30,7 +30,7 @@ def responses(agent: "FakeAgent") -> int:
 
 
 def test_ten_daily_pulls_leave_one_a_day(agent: "FakeAgent", device: "Device", clock: "Clock") -> None:
-    """Ten pulls of epsilon 1, accepted on ten days under a budget of 1 a day, all due on the tenth: one leaves daily."""
+    """Ten pulls of epsilon 1, accepted on ten days under a budget of 1 a day, all due on the tenth: one goes a day."""
     ask(agent, 1.0)
     client, first = device(limits=daily()), clock.now
     for day in range(10):

@@ -66,6 +66,7 @@ class Pull:
 class Client:
     """A device's part in one experiment. Several clients, processes and experiments may share one ledger.
 
+    >>> from ldpbandits import Range
     >>> limits = Limits(rewards=Range(0, 1), epsilon=1, budget=10)
     >>> with Client(url, "headline", key=key, limits=limits, ledger=":memory:") as client:
     ...     pull = client.decide()  # show the user pull.name

@@ -62,11 +62,16 @@ class Limits:
                 f"the agent asks for epsilon = {spec.epsilon:g} a response; "
                 f"the owner of this device allows {self.epsilon:g}"
             )
-        if not (isinstance(spec.transform, Threshold) if self.rewards is Threshold else spec.transform == self.rewards):
-            allowed = "Threshold of any theta" if self.rewards is Threshold else brief(self.rewards)
+        if not self._allows(spec.transform):
+            allowed = "Threshold of any theta" if isinstance(self.rewards, type) else brief(self.rewards)
             raise LimitError(
                 f"the agent asks for rewards by {brief(spec.transform)}; the owner of this device allows {allowed}"
             )
+
+    def _allows(self, transform: Transform) -> bool:
+        if isinstance(self.rewards, type):
+            return transform.kind == self.rewards.kind
+        return TRANSFORMS.to_json(transform) == TRANSFORMS.to_json(self.rewards)
 
     def check_moment(self, report_after: float) -> None:
         """Refuse to send responses at once, unless the owner allows it by name."""
