@@ -14,6 +14,7 @@ from ldpbandits.server.export import csv
 from ldpbandits.server.guardrails import check_room
 from ldpbandits.server.keys import Keys, Role
 from ldpbandits.server.limits import MOST_ARMS
+from ldpbandits.server.links import Links
 from ldpbandits.server.messages import (
     Counted,
     Decision,
@@ -66,6 +67,9 @@ class Service:
         self.rejected: Counter[str] = Counter({event.kind: event.times for event in events[0]})
         self.changing = asyncio.Lock()
         """Held by an experimenter's change from its checks to its end: such changes happen one after the other."""
+        self.links = Links(lambda: self.now, lambda: self.keys.hash_of(Role.ADMIN))
+        self.ending = asyncio.Event()
+        """Set when the server is about to stop: replies without an end are to end now."""
 
     def close(self) -> None:
         """Finish what is under way and close the store."""
