@@ -207,7 +207,7 @@ class Service:
         self._check_not_closed(experiment)
         arm = experiment.number_of(chosen.arm)
         if arm is None:
-            raise Refusal(404, Code.NOT_FOUND, f"the experiment {name} has no such arm; it has {experiment.listed}")
+            raise self._no_arm(experiment)
         if experiment.arms[arm].retired:
             raise Refusal(409, Code.RETIRED, f"the arm {experiment.records[arm].name} is retired")
         await self._set_status(experiment, "shipped", arm)
@@ -256,7 +256,7 @@ class Service:
         self._check_not_closed(experiment)
         arms = experiment.arms
         if not 0 <= arm < len(arms):
-            raise Refusal(404, Code.NOT_FOUND, f"the experiment {name} has no arm of this number")
+            raise self._no_arm(experiment)
         if not arms[arm].retired:
             if experiment.shipped == arm:
                 raise Refusal(409, Code.SHIPPED, "everybody gets this arm: ship another one or resume first")
@@ -320,6 +320,11 @@ class Service:
         if experiment is None:
             raise Refusal(404, Code.NOT_FOUND, "there is no experiment of this name")
         return experiment
+
+    @staticmethod
+    def _no_arm(experiment: LiveExperiment) -> Refusal:
+        told = f"the experiment {experiment.name} has no such arm; it has {experiment.listed}"
+        return Refusal(404, Code.NOT_FOUND, told)
 
     @staticmethod
     def _check_not_closed(experiment: LiveExperiment) -> None:
