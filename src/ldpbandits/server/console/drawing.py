@@ -114,7 +114,7 @@ def report_scale(report: Report) -> Scale:
 
 
 @dataclass(frozen=True)
-class Curve:
+class ArmLines:
     """An arm over responses, as points of an SVG that is 100 wide and 100 high."""
 
     arm: int
@@ -131,7 +131,7 @@ class Chart:
 
     across: Scale
     up: Scale
-    curves: list[Curve]
+    curves: list[ArmLines]
 
 
 def chart(history: History, report: Report) -> Chart | None:
@@ -146,7 +146,7 @@ def chart(history: History, report: Report) -> Chart | None:
     return Chart(across, up, [_curve(arm, history.responses, across, up) for arm in arms])
 
 
-def _curve(arm: ArmHistory, responses: Sequence[int], across: Scale, up: Scale) -> Curve:
+def _curve(arm: ArmHistory, responses: Sequence[int], across: Scale, up: Scale) -> ArmLines:
     moments = [moment for moment, mean in enumerate(arm.mean) if mean is not None]
 
     def points(heights: Sequence[float | None]) -> list[str]:
@@ -154,4 +154,4 @@ def _curve(arm: ArmHistory, responses: Sequence[int], across: Scale, up: Scale) 
         return [f"{x:g},{100 - y:g}" for x, y in zip(xs, ys, strict=True)]
 
     mean, high, low = points(arm.mean), points(arm.high), points(arm.low)
-    return Curve(arm.arm, arm.name, *map(" ".join, (mean, high, low, [*high, *reversed(low)])))
+    return ArmLines(arm.arm, arm.name, *map(" ".join, (mean, high, low, [*high, *reversed(low)])))

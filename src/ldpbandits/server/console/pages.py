@@ -147,7 +147,7 @@ def _content(look: Look) -> dict[str, Any]:
         "rows": [(arm, drawing.whisker(arm, scale)) for arm in report.arms],
         "chart": drawing.chart(look.history, report),
         "asked": words.asked(menu),
-        "epsilons": [words.epsilon_words(curator.mechanism) for curator in menu.curators],
+        "epsilons": [words.odds_of(curator.mechanism) for curator in menu.curators],
         "rule": words.rule_words(report),
         "guardrails": words.guardrails(report.settings),
         "rejections": words.REJECTIONS,
