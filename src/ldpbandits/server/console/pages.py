@@ -23,9 +23,6 @@ from ldpbandits.spec.protocol import Code
 NEXT = re.compile(r"(?:experiments/[a-z0-9][a-z0-9-]{0,63}|new)?")
 """Where one may be sent after signing in: to a page of ours, or to the list."""
 
-MOST_SHARES = 8
-"""So many arms have a colour of their own."""
-
 
 async def root(_: Visit) -> Response:
     """Send the browser into the console's folder: from there on all ways are relative."""
