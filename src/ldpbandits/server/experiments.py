@@ -102,9 +102,12 @@ class LiveExperiment:
             self.agent.take_back(forgotten)
             self.records[forgotten].lost += 1
             self.lost_until = max(self.lost_until, ticket.expires_at)
+        self._decided(arm)
+        return ticket
+
+    def _decided(self, arm: Arm) -> None:
         self.records[arm].decisions += 1
         self.note(self.number, arm, DECISION, 1)
-        return ticket
 
     def expire(self, now: float) -> None:
         """Stop waiting for tickets whose time is up."""
@@ -122,12 +125,16 @@ class LiveExperiment:
         self.note(self.number, arm, MISSING, count)
 
     def answered(self, ticket: Ticket, *, is_new: bool) -> None:
-        """Stop waiting for this ticket."""
+        """Stop waiting for this ticket. One that was given up may come after all, when the clock was set back."""
         record = self.records[ticket.arm]
         if self.open.answered(ticket):
             self.agent.take_back(ticket.arm)
         elif is_new and record.lost:
             record.lost -= 1
+        elif is_new and record.missing:
+            self._miss(ticket.arm, -1)
+        elif is_new:  # a crash has lost the decision
+            self._decided(ticket.arm)
 
     def reject(self, ticket: Ticket, reason: str) -> None:
         """Count a response that does not count."""
@@ -220,8 +227,9 @@ def restore(stored: StoredExperiment, events: Iterable[Event], note: Note, now: 
         else:
             rejected[kind] += count
     for number, record in enumerate(records):
-        answered = stored.arms[number].pulls - settings.warm(number)
-        record.lost = max(record.decisions - answered - record.missing, 0)
+        settled = stored.arms[number].pulls - settings.warm(number) + record.missing
+        record.decisions = max(record.decisions, settled)  # a crash may have lost the last of them
+        record.lost = record.decisions - settled
     try:
         menu = Menu.from_json(json.loads(definition.curator))
         rule = rule_from_json(json.loads(definition.rule))
