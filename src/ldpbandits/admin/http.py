@@ -5,6 +5,7 @@ A question is never sent twice by itself: a change whose answer was lost may hav
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse
 from time import monotonic
@@ -41,17 +42,11 @@ class Experimenter:
             body = None if message is None else json.dumps(message, allow_nan=False).encode()
         except (TypeError, ValueError) as error:
             raise ParameterError(f"this cannot be sent as JSON: {error}") from None
-        connection = self._place.connection()
-        try:
-            reply = self._send(connection, method, path, body)
+        with self._reply(method, path, body) as (reply, _):
             text = reply.read(LARGEST_REPLY + 1)
             if len(text) > LARGEST_REPLY:
                 raise ServerError(f"the server's reply has more than {LARGEST_REPLY} bytes", code=NONSENSE)
             _check_whole(reply)
-        except (OSError, HTTPException, UnicodeError) as error:  # UnicodeError: a host name that cannot be one
-            raise _unreachable(error) from None
-        finally:
-            connection.close()
         return _read(reply.status, text, reply.getheader("Location"))
 
     def stream(self, path: str) -> Iterator[bytes]:
@@ -59,9 +54,7 @@ class Experimenter:
 
         A text that is broken off is an error: what was yielded before is then not all there is.
         """
-        connection = self._place.connection()
-        try:
-            reply = self._send(connection, "GET", path, None)
+        with self._reply("GET", path, None) as (reply, connection):
             if reply.status != HTTPStatus.OK:
                 _read(reply.status, reply.read(LARGEST_REPLY), reply.getheader("Location"))
                 raise ServerError(f"the server answers {reply.status}", status=reply.status, code=NONSENSE)
@@ -71,26 +64,26 @@ class Experimenter:
                 yield piece
                 connection.until(monotonic() + self._timeout)
             _check_whole(reply)
-        except (OSError, HTTPException, UnicodeError) as error:
-            raise _unreachable(error) from None
-        finally:
-            connection.close()
 
-    def _send(self, connection: Connection, method: str, path: str, body: bytes | None) -> HTTPResponse:
-        connection.until(monotonic() + self._timeout)
+    @contextmanager
+    def _reply(self, method: str, path: str, body: bytes | None) -> Iterator[tuple[HTTPResponse, Connection]]:
+        """Send a question; yield what begins to arrive, and from where."""
         headers = {**self._key, **({} if body is None else {"Content-Type": "application/json"})}
-        connection.request(method, self._place.prefix + path, body, headers)
-        return connection.getresponse()
+        try:
+            with closing(self._place.connection()) as connection:
+                connection.until(monotonic() + self._timeout)
+                connection.request(method, self._place.prefix + path, body, headers)
+                with closing(connection.getresponse()) as reply:
+                    yield reply, connection
+        except (OSError, HTTPException, UnicodeError) as error:  # UnicodeError: a host name that cannot be one
+            reason = _shown(str(error)) or type(error).__name__
+            raise ServerError(f"the server cannot be reached: {reason}", code=UNREACHABLE) from None
 
 
 def _check_whole(reply: HTTPResponse) -> None:
     """Refuse a reply that is shorter than it says."""
     if reply.length:
         raise ConnectionResetError("the reply was broken off")
-
-
-def _unreachable(error: Exception) -> ServerError:
-    return ServerError(f"the server cannot be reached: {_shown(str(error)) or type(error).__name__}", code=UNREACHABLE)
 
 
 def _read(status: int, text: bytes, location: str | None) -> Any:  # noqa: ANN401 - JSON

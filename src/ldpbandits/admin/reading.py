@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from ldpbandits.admin.http import NONSENSE
 from ldpbandits.checks import is_number, is_whole
@@ -35,7 +35,7 @@ def _value(kind: Any, data: object, place: str) -> Any:  # noqa: ANN401 - any ty
     origin, inner = get_origin(kind), get_args(kind)
     if is_dataclass(kind) and isinstance(data, Mapping):
         return _message(kind, data, place)
-    if origin is UnionType:  # something, or null
+    if origin in (Union, UnionType):  # something, or null
         (something,) = (each for each in inner if each is not NoneType)
         return None if data is None else _value(something, data, place)
     if origin is tuple and isinstance(data, list):
@@ -53,7 +53,7 @@ def _is_plain(kind: Any, data: object) -> bool:  # noqa: ANN401 - any type
         return is_whole(data)
     if get_origin(kind) is Literal:
         return data in get_args(kind)
-    return isinstance(data, get_origin(kind) or kind)
+    return kind is not float and isinstance(data, get_origin(kind) or kind)
 
 
 def _message(kind: Any, data: Mapping[str, Any], place: str) -> Any:  # noqa: ANN401 - any dataclass

@@ -51,7 +51,7 @@ def _heading(shown: Report) -> str:
 
 
 def _table(shown: Report, width: int) -> list[str]:
-    header = ("arm", "share of traffic", "responses", "missing", "mean", "interval")
+    header = ("responses", "missing", "mean", "interval")
     names, write = _names(shown.arms, width), _writer(shown.arms)
     rest = [
         (
@@ -62,11 +62,13 @@ def _table(shown: Report, width: int) -> list[str]:
         )
         for arm in shown.arms
     ]
-    taken = sum(len(GAP) + max(map(len, column)) for column in zip(header[2:], *rest, strict=True))
+    taken = sum(len(GAP) + max(map(len, column)) for column in zip(header, *rest, strict=True))
     room = width - max(map(width_of, names)) - len(GAP) - taken
-    shares = [_bar(arm.share, min(max(room, len(header[1])), LONGEST_BAR)) for arm in shown.arms]
+    size = min(max(room, len(" 100 %")), LONGEST_BAR)
+    shares = [_bar(arm.share, size) for arm in shown.arms]
     rows = [(name, share, *cells) for name, share, cells in zip(names, shares, rest, strict=True)]
-    return columns(header, rows, "<<>>>>", width)
+    traffic = next(title for title in ("share of traffic", "share") if len(title) <= max(size, len("share")))
+    return columns(("arm", traffic, *header), rows, "<<>>>>", width)
 
 
 def _chart(shown: Report, width: int) -> list[str]:

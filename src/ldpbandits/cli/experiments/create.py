@@ -11,26 +11,28 @@ from typing import Any
 from ldpbandits.admin.admin import Admin
 from ldpbandits.admin.messages import Ramp, Report
 from ldpbandits.agent.rules import RULES
-from ldpbandits.checks import brief
-from ldpbandits.cli.common import EPSILON_HELP, name_or_json, named_number, number
+from ldpbandits.checks import LARGEST_EPSILON, brief
+from ldpbandits.cli.common import name_or_json, named_number, number
 from ldpbandits.errors import ParameterError
+from ldpbandits.server.limits import SMALLEST_EPSILON
 from ldpbandits.spec.mechanisms import MECHANISMS
 from ldpbandits.spec.transforms import Range, Sigmoid, Threshold, Transform
 
 KEYS = tuple(signature(Admin.create).parameters)[2:]
 """What a file may say: what `Admin.create` takes beside the name."""
 
+FILE_HELP = "TOML or JSON with arms, epsilon, rewards and so on, as in docs/experiments.md; an option beside it wins"
+
 
 def add_create(parser: argparse.ArgumentParser) -> None:
     """Add its options."""
     add = parser.add_argument
     add("name", metavar="NAME", help="lower-case letters, digits and hyphens")
-    add(
-        "--from", dest="file", type=Path, metavar="FILE", help="TOML or JSON, whose keys are these options; options win"
-    )
+    add("--from", dest="file", type=Path, metavar="FILE", help=FILE_HELP)
     add("--arm", action="append", metavar="ARM", help="the name of an arm; give the option once for each")
-    menu = "give it several times to let the owners of devices pick one"
-    add("--epsilon", action="append", type=number, metavar="E", help=f"{EPSILON_HELP}; {menu}")
+    menu = "several times: the owners of devices pick one"
+    limits = f"from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}"
+    add("--epsilon", action="append", type=number, metavar="E", help=f"epsilon of each response, {limits}; {menu}")
     add("--low", type=number, metavar="LOW", help="rewards lie in [LOW, HIGH] (default 0)")
     add("--high", type=number, metavar="HIGH", help="(default 1)")
     add("--sigmoid", action="store_true", help="instead: rewards are any numbers, seen through the sigmoid")
@@ -38,7 +40,12 @@ def add_create(parser: argparse.ArgumentParser) -> None:
     add("--mechanism", metavar="M", help=f"{' or '.join(MECHANISMS.kinds)} (default bernoulli: bits)")
     rules = ", ".join(kind for kind in RULES.kinds if kind != "ucb")
     add("--rule", metavar="R", help=f"how the agent chooses: {rules}, paper, or JSON (default: see docs/rules.md)")
-    add("--report-after", type=number, metavar="S", help="seconds from the arm to the response (default 300)")
+    add(
+        "--report-after",
+        type=number,
+        metavar="S",
+        help="seconds from the arm to the response (default 300; 0: at once, and then its time tells of the reward)",
+    )
     add("--sticky", type=number, metavar="S", help="seconds for which a device keeps its arm (default 0)")
     add("--ticket-lifetime", type=number, metavar="S", help="seconds that a device has to answer (default 3600)")
     add("--default-reward", type=number, metavar="R", help="what silence counts as (default 0, or LOW)")
@@ -74,9 +81,7 @@ def _rewards(options: argparse.Namespace) -> Transform | None:
     """Return what rewards are said to be; None when nothing is said."""
     is_range = options.low is not None or options.high is not None
     if is_range + options.sigmoid + (options.threshold is not None) > 1:
-        raise ParameterError(
-            "rewards lie in --low to --high, or go through --sigmoid, or --threshold: give one of them"
-        )
+        raise ParameterError("rewards lie in --low to --high, or go through --sigmoid or --threshold: give one")
     if options.threshold is not None:
         return Threshold(options.threshold)
     if options.sigmoid:
@@ -95,7 +100,7 @@ def _ramp(text: str) -> Ramp:
 def _from_file(path: Path) -> dict[str, Any]:
     told = _read(path)
     if unknown := sorted(set(told) - set(KEYS)):
-        raise ParameterError(f"{path} has no business with {', '.join(unknown)}; its keys are {', '.join(KEYS)}")
+        raise ParameterError(f"{path}: an experiment has no {', '.join(unknown)}; its keys are {', '.join(KEYS)}")
     return dict(told)
 
 
