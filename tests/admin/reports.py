@@ -43,7 +43,7 @@ REPORT = Report(
     arms=(BLUE, GREEN),
     rejected=Rejected(0, 0, 0, 0, 0, 0),
     warnings=(),
-    forecast=Forecast(separated=True, more_responses=None, sentence="green is known to be the best."),
+    forecast=Forecast(separated=True, more_responses=None, sentence="green is better than every other"),
 )
 HISTORY = History(
     name="headline",

@@ -7,7 +7,7 @@ import pytest
 from tests.admin.reports import BLUE, GREEN, REPORT, report
 
 from ldpbandits.admin import text
-from ldpbandits.admin.messages import Forecast, Ramp, Rejected, Settings, Summary
+from ldpbandits.admin.messages import Best, Forecast, Ramp, Rejected, Settings, Summary
 from ldpbandits.output.columns import ASCII, width_of
 
 SHOWN = """\
@@ -21,7 +21,7 @@ arm      share of traffic          responses  missing  mean      interval
 0 blue   ┄┄┄├─────────────●─────────────┤┄┄┄
 1 green                                                 ┄┄┄┄├───────●───────┤┄┄┄
 
-green is known to be the best.
+The best arm is known: green is better than every other.
 Estimates are of the mean reward; all intervals hold together, always, at 95 %
 confidence.
 Settings: devices report after 5 minutes."""
@@ -70,12 +70,15 @@ def test_a_terminal_without_such_letters_gets_others() -> None:
         ({"arms": (replace(BLUE, retired=True), GREEN)}, "0 blue (retired)"),
         ({"arms": (replace(BLUE, share=0.001), GREEN)}, " <1 % "),
         ({"arms": (replace(BLUE, fits=False), GREEN)}, "Warning: blue has responses that no such curator gives."),
-        ({"warnings": ("7 % are missing.",)}, "\nWarning: 7 % are missing.\n"),
+        ({"warnings": ("7 % are missing",)}, "\nWarning: 7 % are missing.\n"),
         ({"rejected": Rejected(0, 1_200, 3, 0, 0, 9)}, "not counted: 1,200 expired, 3 impossible.\n"),
         ({"best": None, "responses": 0}, "\nNo responses yet.\n"),
         (
-            {"forecast": Forecast(separated=False, more_responses=9, sentence="About 9 more.")},
-            "\nAbout 9 more.\n",
+            {
+                "best": Best(1, "green", separated=False),
+                "forecast": Forecast(separated=False, more_responses=9, sentence="not separated yet: about 9 more"),
+            },
+            "\nBest so far: green; not separated yet: about 9 more.\n",
         ),
         ({"settings": Settings(0)}, "Settings: devices report at once."),
         ({"settings": Settings(90, sticky=86_400 * 7)}, "report after 90 s; they keep an arm for 7 days."),

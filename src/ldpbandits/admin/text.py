@@ -90,18 +90,17 @@ def _verdict(shown: Report) -> list[str]:
     """Say which arm is best, and whether that is known."""
     if shown.best is None:
         first = "No responses yet."
-    elif shown.forecast is not None:
-        first = shown.forecast.sentence
+    elif shown.best.separated:
+        first = f"The best arm is known: {shown.forecast.sentence if shown.forecast else shown.best.name}."
     else:
-        known = "it is known to be the best" if shown.best.separated else "its interval still overlaps with others"
-        first = f"Best so far: {shown.best.name}; {known}."
+        first = f"Best so far: {shown.best.name}; {shown.forecast.sentence if shown.forecast else 'not separated yet'}."
     confidence = f"{_percent(shown.confidence)} confidence"
     return [first, f"Estimates are of {shown.measure}; all intervals hold together, always, at {confidence}."]
 
 
 def _remarks(shown: Report) -> list[str]:
     """Say what an experimenter should know of, where there is any of it."""
-    remarks = [f"Warning: {sentence}" for sentence in shown.warnings]
+    remarks = [f"Warning: {sentence}." for sentence in shown.warnings]
     remarks += [f"Warning: {arm.name} has responses that no such curator gives." for arm in shown.arms if not arm.fits]
     reasons = ("forged", "expired", "impossible", "changed", "closed")
     counts = [f"{count:,} {reason}" for reason in reasons if (count := getattr(shown.rejected, reason))]

@@ -17,6 +17,9 @@ from ldpbandits.errors import ParameterError
 SECONDS = 1.0
 """Between two drawings of --watch."""
 
+LONGEST_NUMBER = 5
+"""Digits; no arm has more."""
+
 
 @dataclass(frozen=True)
 class Verb:
@@ -104,8 +107,8 @@ def _retire_arm(admin: Admin, options: argparse.Namespace) -> None:
 
 def _arm(shown: Report, text: str) -> int:
     """Return the number of an arm that is called by its name or, where none has this name, by its number."""
-    is_number = text.isascii() and text.isdigit() and text not in {arm.name for arm in shown.arms}
-    return shown.arm(int(text[:9]) if is_number else text).arm
+    is_number = text.isascii() and text.isdigit() and len(text) <= LONGEST_NUMBER
+    return shown.arm(int(text) if is_number and text not in {arm.name for arm in shown.arms} else text).arm
 
 
 def _telling(change: Callable[[Admin, Any], Report]) -> Callable[[Admin, argparse.Namespace], None]:
