@@ -157,6 +157,11 @@ class Tally:
             self.means[place] = self._levels.mean(cells)
 
     @property
+    def responses(self) -> int:
+        """How many there are of all arms, retired ones included."""
+        return self._pulls_in_all
+
+    @property
     def cells_of_all(self) -> Row:
         """The cells of all arms together, which stand for those of each arm that has no response yet."""
         return _row(self._cells_in_all)

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,11 +18,13 @@ from ldpbandits.server.http import HEADERS, Endpoint, Methods, problem
 from ldpbandits.server.openapi import openapi
 from ldpbandits.server.operations import OPERATIONS
 from ldpbandits.server.service import Service
+from ldpbandits.server.stopping import stop_separated
 from ldpbandits.server.store import Unavailable
 from ldpbandits.spec.protocol import Code
 
 FORGET_EVERY = 60.0
 WRITE_EVENTS_EVERY = 2.0
+LOOK_EVERY = 2.0
 _log = logging.getLogger(__name__)
 
 
@@ -37,6 +40,7 @@ def application(service: Service) -> Starlette:
         chores = [
             asyncio.create_task(_repeat(service.forget, FORGET_EVERY)),
             asyncio.create_task(_repeat(service.write_events, WRITE_EVENTS_EVERY)),
+            asyncio.create_task(_repeat(partial(stop_separated, service), LOOK_EVERY)),
         ]
         try:
             yield

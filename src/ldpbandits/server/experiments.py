@@ -12,6 +12,7 @@ from ldpbandits.agent.fit import Fitted, fitted
 from ldpbandits.agent.rules import Rule, rule_from_json, rule_to_json
 from ldpbandits.agent.tally import ArmTally, LevelTally, Tally
 from ldpbandits.errors import DatabaseError, ParameterError
+from ldpbandits.server.history import Moment, Trail
 from ldpbandits.server.messages import NewExperiment, ResponseMessage
 from ldpbandits.server.settings import Settings, reporting_moment
 from ldpbandits.server.store import Answer, CellTotal, Definition, Event, Status, StoredArm, StoredExperiment
@@ -25,8 +26,8 @@ READING_UNIT = 2.0**-20
 
 MOST_LISTED = 20
 
-DECISION, MISSING = "decision", "missing"
-"""Kinds of events; the others are the outcomes of responses that were not counted."""
+DECISION, MISSING, STOPPED = "decision", "missing", "stopped"
+"""Kinds of events; the others are the outcomes of responses that were not counted. An experiment stops by itself."""
 
 Note: TypeAlias = Callable[[int, int, str, int], None]
 """Told of an event: experiment, arm, kind, and how often it has happened."""
@@ -68,8 +69,13 @@ class LiveExperiment:
     lost_until: int
     """When the last of the lost tickets expires."""
     note: Note
+    trail: Trail
     open: OpenTickets = field(default_factory=OpenTickets)
     rejected: Counter[str] = field(default_factory=Counter)
+    stopped: bool = False
+    """It has stopped by itself: whoever resumes it knows that."""
+    looked_at: int = -1
+    """How many responses there were when it was last looked at whether it is to stop."""
 
     @cached_property
     def curator(self) -> dict[str, Any]:
@@ -154,6 +160,21 @@ class LiveExperiment:
         read = self.agent.fitted.read(message.response)
         return Answer(ticket, value, level, 0 if read is None else round(read / READING_UNIT))
 
+    @property
+    def responses(self) -> int:
+        """How many there are, those that were brought along included."""
+        return self.agent.tally.responses
+
+    @property
+    def moment(self) -> Moment:
+        """The totals of all cells, now."""
+        return _moment(self.records)
+
+    def remember(self) -> None:
+        """Keep the present totals for the history, if it is time again."""
+        if self.responses >= self.trail.due:
+            self.trail.add(self.moment)
+
     def count(self, cell: CellTotal) -> None:
         """Take over the pulls and the sums of a cell as the store has them."""
         read = None if self.agent.fitted.reading is None else cell.read * READING_UNIT
@@ -196,7 +217,12 @@ def _agent(rule: Rule, menu: Menu, arms: list[ArmTally]) -> Agent:
     return agent
 
 
-def _tally(arm: StoredArm, menu: Menu, plays_by: Fitted) -> ArmTally:
+def _moment(records: Iterable[ArmRecord]) -> Moment:
+    cells = tuple(cell for record in records for cell in record.cells.values())
+    return Moment(sum(cell.pulls for cell in cells), cells)
+
+
+def tally_of(arm: StoredArm, menu: Menu, plays_by: Fitted) -> ArmTally:
     """Return an arm as its agent sees it."""
     kept = {cell.cell: LevelTally(cell.pulls, cell.total * menu.unit) for cell in arm.cells}
     levels = 0 if plays_by.levels is None else plays_by.levels.count
@@ -219,11 +245,14 @@ def restore(stored: StoredExperiment, events: Iterable[Event], note: Note, now: 
     settings = Settings.from_json(definition.settings)
     records = [ArmRecord(arm.name, {cell.cell: cell for cell in arm.cells}) for arm in stored.arms]
     rejected: Counter[str] = Counter()
+    stopped = False
     for _, arm, kind, count in events:
         if kind == DECISION:
             records[arm].decisions += count
         elif kind == MISSING:
             records[arm].missing += count
+        elif kind == STOPPED:
+            stopped = True
         else:
             rejected[kind] += count
     for number, record in enumerate(records):
@@ -248,9 +277,11 @@ def restore(stored: StoredExperiment, events: Iterable[Event], note: Note, now: 
         status=stored.status,
         shipped=stored.shipped,
         created_at=definition.created_at,
-        agent=_agent(rule, menu, [_tally(arm, menu, plays_by) for arm in stored.arms]),
+        agent=_agent(rule, menu, [tally_of(arm, menu, plays_by) for arm in stored.arms]),
         records=records,
         lost_until=now + definition.ticket_lifetime,
         note=note,
+        trail=Trail(_moment(records), unread=sum(arm.pulls for arm in stored.arms) - sum(settings.warm_pulls)),
         rejected=rejected,
+        stopped=stopped,
     )

@@ -131,7 +131,12 @@ class Problem(Struct, frozen=True):
 
 
 class ArmReport(Struct, frozen=True):
-    """What is known of an arm. Decisions are answered (pulls), pending, or missing."""
+    """What is known of an arm. Decisions are answered, pending, or missing.
+
+    `pulls` are its responses, `warm_pulls` those of them that were brought along. `missing_share` is of the decisions
+    that are settled, answered or missing. The interval from `low` to `high` takes those who answered for everybody; the
+    one from `worst_low` to `worst_high` holds whatever the others, missing or pending, would have said.
+    """
 
     arm: Count
     name: str
@@ -145,14 +150,32 @@ class ArmReport(Struct, frozen=True):
     low: float
     high: float
     fits: bool
+    warm_pulls: Count
+    missing_share: float | None
+    worst_low: float
+    worst_high: float
 
 
 class Best(Struct, frozen=True):
-    """The arm of largest mean so far; it is separated when its interval lies above those of all arms in use."""
+    """The arm of largest mean so far.
+
+    It is separated when there are other arms in use, and its worst_low lies above the worst_high of them all.
+    """
 
     arm: Count
     name: str
     separated: bool
+
+
+class Forecast(Struct, frozen=True):
+    """Whether the best arm is separated, and if not, about how many more responses to all arms that takes.
+
+    `more_responses` is null when there is too little to say, or it would be more than a billion.
+    """
+
+    separated: bool
+    more_responses: Count | None
+    sentence: str
 
 
 class Rejected(Struct, frozen=True):
@@ -188,6 +211,27 @@ class Report(Struct, frozen=True):
     best: Best | None
     arms: list[ArmReport]
     rejected: Rejected
+    forecast: Forecast
+    warnings: list[str]
+
+
+class ArmHistory(Struct, frozen=True):
+    """What was known of an arm at each moment: its responses, their debiased mean, and its interval."""
+
+    arm: Count
+    name: str
+    pulls: list[Count]
+    mean: list[float | None]
+    low: list[float]
+    high: list[float]
+
+
+class History(Struct, frozen=True):
+    """What was known after so many responses to all arms; the last moment is now. Times are not kept, on purpose."""
+
+    name: str
+    responses: list[Count]
+    arms: list[ArmHistory]
 
 
 class EpsilonTally(Struct, frozen=True):

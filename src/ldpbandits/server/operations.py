@@ -14,6 +14,7 @@ from ldpbandits.server.messages import (
     Counted,
     Decision,
     Health,
+    History,
     Key,
     NewArm,
     NewExperiment,
@@ -194,6 +195,15 @@ OPERATIONS = (
         Report,
         body=Nothing,
         refusals=(404, 409),
+    ),
+    Operation(
+        "GET",
+        f"{EXPERIMENT}/history",
+        "show what was known of each arm after so many responses, at most 200 times",
+        lambda service, path, _: service.history(path["name"]),
+        History,
+        Role.VIEWER,
+        refusals=(404,),
     ),
     Operation(
         "GET",

@@ -3,10 +3,11 @@
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from time import time
 
 from ldpbandits.errors import ParameterError
-from ldpbandits.server import experiments, limits, reports
+from ldpbandits.server import experiments, history, limits, reports
 from ldpbandits.server.committer import LARGEST_BATCH, Committer
 from ldpbandits.server.experiments import ArmRecord, LiveExperiment
 from ldpbandits.server.keys import Keys, Role
@@ -14,6 +15,7 @@ from ldpbandits.server.limits import MOST_ARMS
 from ldpbandits.server.messages import (
     Counted,
     Decision,
+    History,
     Key,
     NewArm,
     NewExperiment,
@@ -25,7 +27,17 @@ from ldpbandits.server.messages import (
     Tallies,
 )
 from ldpbandits.server.refusals import REFUSED, Refusal
-from ldpbandits.server.store import CellTotal, Event, Exists, Outcome, Status, Store, StoredExperiment, StoredResponse
+from ldpbandits.server.store import (
+    CellTotal,
+    Event,
+    Exists,
+    Outcome,
+    Status,
+    Store,
+    StoredExperiment,
+    StoredResponse,
+    Unavailable,
+)
 from ldpbandits.spec.menu import Menu
 from ldpbandits.spec.protocol import Code
 from ldpbandits.types import Arm
@@ -152,9 +164,26 @@ class Service:
     async def report(self, name: str) -> Report:
         """Return everything about an experiment; the intervals are worked out beside the event loop."""
         experiment = self._find(name)
+        with suppress(Unavailable):  # then the forecast has what came since the start to go by
+            await self._recall(experiment)
         experiment.expire(self.now)
-        forged = self.rejected[Code.FORGED]
-        return await asyncio.to_thread(reports.report, experiment.copy(), forged)
+        before = experiment.trail.at(experiment.responses / 2)
+        return await asyncio.to_thread(reports.report, experiment.copy(), before, self.rejected[Code.FORGED])
+
+    async def history(self, name: str) -> History:
+        """Return how the estimates came about; worked out beside the event loop too."""
+        experiment = self._find(name)
+        await self._recall(experiment)
+        moments = experiment.trail.moments(experiment.moment, reports.most_moments(experiment))
+        return await asyncio.to_thread(reports.history, experiment.copy(), moments)
+
+    async def _recall(self, experiment: LiveExperiment) -> None:
+        """Read the responses from before the start, once, for what an experiment was like when there were fewer."""
+        trail = experiment.trail
+        async with trail.reading:
+            if trail.unread:
+                pieces = self._store.export(experiment.number, EXPORT_ROWS)
+                trail.recall(await asyncio.to_thread(history.replay, pieces, trail.unread, trail.kept[0]))
 
     def tallies(self, name: str) -> Tallies:
         """Return all that the agent learns from."""
@@ -287,6 +316,8 @@ class Service:
         for cell in totals:
             if cell.experiment in self._numbered:  # it may have been deleted meanwhile
                 self._numbered[cell.experiment].count(cell)
+        for number in {cell.experiment for cell in totals} & self._numbered.keys():
+            self._numbered[number].remember()
 
 
 def _csv(pieces: Iterable[Sequence[StoredResponse]], menu: Menu) -> Iterator[str]:
