@@ -18,6 +18,7 @@ BLUE = ArmReport(
     low=0.22,
     high=0.40,
     fits=True,
+    warm_pulls=0,
     missing_share=0.02,
     worst_low=0.20,
     worst_high=0.42,

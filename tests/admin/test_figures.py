@@ -27,6 +27,16 @@ def test_each_arm_is_a_dot_in_its_interval() -> None:
     assert axes.get_xlabel() == "the mean reward, 95 % intervals"
 
 
+def test_a_mean_beyond_all_intervals_points_there() -> None:
+    """The axis does not follow the noise of few responses."""
+    axes: Any = report(arms=(replace(BLUE, mean=-3.0), replace(GREEN, mean=4.0))).plot().axes[0]
+    assert [line.get_marker() for line in axes.lines] == ["<", ">"]
+    left, right = axes.get_xlim()
+    assert (left, right) == pytest.approx((0.2, 0.65), abs=0.02)
+    low, high = HISTORY.plot().axes[0].get_ylim()
+    assert (low, high) == pytest.approx((0, 1), abs=0.05)
+
+
 def colours(*arms: object, best: Best | None) -> list[object]:
     """Return the colour of each dot."""
     (axes,) = report(arms=arms, best=best).plot().axes

@@ -28,7 +28,7 @@ Settings: devices report after 5 minutes."""
 
 
 def test_a_report_is_a_table_with_bars_and_whiskers() -> None:
-    """Share of traffic as a bar, the mean as a dot in its interval, dotted what the missing answers could change."""
+    """A bar for the share of traffic, a dot for the mean; dotted is what those who have not answered could change."""
     assert str(REPORT) == SHOWN
 
 
@@ -69,7 +69,6 @@ def test_a_terminal_without_such_letters_gets_others() -> None:
         ({"estimates": "sigmoid(reward)"}, "Estimates are of the mean of sigmoid(reward); "),
         ({"arms": (replace(BLUE, retired=True), GREEN)}, "0 blue (retired)"),
         ({"arms": (replace(BLUE, share=0.001), GREEN)}, " <1 % "),
-        ({"arms": (replace(BLUE, fits=False), GREEN)}, "Warning: blue has responses that no such curator gives."),
         ({"warnings": ("7 % are missing",)}, "\nWarning: 7 % are missing.\n"),
         ({"rejected": Rejected(0, 1_200, 3, 0, 0, 9)}, "not counted: 1,200 expired, 3 impossible.\n"),
         ({"best": None, "responses": 0}, "\nNo responses yet.\n"),

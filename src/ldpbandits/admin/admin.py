@@ -63,15 +63,15 @@ class Admin:
 
     def show(self, name: str) -> Report:
         """Return all about an experiment: what is known of each arm, and which is best."""
-        return read(Report, self.ask("GET", _path(name)))
+        return read(Report, self.ask("GET", experiment_path(name)))
 
     def tallies(self, name: str) -> Tallies:
         """Return the exact tallies; a new experiment can start from them."""
-        return read(Tallies, self.ask("GET", _path(name, "tallies")))
+        return read(Tallies, self.ask("GET", experiment_path(name, "tallies")))
 
     def history(self, name: str) -> History:
         """Return how estimates and intervals have come to be, over responses."""
-        return read(History, self.ask("GET", _path(name, "history")))
+        return read(History, self.ask("GET", experiment_path(name, "history")))
 
     def create(  # noqa: PLR0913 - all that an experiment may have, by name
         self,
@@ -145,7 +145,7 @@ class Admin:
 
     def delete(self, name: str) -> Summary:
         """Remove an experiment and all its responses, for good."""
-        return read(Summary, self.ask("DELETE", _path(name)))
+        return read(Summary, self.ask("DELETE", experiment_path(name)))
 
     def add_arm(self, name: str, arm: str) -> Report:
         """Add an arm of this name; it gets the next number."""
@@ -168,7 +168,7 @@ class Admin:
             with writing(Path(to)) as file:
                 return self.export(name, file, progress=progress)
         lines = 0
-        for piece in self._experimenter.stream(_path(name, "responses.csv")):
+        for piece in self._experimenter.stream(experiment_path(name, "responses.csv")):
             to.write(piece)
             lines += piece.count(b"\n")
             if progress is not None:
@@ -176,10 +176,15 @@ class Admin:
         return lines - 1
 
     def _change(self, name: str, verb: str, message: Mapping[str, Any] | None = None) -> Report:
-        return read(Report, self.ask("POST", _path(name, verb), message or {}))
+        return read(Report, self.ask("POST", experiment_path(name, verb), message or {}))
 
 
-def _path(name: str, *more: str) -> str:
+def experiment_path(name: str, *more: str) -> str:
+    """Return where an experiment is, or a part of it.
+
+    >>> experiment_path("headline", "tallies")
+    '/v1/experiments/headline/tallies'
+    """
     if name in {"", ".", ".."}:  # a path would mean something else by these
         raise ParameterError(f"an experiment goes by its name, got {brief(name)}")
     return "/".join([EXPERIMENT.format(name=quote(name, safe="")), *more])

@@ -19,10 +19,11 @@ Ending: TypeAlias = Literal["pause", "ship"]
 
 @dataclass(frozen=True, slots=True)
 class ArmReport:
-    """What is known of an arm. Decisions are answered (pulls), pending, or missing.
+    """What is known of an arm. Decisions are answered, pending, or missing.
 
-    `low` and `high` hold for the mean of what was answered; `worst_low` and `worst_high` whatever the missing ones
-    would have said. `warm_pulls` of the pulls were brought along from elsewhere.
+    `pulls` are its responses, `warm_pulls` those of them that were brought along. `missing_share` is of the decisions
+    that are settled, answered or missing. The interval from `low` to `high` takes those who answered for everybody; the
+    one from `worst_low` to `worst_high` holds whatever the others, missing or pending, would have said.
     """
 
     arm: int
@@ -37,15 +38,15 @@ class ArmReport:
     low: float
     high: float
     fits: bool
-    missing_share: float | None = None
-    worst_low: float | None = None
-    worst_high: float | None = None
-    warm_pulls: int = 0
+    warm_pulls: int
+    missing_share: float | None
+    worst_low: float
+    worst_high: float
 
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The arm of largest mean so far; it is separated when it is known to be the best of all arms in use."""
+    """The arm of largest mean so far; it is separated when its worst_low lies above the worst_high of all others."""
 
     arm: int
     name: str
@@ -54,7 +55,7 @@ class Best:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Whether the best arm is separated, about how many more responses that takes if not, and both in a sentence."""
+    """Whether the best arm is separated, and if not, about how many more responses that takes; in a sentence, too."""
 
     separated: bool
     more_responses: int | None
@@ -121,8 +122,8 @@ class Report:
     best: Best | None
     arms: tuple[ArmReport, ...]
     rejected: Rejected
-    warnings: tuple[str, ...] = ()
-    forecast: Forecast | None = None
+    forecast: Forecast
+    warnings: tuple[str, ...]
 
     @property
     def measure(self) -> str:

@@ -72,16 +72,14 @@ def _table(shown: Report, width: int) -> list[str]:
 
 
 def _chart(shown: Report, width: int) -> list[str]:
-    """Draw all intervals on one scale; what the missing answers could change is dotted."""
+    """Draw all intervals on one scale; what those who have not answered could change is dotted."""
     names, scale, write = _names(shown.arms, width), _scale(shown.arms), _writer(shown.arms)
     margin = max(map(width_of, names))
     size = min(width - margin - len(GAP), LONGEST_CHART)
     least, most = map(write, scale)
     lines = [pad("", margin) + GAP + least + most.rjust(size - len(least))]
     for name, arm in zip(names, shown.arms, strict=True):
-        ends = [(arm.low, arm.high, "─")]
-        if arm.worst_low is not None and arm.worst_high is not None:
-            ends.insert(0, (arm.worst_low, arm.worst_high, "┄"))
+        ends = [(arm.worst_low, arm.worst_high, "┄"), (arm.low, arm.high, "─")]
         lines.append(pad(name, margin) + GAP + whisker(size, ends, arm.mean, scale))
     return lines
 
@@ -91,9 +89,9 @@ def _verdict(shown: Report) -> list[str]:
     if shown.best is None:
         first = "No responses yet."
     elif shown.best.separated:
-        first = f"The best arm is known: {shown.forecast.sentence if shown.forecast else shown.best.name}."
+        first = f"The best arm is known: {shown.forecast.sentence}."
     else:
-        first = f"Best so far: {shown.best.name}; {shown.forecast.sentence if shown.forecast else 'not separated yet'}."
+        first = f"Best so far: {shown.best.name}; {shown.forecast.sentence}."
     confidence = f"{_percent(shown.confidence)} confidence"
     return [first, f"Estimates are of {shown.measure}; all intervals hold together, always, at {confidence}."]
 
@@ -101,7 +99,6 @@ def _verdict(shown: Report) -> list[str]:
 def _remarks(shown: Report) -> list[str]:
     """Say what an experimenter should know of, where there is any of it."""
     remarks = [f"Warning: {sentence}." for sentence in shown.warnings]
-    remarks += [f"Warning: {arm.name} has responses that no such curator gives." for arm in shown.arms if not arm.fits]
     reasons = ("forged", "expired", "impossible", "changed", "closed")
     counts = [f"{count:,} {reason}" for reason in reasons if (count := getattr(shown.rejected, reason))]
     return [*remarks, *([f"Responses that were not counted: {', '.join(counts)}."] if counts else [])]
@@ -156,9 +153,7 @@ def _names(arms: Sequence[ArmReport], width: int) -> list[str]:
 
 def _scale(arms: Sequence[ArmReport]) -> tuple[float, float]:
     """Return the least and the most of all intervals; a debiased mean may lie outside of them, and is then shown so."""
-    edges = [(arm.low, arm.high, arm.worst_low, arm.worst_high) for arm in arms]
-    numbers = [number for edge in edges for number in edge if number is not None]
-    return min(numbers), max(numbers)
+    return min(min(arm.low, arm.worst_low) for arm in arms), max(max(arm.high, arm.worst_high) for arm in arms)
 
 
 def _writer(arms: Sequence[ArmReport]) -> Callable[[float], str]:
