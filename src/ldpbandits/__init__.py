@@ -16,9 +16,11 @@ from ldpbandits.agent.rules import (
     paper_rule,
     ucb1,
 )
-from ldpbandits.device.client import Client, Flushed, Pull
+from ldpbandits.device.client import Client, Pull
 from ldpbandits.device.curators import BernoulliCurator, Curator, LaplaceCurator, curator_from_json
-from ldpbandits.device.ledger import Ledger, Limits
+from ldpbandits.device.ledger import Ledger
+from ldpbandits.device.limits import Limits
+from ldpbandits.device.sender import Flushed
 from ldpbandits.errors import (
     ArmError,
     DatabaseError,

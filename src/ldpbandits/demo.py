@@ -19,8 +19,10 @@ from typing import Any, TypeAlias
 from urllib.request import Request, urlopen
 
 from ldpbandits.device.client import Client
-from ldpbandits.device.ledger import Ledger, Limits
+from ldpbandits.device.ledger import Ledger
+from ldpbandits.device.limits import Limits
 from ldpbandits.errors import DatabaseError
+from ldpbandits.spec.transforms import Range
 
 LIKED = {"Weather": 0.2, "Sports": 0.35, "Politics": 0.25, "Science": 0.7, "Travel": 0.4}
 """How often each headline is really liked: known to nobody but this simulation."""
@@ -86,7 +88,7 @@ def play(
     agent: DemoServer, devices: int, pulls: int, epsilon: float, watch: Callable[[ReportJson], None] | None = None
 ) -> ReportJson:
     """Let every device take part; call `watch` with a report now and then; return the last report."""
-    limits = Limits(epsilon=epsilon, budget=epsilon * pulls)
+    limits = Limits(rewards=Range(0, 1), epsilon=epsilon, budget=epsilon * pulls)
     with ThreadPoolExecutor(AT_ONCE) as crowd:
         visits = {crowd.submit(visit, agent, limits, pulls) for _ in range(devices)}
         try:
@@ -103,11 +105,15 @@ def play(
 
 
 def visit(agent: DemoServer, limits: Limits, pulls: int) -> None:
-    """Be one device: show what the agent says, see whether the user likes it, respond. Its owner allows just that."""
+    """Be one device: show what the agent says, see whether the user likes it, leave. Its owner allows just that.
+
+    Who leaves sends a response, liked or not: nobody waits here for the moment at which it would be sent otherwise.
+    """
     user = random.SystemRandom()
     ledger = Ledger(":memory:")
     with Client(agent.url, "headlines", key=agent.client, limits=limits, ledger=ledger, background=False) as client:
         for _ in range(pulls):
             pull = client.decide()
             pull.observe(user.random() < LIKED[pull.name])
+            client.leave()
     ledger.close()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ldpbandits import Admin, Client, Ledger, Limits, ParameterError, ServerError
+from ldpbandits import Admin, Client, Ledger, Limits, ParameterError, ServerError, Threshold
 from ldpbandits.admin.calibration import IN_TURN, search_live
 from ldpbandits.agent.bisection import Bisection
 from ldpbandits.cli import main
@@ -44,7 +44,7 @@ class Crowd:
             thread.join()
 
     def _work(self) -> None:
-        ledger, limits = Ledger(":memory:"), Limits(epsilon=EPSILON, budget=EPSILON * PULLS)
+        ledger, limits = Ledger(":memory:"), Limits(Threshold, EPSILON, budget=EPSILON * PULLS)
         for number in count(1):
             step = f"{self.name}-calibration-{number}"
             with Client(
@@ -53,7 +53,8 @@ class Crowd:
                 while not self.stop.is_set():
                     try:
                         pull = client.decide()
-                        self.counted[pull.name] += pull.observe(self.rng.gauss({"blue": 20, "green": 21}[pull.name], 4))
+                        pull.observe(self.rng.gauss({"blue": 20, "green": 21}[pull.name], 4))
+                        self.counted[pull.name] += client.leave().acknowledged
                     except ServerError as error:
                         if error.code == "closed":
                             break
