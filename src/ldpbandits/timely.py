@@ -56,10 +56,40 @@ def bearer(key: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"}
 
 
+def left(moment: float) -> float:
+    """Return the seconds until a moment of `time.monotonic`, or say that it has passed."""
+    seconds = moment - monotonic()
+    if seconds <= 0:
+        raise TimeoutError("timed out")
+    return seconds
+
+
+def connect(host: str, port: int, moment: float) -> socket:
+    """Connect to the first address of a host that answers; each has its part of the time until the moment."""
+    failure = OSError("the host has no address")
+    addresses = getaddrinfo(host, port, type=SOCK_STREAM)
+    for number, (family, kind, protocol, _, address) in enumerate(addresses):
+        sock = socket(family, kind, protocol)
+        try:
+            sock.settimeout(left(moment) / (len(addresses) - number))
+            sock.connect(address)
+            sock.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
+            sock.settimeout(left(moment))
+        except OSError as error:
+            sock.close()
+            failure = error
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            return sock
+    raise failure
+
+
 class Connection(HTTPConnection):
     """A connection on which everything is over at a moment: say by `until` when that is, before each exchange."""
 
-    _moment = 0.0
+    moment = 0.0
 
     @property
     def response_class(self) -> "partial[_Reply]":  # type: ignore[override]
@@ -68,38 +98,13 @@ class Connection(HTTPConnection):
 
     def until(self, moment: float) -> None:
         """Let what comes now be over at this moment of `time.monotonic`."""
-        self._moment = moment
+        self.moment = moment
         if self.sock is not None:
-            self.sock.settimeout(self.left())
-
-    def left(self) -> float:
-        """Return the seconds that are left, or say that there are none."""
-        left = self._moment - monotonic()
-        if left <= 0:
-            raise TimeoutError("timed out")
-        return left
+            self.sock.settimeout(left(moment))
 
     def connect(self) -> None:
-        """Connect to the first address of the host that answers; each has its part of the time."""
-        failure = OSError("the host has no address")
-        addresses = getaddrinfo(self.host, self.port, type=SOCK_STREAM)
-        for number, (family, kind, protocol, _, address) in enumerate(addresses):
-            sock = socket(family, kind, protocol)
-            try:
-                sock.settimeout(self.left() / (len(addresses) - number))
-                sock.connect(address)
-                sock.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
-                sock.settimeout(self.left())
-            except OSError as error:
-                sock.close()
-                failure = error
-            except BaseException:
-                sock.close()
-                raise
-            else:
-                self.sock = sock
-                return
-        raise failure
+        """Connect before the moment."""
+        self.sock = connect(self.host, self.port, self.moment)
 
 
 class _Secure(HTTPSConnection, Connection):
@@ -107,7 +112,7 @@ class _Secure(HTTPSConnection, Connection):
 
 
 class _Received(RawIOBase):
-    """A file of what a connection receives while it has time."""
+    """A file of what a connection receives before its moment; to read from it later is a timeout."""
 
     def __init__(self, connection: Connection, sock: socket) -> None:
         self._connection, self._socket = connection, sock
@@ -116,12 +121,12 @@ class _Received(RawIOBase):
         return True
 
     def readinto(self, buffer: "bytearray | memoryview") -> int:  # type: ignore[override]
-        self._socket.settimeout(self._connection.left())
+        self._socket.settimeout(left(self._connection.moment))
         return self._socket.recv_into(buffer)
 
 
 class _Reply(HTTPResponse):
-    """A reply that is read within the time of its connection."""
+    """A reply that must arrive as a whole before the moment of its connection."""
 
     def __init__(self, connection: Connection, sock: socket, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - as HTTPResponse takes them
         super().__init__(sock, *args, **kwargs)
