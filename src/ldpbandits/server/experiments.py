@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -12,6 +12,7 @@ from ldpbandits.agent.fit import Fitted, fitted
 from ldpbandits.agent.rules import Rule, rule_from_json, rule_to_json
 from ldpbandits.agent.tally import ArmTally, LevelTally, Tally
 from ldpbandits.errors import DatabaseError, ParameterError
+from ldpbandits.server.guardrails import Guardrails, check_room
 from ldpbandits.server.history import Moment, Trail
 from ldpbandits.server.messages import NewExperiment, ResponseMessage
 from ldpbandits.server.settings import Settings, reporting_moment
@@ -66,10 +67,11 @@ class LiveExperiment:
     created_at: int
     agent: Agent
     records: list[ArmRecord]
-    lost_until: int
-    """When the last of the lost tickets expires."""
+    lost_until: int | None
+    """When the last of the lost tickets expires; None when none is lost."""
     note: Note
     trail: Trail
+    guardrails: Guardrails | None = None
     open: OpenTickets = field(default_factory=OpenTickets)
     rejected: Counter[str] = field(default_factory=Counter)
     stopped: bool = False
@@ -102,12 +104,13 @@ class LiveExperiment:
     def decide(self, now: int) -> Ticket:
         """Hand out an arm; nothing is written but that one more was."""
         self.expire(now)
-        arm = self.agent.issue()
+        guardrails = self.guardrails
+        arm = self.agent.issue(None if guardrails is None else guardrails.among(self.agent.tally))
         ticket = Ticket(self.number, arm, now + self.ticket_lifetime, new_nonce())
         for forgotten in self.open.add(ticket):
             self.agent.take_back(forgotten)
             self.records[forgotten].lost += 1
-            self.lost_until = max(self.lost_until, ticket.expires_at)
+            self.lost_until = max(self.lost_until or 0, ticket.expires_at)
         self._decided(arm)
         return ticket
 
@@ -120,7 +123,8 @@ class LiveExperiment:
         for arm in self.open.expire(now):
             self.agent.take_back(arm)
             self._miss(arm, 1)
-        if now >= self.lost_until:
+        if self.lost_until is not None and now >= self.lost_until:
+            self.lost_until = None
             for number, record in enumerate(self.records):
                 if record.lost:
                     self._miss(number, record.lost)
@@ -188,8 +192,9 @@ class LiveExperiment:
         return replace(self, agent=agent, records=records, open=OpenTickets(), rejected=self.rejected.copy())
 
 
-def define(new: NewExperiment, menu: Menu, rule: Rule, now: int) -> Definition:
-    """Write down a new experiment as a store keeps it."""
+def define(new: NewExperiment, menu: Menu, rule: Rule, now: int, known: Sequence[CellTotal] = ()) -> Definition:
+    """Write down a new experiment, which starts from known totals, as a store keeps it."""
+    brought = [sum(cell.pulls for cell in known if cell.arm == arm) for arm in range(len(new.arms))]
     settings = Settings(
         report_after=reporting_moment(new.report_after, int(new.ticket_lifetime)),
         sticky=new.sticky,
@@ -198,7 +203,9 @@ def define(new: NewExperiment, menu: Menu, rule: Rule, now: int) -> Definition:
         ramp=new.ramp,
         stop_when_separated=new.stop_when_separated,
         first_arms=len(new.arms),
+        warm_pulls=tuple(brought) if any(brought) else (),
     )
+    check_room(settings, len(new.arms))
     default = menu.transform.default_reward if new.default_reward is None else float(new.default_reward)
     return Definition(
         name=new.name,
@@ -282,6 +289,7 @@ def restore(stored: StoredExperiment, events: Iterable[Event], note: Note, now: 
         lost_until=now + definition.ticket_lifetime,
         note=note,
         trail=Trail(_moment(records), unread=sum(arm.pulls for arm in stored.arms) - sum(settings.warm_pulls)),
+        guardrails=Guardrails.of(settings),
         rejected=rejected,
         stopped=stopped,
     )

@@ -6,22 +6,31 @@ number, the same for everybody, and travels from the server to the devices.
 
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct
 
-from ldpbandits.server.limits import LARGEST, LONGEST_LIFETIME, MOST_ARMS
+from ldpbandits.server.limits import LARGEST, LARGEST_BATCH, LONGEST_LIFETIME, MOST_ARMS
 from ldpbandits.server.settings import Ending, Ramp, Responses, Settings, Share
 from ldpbandits.server.store import Status
+from ldpbandits.server.wording import HIDDEN, WORDS
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9-]{0,63}(?!\n)$"
 """In Python, and only there, $ alone would let a line break pass at the end."""
 
-Name = Annotated[
-    str, Meta(pattern=NAME_PATTERN, description="lower-case letters, digits and hyphens", examples=["headline"])
+ARM_NAME_PATTERN = r"^[^\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]{1,100}(?!\n)$"
+"""Devices refuse names with characters that cannot be seen but change how others are shown."""
+
+_NAME = "at most 64 lower-case letters, digits and hyphens, and start with a letter or digit"
+_ARM_NAME = "1 to 100 characters, none of which is a line break or another control character"
+Name = Annotated[str, Meta(pattern=NAME_PATTERN, description=_NAME, examples=["headline"], extra={WORDS: _NAME})]
+ArmName = Annotated[
+    str, Meta(pattern=ARM_NAME_PATTERN, description=_ARM_NAME, examples=["green"], extra={WORDS: _ARM_NAME})
 ]
-ArmName = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f]{1,100}(?!\n)$", examples=["green"])]
 LONGEST_STICKY = 366 * 24 * 3600
 Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 Count = Annotated[int, Meta(ge=0)]
+WholeNumber = int | Annotated[float, Meta(multiple_of=1)]
+"""In JSON 60.0 is a whole number too; an int loses no digit."""
+WholeCount = Count | Annotated[float, Meta(ge=0, multiple_of=1)]
 CuratorJson = Annotated[dict[str, Any], Meta(extra_json_schema={"$ref": "#/components/schemas/Curator"})]
 """A curator as `Menu.to_json` writes it. Which there are is known to the registries alone."""
 RuleJson = Annotated[dict[str, Any], Meta(extra_json_schema={"$ref": "#/components/schemas/Rule"})]
@@ -59,6 +68,40 @@ class NewExperiment(Struct, frozen=True, forbid_unknown_fields=True):
     stop_when_separated: Annotated[
         Ending | None, Meta(description="pause, or ship the best arm, once it is known to be the best")
     ] = None
+    warm_start: Annotated[
+        "WarmStart | None", Meta(description="what another experiment of this curator has exported as its tallies")
+    ] = None
+
+
+class KnownEpsilon(Struct, frozen=True, forbid_unknown_fields=True):
+    """As `EpsilonTally`."""
+
+    epsilon: float
+    pulls: WholeCount
+    total: WholeNumber
+
+
+class KnownArm(Struct, frozen=True, forbid_unknown_fields=True):
+    """As `TallyRow`; of an arm's number, and whether it was retired, nothing is taken over."""
+
+    name: ArmName
+    pulls: WholeCount
+    total: WholeNumber
+    by_epsilon: list[KnownEpsilon] = []
+    """It may be left out where the curator has one epsilon."""
+    read: WholeNumber | None = None
+    arm: WholeCount | None = None
+    retired: bool = False
+
+
+class WarmStart(Struct, frozen=True, forbid_unknown_fields=True):
+    """As `Tallies`. The rule is needed where it reads responses in a way of its own; the name is not."""
+
+    curator: CuratorJson
+    arms: Annotated[list[KnownArm], Meta(max_length=MOST_ARMS)]
+    rule: RuleJson | None = None
+    unit: float | None = None
+    name: str | None = None
 
 
 class NewArm(Struct, frozen=True, forbid_unknown_fields=True):
@@ -110,8 +153,8 @@ class Decision(Struct, frozen=True):
 class ResponseMessage(Struct, frozen=True, forbid_unknown_fields=True):
     """A private response and the ticket of its pull."""
 
-    ticket: Annotated[str, Meta(max_length=1000)]
-    response: float
+    ticket: Annotated[str, Meta(max_length=1000, extra={HIDDEN: True})]
+    response: Annotated[float, Meta(extra={HIDDEN: True})]
     epsilon: Annotated[
         float | None, Meta(description="by which it was drawn; needed where the curator leaves a choice")
     ] = None
@@ -121,6 +164,29 @@ class Counted(Struct, frozen=True):
     """The response is on disk: now, or already from an earlier try."""
 
     status: Literal["counted", "duplicate"]
+
+
+class Batch(Struct, frozen=True, forbid_unknown_fields=True):
+    """How many decisions are asked for."""
+
+    count: Annotated[float, Meta(ge=1, le=LARGEST_BATCH, multiple_of=1)]
+
+
+class ResponseBatch(Struct, frozen=True, forbid_unknown_fields=True):
+    """Responses, each as it would be sent alone; they are read one by one, so that a wrong one spoils none."""
+
+    responses: Annotated[
+        list[Annotated[Raw, Meta(extra_json_schema={"anyOf": [{"$ref": "#/components/schemas/ResponseMessage"}, {}]})]],
+        Meta(min_length=1, max_length=LARGEST_BATCH),
+    ]
+
+
+class BatchResult(Struct, frozen=True):
+    """What became of a response in a batch; if it was refused, the code and the sentence that it gets alone."""
+
+    status: Literal["counted", "duplicate", "refused"]
+    code: str | None = None
+    message: str | None = None
 
 
 class Problem(Struct, frozen=True):
@@ -243,7 +309,10 @@ class EpsilonTally(Struct, frozen=True):
 
 
 class TallyRow(Struct, frozen=True):
-    """The number of responses of an arm, and their exact sum: total * unit."""
+    """The number of responses of an arm, and their exact sum: total * unit.
+
+    `read` is, in units of 2^-20, the sum of what the rule reads of them; null where it reads them as they are.
+    """
 
     arm: Count
     name: str
@@ -251,10 +320,11 @@ class TallyRow(Struct, frozen=True):
     pulls: Count
     total: int
     by_epsilon: list[EpsilonTally]
+    read: int | None = None
 
 
 class Tallies(Struct, frozen=True):
-    """All that the agent learns from."""
+    """All that the agent learns from; another experiment may start from it."""
 
     name: str
     curator: CuratorJson

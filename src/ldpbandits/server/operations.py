@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from types import CoroutineType
 from typing import Any, Literal, TypeAlias
 
-from ldpbandits.server import metrics
+from ldpbandits.server import batches, metrics
 from ldpbandits.server.keys import Role
+from ldpbandits.server.limits import LARGEST_BODY, LARGEST_EXPERIMENT
 from ldpbandits.server.messages import (
+    Batch,
+    BatchResult,
     Counted,
     Decision,
     Health,
@@ -21,6 +24,7 @@ from ldpbandits.server.messages import (
     NewKey,
     Nothing,
     Report,
+    ResponseBatch,
     ResponseMessage,
     ShippedArm,
     Summary,
@@ -28,7 +32,7 @@ from ldpbandits.server.messages import (
 )
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import Status
-from ldpbandits.spec.protocol import DECISIONS, EXPERIMENT, RESPONSES
+from ldpbandits.spec.protocol import BATCH, DECISIONS, EXPERIMENT, RESPONSES
 
 PathValues: TypeAlias = Mapping[str, Any]
 Handler: TypeAlias = Callable[[Service, PathValues, Any], Any]
@@ -56,6 +60,8 @@ class Operation:
     body: Any = None
     status: int = 200
     refusals: tuple[int, ...] = ()
+    largest: int = LARGEST_BODY
+    """So many bytes of a body are read."""
 
     @property
     def is_change(self) -> bool:
@@ -108,6 +114,25 @@ OPERATIONS = (
     ),
     Operation(
         "POST",
+        RESPONSES + BATCH,
+        "count up to 100 private responses, each as if it had come alone",
+        lambda service, _, body: batches.respond(service, body),
+        list[BatchResult],
+        None,
+        ResponseBatch,
+    ),
+    Operation(
+        "POST",
+        DECISIONS + BATCH,
+        "ask up to 100 times which arm to pull",
+        lambda service, path, body: batches.decide(service, path["name"], body),
+        list[Decision],
+        Role.CLIENT,
+        Batch,
+        refusals=(404, 409, 410),
+    ),
+    Operation(
+        "POST",
         "/v1/experiments",
         "create an experiment",
         lambda service, _, body: service.create(body),
@@ -115,6 +140,7 @@ OPERATIONS = (
         body=NewExperiment,
         status=201,
         refusals=(409, 422),
+        largest=LARGEST_EXPERIMENT,
     ),
     Operation(
         "GET",

@@ -2,7 +2,7 @@
 
 from ldpbandits.agent.estimates import estimate_arm, share
 from ldpbandits.agent.rules import rule_to_json
-from ldpbandits.server import conclusions
+from ldpbandits.server import conclusions, forecasting
 from ldpbandits.server.conclusions import ALPHA, ArmFacts
 from ldpbandits.server.experiments import ArmRecord, LiveExperiment, tally_of
 from ldpbandits.server.history import MOST, Known, Moment
@@ -28,8 +28,17 @@ FEWEST_MOMENTS = 10
 
 def tallies(experiment: LiveExperiment) -> Tallies:
     """Return all that the agent learns from."""
+    is_read = experiment.agent.fitted.reading is not None
     arms = [
-        TallyRow(number, record.name, arm.retired, arm.pulls, record.total, _by_epsilon(experiment.menu, record))
+        TallyRow(
+            arm=number,
+            name=record.name,
+            retired=arm.retired,
+            pulls=arm.pulls,
+            total=record.total,
+            by_epsilon=_by_epsilon(experiment.menu, record),
+            read=sum(cell.read for cell in record.cells.values()) if is_read else None,
+        )
         for number, (arm, record) in enumerate(zip(experiment.arms, experiment.records, strict=True))
     ]
     return Tallies(experiment.name, experiment.curator, rule_to_json(experiment.rule), experiment.menu.unit, arms)
@@ -82,7 +91,7 @@ def report(experiment: LiveExperiment, before: Moment, forged: int) -> Report:
             closed=rejected["closed"],
             duplicate=rejected["duplicate"],
         ),
-        forecast=conclusions.forecast(experiment, arms, before),
+        forecast=forecasting.forecast(experiment, arms, before),
         warnings=conclusions.warnings(arms),
     )
 
