@@ -140,7 +140,7 @@ def test_create_takes_all_that_a_server_does() -> None:
     """A setting that the server gets is not forgotten here. The parts of a curator are given one by one."""
     ours = set(inspect.signature(Admin.create).parameters) - {"self", "epsilon", "rewards", "mechanism"}
     servers = {field.name for field in msgspec.structs.fields(NewExperiment)}
-    assert ours - {"warm_start"} == servers - {"warm_start"}
+    assert ours == servers
 
 
 @pytest.mark.parametrize(
@@ -202,6 +202,28 @@ def test_tallies_are_exact(admin: Admin, server: Running, name: str) -> None:
     (row,) = tallies.arms
     assert (tallies.unit, row.pulls, row.total) == (1.0, 3, 2)
     assert [(each.epsilon, each.pulls, each.total) for each in row.by_epsilon] == [(1.0, 3, 2)]
+
+
+def test_an_experiment_starts_from_the_tallies_of_another(admin: Admin, server: Running, name: str) -> None:
+    """As they are returned, or as JSON; it knows the same of its arms."""
+    admin.create(name, ["blue"], epsilon=1)
+    answer(server, name, 1, 0, 1)
+    tallies = admin.tallies(name)
+    forms: tuple[Any, ...] = (tallies, tallies.to_json())
+    for number, given in enumerate(forms):
+        made = admin.create(f"{name}-next-{number}", ["blue", "green"], epsilon=1, warm_start=given)
+        assert (made.responses, made.arm("blue").warm_pulls, made.arm("green").pulls) == (3, 3, 0)
+        assert made.arm("blue").mean == admin.show(name).arm("blue").mean
+
+
+def test_a_history_ends_now(admin: Admin, server: Running, name: str) -> None:
+    """Estimates over responses, the last of which are those of the report."""
+    admin.create(name, ["blue"], epsilon=1)
+    answer(server, name, 1, 0, 1, 1)
+    history, shown = admin.history(name), admin.show(name)
+    (arm,), (now,) = history.arms, shown.arms
+    assert history.responses[-1] == shown.responses == 4
+    assert (arm.pulls[-1], arm.mean[-1], arm.low[-1], arm.high[-1]) == (4, now.mean, now.low, now.high)
 
 
 def test_an_export_has_every_response(admin: Admin, server: Running, name: str, tmp_path: Path) -> None:

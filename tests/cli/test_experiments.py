@@ -240,6 +240,15 @@ def test_tallies_are_exported_as_json(name: str, capsys: pytest.CaptureFixture[s
     assert sum(row["pulls"] for row in json.loads(path.read_text(encoding="utf-8"))["arms"]) == 3
 
 
+def test_what_was_exported_starts_another(name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """`export --tallies` and `create --warm-start` go together."""
+    path = tmp_path / "tallies.json"
+    assert run(capsys, "export", name, "--tallies", "--out", str(path))[0] == 0
+    flags = ["--arm", "blue", "--arm", "green", "--epsilon", "1", "--warm-start", str(path), "--json"]
+    made = json.loads(run(capsys, "create", f"{name}-next", *flags)[1])
+    assert made["responses"] == sum(arm["warm_pulls"] for arm in made["arms"]) == 3
+
+
 def test_who_has_read_enough_ends_an_export(name: str) -> None:
     """A closed pipe is no error, and says nothing."""
     read, write = os.pipe()

@@ -189,7 +189,10 @@ class EpsilonTally:
 
 @dataclass(frozen=True, slots=True)
 class TallyRow:
-    """The number of responses of an arm, and their exact sum: total * unit."""
+    """The number of responses of an arm, and their exact sum: total * unit.
+
+    `read` is, in units of 2^-20, the sum of what the rule reads of them; None where it reads them as they are.
+    """
 
     arm: int
     name: str
@@ -197,6 +200,7 @@ class TallyRow:
     pulls: int
     total: int
     by_epsilon: tuple[EpsilonTally, ...]
+    read: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
