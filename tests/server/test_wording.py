@@ -165,6 +165,7 @@ SENTENCES: list[tuple[str, dict[str, Any] | bytes, str]] = [
     (f"{E}/arms", {"nmae": "red"}, "there is no field 'nmae'; known: name"),
     (f"{E}/pause", {"when": "now"}, "there is no field 'when'; known: none"),
     (f"{E}/ship", {"arm": None}, "arm must be a whole number or a text, got null"),
+    (f"{E}/arms/7/retire", {}, "the experiment headline has no such arm; it has 0 (blue), 1 (green)"),
     (f"{E}/decisions", b"[]", "the body must be an object"),
     ("/v1/keys/client/rotate", {"grace": True}, "grace must be a whole number from 0 to 2592000 or null, got true"),
     ("/v1/keys/master/rotate", {}, "a key is admin, viewer, client or signing"),

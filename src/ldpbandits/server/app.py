@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, request_response
 
+from ldpbandits.server.console.application import Console
 from ldpbandits.server.http import HEADERS, Endpoint, Methods, problem
 from ldpbandits.server.openapi import openapi
 from ldpbandits.server.operations import OPERATIONS
@@ -54,8 +55,11 @@ def application(service: Service) -> Starlette:
     for operation in OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method] = Endpoint(service, operation)
     paths["/openapi.json"] = {"GET": request_response(show_openapi)}
+    routes = [Route(path, Methods(methods)) for path, methods in paths.items()]
+    console = Console(service)
+    routes += [Route("/console", console), Route("/console/{rest:path}", console)]  # last: devices never ask for them
     app = Starlette(
-        routes=[Route(path, Methods(methods)) for path, methods in paths.items()],
+        routes=routes,
         exception_handlers={HTTPException: _http_problem, Exception: _broken},
         lifespan=lifespan,
     )

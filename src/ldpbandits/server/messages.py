@@ -129,6 +129,12 @@ class Key(Struct, frozen=True):
     key: str | None
 
 
+class ConsoleLink(Struct, frozen=True):
+    """A link that opens the console once, within a few minutes; relative to the server's URL."""
+
+    path: str
+
+
 class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
     """A body that says nothing; it may be left out."""
 

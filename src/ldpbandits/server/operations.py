@@ -14,6 +14,7 @@ from ldpbandits.server.limits import LARGEST_BODY, LARGEST_EXPERIMENT
 from ldpbandits.server.messages import (
     Batch,
     BatchResult,
+    ConsoleLink,
     Counted,
     Decision,
     Health,
@@ -257,6 +258,15 @@ OPERATIONS = (
         Key,
         body=NewKey,
         refusals=(404, 409),
+    ),
+    Operation(
+        "POST",
+        "/v1/console/links",
+        "make a link that opens the console once, within a few minutes",
+        lambda service, _, __: ConsoleLink(f"console/enter/{service.links.new()}"),
+        ConsoleLink,
+        body=Nothing,
+        status=201,
     ),
     Operation(
         "GET",

@@ -14,6 +14,7 @@ from ldpbandits.server.export import csv
 from ldpbandits.server.guardrails import check_room
 from ldpbandits.server.keys import Keys, Role
 from ldpbandits.server.limits import MOST_ARMS
+from ldpbandits.server.links import Links
 from ldpbandits.server.messages import (
     Counted,
     Decision,
@@ -66,6 +67,9 @@ class Service:
         self.rejected: Counter[str] = Counter({event.kind: event.times for event in events[0]})
         self.changing = asyncio.Lock()
         """Held by an experimenter's change from its checks to its end: such changes happen one after the other."""
+        self.links = Links(lambda: self.now, lambda: self.keys.hash_of(Role.ADMIN))
+        self.ending = asyncio.Event()
+        """Set when the server is about to stop: replies without an end are to end now."""
 
     def close(self) -> None:
         """Finish what is under way and close the store."""
@@ -203,7 +207,7 @@ class Service:
         self._check_not_closed(experiment)
         arm = experiment.number_of(chosen.arm)
         if arm is None:
-            raise Refusal(404, Code.NOT_FOUND, f"the experiment {name} has no such arm; it has {experiment.listed}")
+            raise self._no_arm(experiment)
         if experiment.arms[arm].retired:
             raise Refusal(409, Code.RETIRED, f"the arm {experiment.records[arm].name} is retired")
         await self._set_status(experiment, "shipped", arm)
@@ -252,7 +256,7 @@ class Service:
         self._check_not_closed(experiment)
         arms = experiment.arms
         if not 0 <= arm < len(arms):
-            raise Refusal(404, Code.NOT_FOUND, f"the experiment {name} has no arm of this number")
+            raise self._no_arm(experiment)
         if not arms[arm].retired:
             if experiment.shipped == arm:
                 raise Refusal(409, Code.SHIPPED, "everybody gets this arm: ship another one or resume first")
@@ -316,6 +320,11 @@ class Service:
         if experiment is None:
             raise Refusal(404, Code.NOT_FOUND, "there is no experiment of this name")
         return experiment
+
+    @staticmethod
+    def _no_arm(experiment: LiveExperiment) -> Refusal:
+        told = f"the experiment {experiment.name} has no such arm; it has {experiment.listed}"
+        return Refusal(404, Code.NOT_FOUND, told)
 
     @staticmethod
     def _check_not_closed(experiment: LiveExperiment) -> None:
