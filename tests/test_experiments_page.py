@@ -3,13 +3,16 @@
 import re
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.admin.reports import BLUE, GREEN, report
 from tests.server.running import Running, running
 
 from ldpbandits import Admin
+from ldpbandits.admin.messages import Best, Forecast
 from ldpbandits.cli import main
 from ldpbandits.cli.experiments.create import KEYS
 from ldpbandits.cli.experiments.verbs import VERBS
@@ -56,6 +59,25 @@ def test_the_python_blocks_run(server: Running, tmp_path: Path, capsys: pytest.C
     assert out.endswith("0 responses\nnot_found - the server refuses (404): there is no experiment of this name\n")
     assert {"price.png", "price.csv"} <= {path.name for path in tmp_path.iterdir()}
     assert server.process.poll() is None
+
+
+def test_the_table_of_the_page_is_what_show_prints() -> None:
+    """Of such an experiment."""
+    blue = replace(BLUE, name="Blue skies ahead", pulls=440, share=0.11, missing_share=0.01, mean=0.21)
+    rain = replace(GREEN, name="Rain at last", pulls=3_560, share=0.89, missing_share=0.01, mean=0.60)
+    blue = replace(blue, low=0.02, high=0.40, worst_low=0.01, worst_high=0.41)
+    rain = replace(rain, low=0.53, high=0.66, worst_low=0.52, worst_high=0.67)
+    sentence = (
+        "Rain at last is better than every other arm in use, with 95 % confidence, "
+        "whatever those who have not answered would have said"
+    )
+    shown = report(
+        responses=4_000,
+        arms=(blue, rain),
+        best=Best(1, "Rain at last", separated=True),
+        forecast=Forecast(separated=True, more_responses=0, sentence=sentence),
+    )
+    assert f"\n```\n{shown}\n```\n" in PAGE
 
 
 def test_every_verb_and_every_setting_is_on_the_page() -> None:

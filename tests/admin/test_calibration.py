@@ -165,7 +165,7 @@ def test_the_command_asks_a_server(monkeypatch: pytest.MonkeyPatch, capsys: pyte
         assert capsys.readouterr().err.count("\n") == 1
 
 
-def _ask(agent: DemoServer, path: str, message: object) -> Any:
+def _ask(agent: DemoServer, path: str, message: Mapping[str, Any]) -> Any:
     return DemoServer(agent.url, agent.client, agent.client).ask(path, message)
 
 

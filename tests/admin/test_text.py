@@ -69,6 +69,7 @@ def test_a_terminal_without_such_letters_gets_others() -> None:
         ({"estimates": "sigmoid(reward)"}, "Estimates are of the mean of sigmoid(reward); "),
         ({"arms": (replace(BLUE, retired=True), GREEN)}, "0 blue (retired)"),
         ({"arms": (replace(BLUE, share=0.001), GREEN)}, " <1 % "),
+        ({"arms": (replace(BLUE, warm_pulls=200), GREEN)}, "\n200 of the responses were brought along from another"),
         ({"warnings": ("7 % are missing",)}, "\nWarning: 7 % are missing.\n"),
         ({"rejected": Rejected(0, 1_200, 3, 0, 0, 9)}, "not counted: 1,200 expired, 3 impossible.\n"),
         ({"best": None, "responses": 0}, "\nNo responses yet.\n"),

@@ -99,6 +99,8 @@ def _verdict(shown: Report) -> list[str]:
 def _remarks(shown: Report) -> list[str]:
     """Say what an experimenter should know of, where there is any of it."""
     remarks = [f"Warning: {sentence}." for sentence in shown.warnings]
+    if warm := sum(arm.warm_pulls for arm in shown.arms):
+        remarks.append(f"{warm:,} of the responses were brought along from another experiment.")
     reasons = ("forged", "expired", "impossible", "changed", "closed")
     counts = [f"{count:,} {reason}" for reason in reasons if (count := getattr(shown.rejected, reason))]
     return [*remarks, *([f"Responses that were not counted: {', '.join(counts)}."] if counts else [])]
