@@ -101,8 +101,9 @@ def _remarks(shown: Report) -> list[str]:
     remarks = [f"Warning: {sentence}." for sentence in shown.warnings]
     if warm := sum(arm.warm_pulls for arm in shown.arms):
         remarks.append(f"{warm:,} of the responses were brought along from another experiment.")
-    reasons = ("forged", "expired", "impossible", "changed", "closed")
+    reasons = ("expired", "impossible", "changed", "closed", "forged")
     counts = [f"{count:,} {reason}" for reason in reasons if (count := getattr(shown.rejected, reason))]
+    counts = [*counts[:-1], f"{counts[-1]} (in all of the server)"] if shown.rejected.forged else counts
     return [*remarks, *([f"Responses that were not counted: {', '.join(counts)}."] if counts else [])]
 
 
