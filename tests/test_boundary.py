@@ -125,6 +125,9 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
         ("output/page.py", "from ldpbandits.lab.rewards import arm_text"),
         ("output/files.py", "import ldpbandits.device.ledger"),
         ("server/app.py", "from ldpbandits.output.style import STYLE"),
+        ("server/service.py", "from ldpbandits.server.console.words import percent"),
+        ("server/console/pages.py", "from ldpbandits.device.ledger import Limits"),
+        ("spec/curator.py", "import jinja2"),
         ("device/ledger.py", "from ldpbandits.output.progress import bar"),
     ],
 )

@@ -54,6 +54,10 @@ class DemoServer:
         with urlopen(request, timeout=30) as reply:  # noqa: S310 - as above
             return json.load(reply)
 
+    def console_link(self) -> str:
+        """Return a link that opens the console once, within a few minutes."""
+        return f"{self.url}/{self.ask('/v1/console/links', {})['path']}"
+
     def create(self, epsilon: float) -> None:
         """Create the experiment."""
         curator = {"mechanism": "bernoulli", "epsilon": epsilon}

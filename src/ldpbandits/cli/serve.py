@@ -64,7 +64,7 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 def _welcome(database: Path, url: str, new_keys: "dict[Role, str]") -> str:
-    lines = [f"ldpbandits agent server at {url}, database {database}. Ctrl-C stops it."]
+    lines = [f"ldpbandits agent server at {url}, console at {url}/console, database {database}. Ctrl-C stops it."]
     keys = {role.value: key for role, key in new_keys.items()}
     if keys:
         lines += ["", "New keys, shown this once:"]
