@@ -87,7 +87,7 @@ def test_the_first_address_that_answers_is_taken(monkeypatch: pytest.MonkeyPatch
     with serving(hello) as port, socket.create_server(("127.0.0.2", 0), backlog=0) as full:
         held = [socket.socket() for _ in range(4)]
         for each in held:  # nobody accepts: the queue is full, and the next to connect waits
-            each.setblocking(False)
+            each.settimeout(0)
             with suppress(BlockingIOError):
                 each.connect(full.getsockname())
         first, second = ("127.0.0.2", full.getsockname()[1]), ("127.0.0.1", port)

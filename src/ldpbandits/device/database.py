@@ -119,7 +119,7 @@ class Database:
 
     def _patience(self) -> float:
         """Return how long to wait for other processes; who is in a hurry waits for other threads first."""
-        until = getattr(self._hurry, "until", None)
+        until: float | None = getattr(self._hurry, "until", None)
         if until is None:
             return PATIENCE
         if not _LOCK.acquire(timeout=max(until - monotonic(), 0)):
