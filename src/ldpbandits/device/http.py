@@ -43,12 +43,12 @@ class Http:
         """
         moment = monotonic() + (self._timeout if patience is None else min(patience, self._timeout))
         headers = {**(self._key if with_key else {}), "Content-Type": "application/json"}
-        if not self._lock.acquire(timeout=max(moment - monotonic(), 0)):
-            raise ServerError("the server cannot be reached: another request is still under way")
-        try:
-            status, body = self._ask(self._path + path, json.dumps(message).encode(), headers, moment)
-        finally:
+        if patience is not None:  # then do not wait for others beyond it
+            if not self._lock.acquire(timeout=max(patience, 0)):
+                raise ServerError("the server cannot be reached: another request is still under way")
             self._lock.release()
+        with self._lock:  # and not by acquire(), after which an interrupt would leave it locked
+            status, body = self._ask(self._path + path, json.dumps(message).encode(), headers, moment)
         try:
             reply = json.loads(body)
         except (ValueError, RecursionError):  # not JSON, or nested without end
