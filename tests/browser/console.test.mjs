@@ -214,7 +214,7 @@ test("without scripts: sign in, create, pause, see the curves", async (t) => {
   await takePart("plain", 40);
   await page.goto(`${agent.url}/console/experiments/plain`);
   assert.ok(await page.locator("svg.curves").isVisible());
-  assert.equal(await page.locator("svg.curves polyline").count(), 3);
+  assert.equal(await page.locator("svg.curves polyline:not(.edge)").count(), 3);
   await page.getByRole("link", { name: "Pause" }).click();
   await page.getByRole("button", { name: "Pause" }).click();
   await page.getByText("It is paused.").waitFor();

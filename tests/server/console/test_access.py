@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 import pytest
 from starlette.requests import Request
+from starlette.types import Message
 from tests.server.console.browsing import HEADLINE, HOST, KEYS, Browser, browser, text
 from tests.server.console.conftest import Clock
 from tests.server.inprocess import Reply, ask
@@ -217,6 +218,48 @@ def test_signing_out_ends_the_session(service: Service) -> None:
         assert visitor.cookies == {}
         assert "Max-Age=0" in visitor.set_cookie
         assert is_kept_out(await replace(visitor, cookies=kept).send("GET", "/console/"))
+
+    run(service, life)
+
+
+def test_a_session_that_ends_while_its_form_comes_in_does_nothing_more(service: Service) -> None:
+    """A form that was begun before signing out, and ends after it, is refused."""
+
+    async def life(service: Service) -> None:
+        visitor = browser(service)
+        await visitor.sign_in("admin")
+        begun, go_on = asyncio.Event(), asyncio.Event()
+        body = urlencode({"csrf": visitor.csrf or ""}).encode()
+        pieces = iter([body[:5], body[5:]])
+        replies = []
+        sent = {"host": HOST, "origin": visitor.origin, "cookie": "=".join(*visitor.cookies.items())}
+        path = "/console/experiments/headline/pause"
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": path,
+            "query_string": b"",
+            "headers": [(name.encode(), value.encode()) for name, value in sent.items()],
+            "server": ("127.0.0.1", 80),
+        }
+
+        async def receive() -> Message:
+            piece = next(pieces)
+            if piece == body[5:]:
+                begun.set()
+                await go_on.wait()
+            return {"type": "http.request", "body": piece, "more_body": piece == body[:5]}
+
+        async def send(message: Message) -> None:
+            replies.append(message)
+
+        slow = asyncio.create_task(visitor.app(scope, receive, send))
+        await begun.wait()
+        await visitor.submit("sign-out", {})
+        go_on.set()
+        await slow
+        assert replies[0]["status"] == 401
+        assert service.experiments["headline"].status == "running"
 
     run(service, life)
 

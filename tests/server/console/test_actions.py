@@ -112,7 +112,7 @@ def test_the_best_arm_is_offered_first(service: Service) -> None:
         ("ship", {}, 404, "no such arm"),
         ("ship", {"arm": "7"}, 404, "no such arm"),
         ("ship", {"arm": "2"}, 409, "is retired"),
-        ("retire", {"arm": "x"}, 404, "no arm of this number"),
+        ("retire", {"arm": "x"}, 404, "no such arm"),
         ("resume", {}, 409, "closed for good"),
     ],
 )

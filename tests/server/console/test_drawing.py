@@ -84,6 +84,6 @@ def test_curves_over_responses() -> None:
     assert made is not None
     (curve,) = made.curves
     assert (curve.arm, curve.name) == (0, "a")
-    assert curve.line == "50,50 100,50"
+    assert (curve.mean, curve.high, curve.low) == ("50,50 100,50", "50,25 100,25", "50,75 100,75")
     assert curve.band == "50,25 100,25 100,75 50,75"
     assert drawing.chart(SimpleNamespace(responses=[1], arms=[]), report) is None  # type: ignore[arg-type]

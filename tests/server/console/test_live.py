@@ -200,7 +200,7 @@ def test_the_number_of_streams_is_bounded(service: Service, monkeypatch: pytest.
 
 
 def test_what_many_see_is_worked_out_once(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Twenty pages that follow share one report, for half a second; who opens a page sees how it is now."""
+    """Twenty pages that follow share one report, for almost a second; who opens a page sees how it is now."""
     monkeypatch.setattr(live, "FRESH", 60.0)
 
     async def life(service: Service) -> None:

@@ -50,12 +50,12 @@ def test_numbers_are_written_for_people(written: str, expected: str) -> None:
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 3.0, 50.0])
 def test_epsilon_in_odds(epsilon: float) -> None:
     """E^epsilon times surer at most; a bit is flipped with chance 1 / (1 + e^epsilon); variance grows by 1 / tanh^2."""
-    said = words.epsilon_words(Bernoulli(epsilon))
+    said = words.odds_of(Bernoulli(epsilon))
     assert said.odds == pytest.approx(exp(epsilon))
     assert said.surer == pytest.approx(exp(epsilon) / (1 + exp(epsilon)))
     assert said.flipped == pytest.approx(1 / (1 + exp(epsilon)))
     assert said.cost == pytest.approx(1 / tanh(epsilon / 2) ** 2)
-    numbers = words.epsilon_words(Laplace(epsilon))
+    numbers = words.odds_of(Laplace(epsilon))
     assert (numbers.odds, numbers.flipped, numbers.cost) == (said.odds, None, None)
 
 

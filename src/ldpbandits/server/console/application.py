@@ -15,7 +15,7 @@ from ldpbandits.server.console import actions, create, pages
 from ldpbandits.server.console.forms import check_csrf, read_form
 from ldpbandits.server.console.live import Live
 from ldpbandits.server.console.replies import page
-from ldpbandits.server.console.sessions import Sessions
+from ldpbandits.server.console.sessions import Session, Sessions
 from ldpbandits.server.console.visits import Visit, check_origin, cookie_name
 from ldpbandits.server.keys import Role
 from ldpbandits.server.limits import LARGEST_BODY, LARGEST_EXPERIMENT
@@ -36,6 +36,11 @@ class Page:
     path: str
     handler: Handler
     role: Role | None = Role.VIEWER
+
+    @property
+    def leads_in(self) -> bool:
+        """Tell whether whoever is not signed in is sent to the sign-in page: a stream or a form is refused instead."""
+        return self.method == "GET" and self.handler is not pages.events
 
 
 ONE = "/console/experiments/{name}"
@@ -92,20 +97,15 @@ class Console:
     def _endpoint(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
             visit = self._visit(request)
-            is_form = page.method == "POST"
-            if page.role is not None:
-                if visit.session is None:
-                    if is_form or page.handler is pages.events:
-                        raise Refusal(401, Code.UNAUTHORIZED, "nobody is signed in here, or no longer")
-                    return pages.to_sign_in(visit)
-                if not visit.session.role.may(page.role):
-                    raise Refusal(403, Code.FORBIDDEN, "the viewer key lets you see everything and change nothing")
-            if is_form:
+            if page.role is not None and visit.session is None and page.leads_in:
+                return pages.to_sign_in(visit)
+            _check_role(page.role, visit.session)
+            if page.method == "POST":
                 session = None if page.role is None else visit.session
                 check_origin(request, session)
-                visit = self._visit(
-                    request, await read_form(request, LARGEST_BODY if page.role is None else LARGEST_EXPERIMENT)
-                )
+                largest = LARGEST_BODY if session is None else LARGEST_EXPERIMENT
+                visit = self._visit(request, await read_form(request, largest))
+                _check_role(page.role, visit.session)  # it takes time to read a form: it may be over by now
                 if session is not None:
                     check_csrf(visit.form, session)
             return await page.handler(visit)
@@ -130,3 +130,11 @@ class Console:
                 _log.error("a page of the console could not be made", exc_info=error)
                 status, sentence = 500, "the server has failed at this; that is a bug"
         return page(self._visit(request), "error.html", status, sentence=sentence)
+
+
+def _check_role(needed: Role | None, session: Session | None) -> None:
+    """Refuse whoever may not see or do this."""
+    if needed is not None and session is None:
+        raise Refusal(401, Code.UNAUTHORIZED, "nobody is signed in here, or no longer")
+    if needed is not None and session is not None and not session.role.may(needed):
+        raise Refusal(403, Code.FORBIDDEN, "the viewer key lets you see everything and change nothing")

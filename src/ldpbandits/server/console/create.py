@@ -11,7 +11,7 @@ from ldpbandits.errors import ParameterError
 from ldpbandits.server.console.forms import as_message
 from ldpbandits.server.console.replies import page, redirect
 from ldpbandits.server.console.visits import Visit
-from ldpbandits.server.console.words import epsilon_words
+from ldpbandits.server.console.words import odds_of
 from ldpbandits.server.limits import menu_from_json
 from ldpbandits.server.messages import NewExperiment
 from ldpbandits.server.refusals import Refusal
@@ -135,7 +135,7 @@ def _epsilon(fields: Mapping[str, str]) -> dict[str, Any]:
         menu = menu_from_json(_curator({**fields, "transform": "sigmoid"}))
     except (ParameterError, Refusal) as error:
         return {"epsilons": [], "epsilon_error": str(error)}
-    return {"epsilons": [epsilon_words(curator.mechanism) for curator in menu.curators], "epsilon_error": None}
+    return {"epsilons": [odds_of(curator.mechanism) for curator in menu.curators], "epsilon_error": None}
 
 
 def _form(visit: Visit, fields: Mapping[str, str], refusal: Refusal | None = None) -> Response:

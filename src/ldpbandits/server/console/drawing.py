@@ -114,12 +114,14 @@ def report_scale(report: Report) -> Scale:
 
 
 @dataclass(frozen=True)
-class Curve:
+class ArmLines:
     """An arm over responses, as points of an SVG that is 100 wide and 100 high."""
 
     arm: int
     name: str
-    line: str
+    mean: str
+    high: str
+    low: str
     band: str
 
 
@@ -129,7 +131,7 @@ class Chart:
 
     across: Scale
     up: Scale
-    curves: list[Curve]
+    curves: list[ArmLines]
 
 
 def chart(history: History, report: Report) -> Chart | None:
@@ -144,16 +146,12 @@ def chart(history: History, report: Report) -> Chart | None:
     return Chart(across, up, [_curve(arm, history.responses, across, up) for arm in arms])
 
 
-def _curve(arm: ArmHistory, responses: Sequence[int], across: Scale, up: Scale) -> Curve:
-    known = [
-        (x, mean, low, high)
-        for x, mean, low, high in zip(responses, arm.mean, arm.low, arm.high, strict=True)
-        if mean is not None
-    ]
+def _curve(arm: ArmHistory, responses: Sequence[int], across: Scale, up: Scale) -> ArmLines:
+    moments = [moment for moment, mean in enumerate(arm.mean) if mean is not None]
 
-    def points(pairs: Iterable[tuple[float, float]]) -> str:
-        return " ".join(f"{across.percent(x):g},{100 - up.percent(y):g}" for x, y in pairs)
+    def points(heights: Sequence[float | None]) -> list[str]:
+        xs, ys = ([across.percent(responses[m]) for m in moments], [up.percent(heights[m] or 0.0) for m in moments])
+        return [f"{x:g},{100 - y:g}" for x, y in zip(xs, ys, strict=True)]
 
-    there = [(x, high) for x, _, _, high in known]
-    back = [(x, low) for x, _, low, _ in reversed(known)]
-    return Curve(arm.arm, arm.name, points((x, mean) for x, mean, _, _ in known), points([*there, *back]))
+    mean, high, low = points(arm.mean), points(arm.high), points(arm.low)
+    return ArmLines(arm.arm, arm.name, *map(" ".join, (mean, high, low, [*high, *reversed(low)])))

@@ -2,7 +2,7 @@
 
 A stream tells no more than that: the page then asks for itself again, and so there is one way in which it is made.
 Nothing is added to the way of a response: a stream looks at the counts once a second, and what pages that follow show
-is worked out at most twice a second, however many look on.
+is worked out about once a second, however many look on.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from ldpbandits.spec.protocol import Code
 EVERY = 1.0
 """Seconds between two looks of a stream."""
 
-FRESH = 0.5
+FRESH = 0.9
 """For so many seconds what was worked out is good enough for pages that follow: they ask again and again."""
 
 QUIET = 20
@@ -63,7 +63,7 @@ class Live:
         return _short((forged, None if experiment is None else _state(experiment, self._service.now)))
 
     async def look(self, name: str, *, follows: bool = False) -> Look:
-        """Return what an experiment looks like now, or, to a page that follows, what it was like half a second ago."""
+        """Return what an experiment looks like now, or to a page that follows, within the last second."""
         version, now = self.version(name), asyncio.get_running_loop().time()
         at, seen, task = self._looks.get(name, (0.0, "", None))
         if task is None or (seen != version and now >= at + (FRESH if follows else 0)):

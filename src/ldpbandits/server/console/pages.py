@@ -23,9 +23,6 @@ from ldpbandits.spec.protocol import Code
 NEXT = re.compile(r"(?:experiments/[a-z0-9][a-z0-9-]{0,63}|new)?")
 """Where one may be sent after signing in: to a page of ours, or to the list."""
 
-MOST_SHARES = 8
-"""So many arms have a colour of their own."""
-
 
 async def root(_: Visit) -> Response:
     """Send the browser into the console's folder: from there on all ways are relative."""
@@ -147,7 +144,7 @@ def _content(look: Look) -> dict[str, Any]:
         "rows": [(arm, drawing.whisker(arm, scale)) for arm in report.arms],
         "chart": drawing.chart(look.history, report),
         "asked": words.asked(menu),
-        "epsilons": [words.epsilon_words(curator.mechanism) for curator in menu.curators],
+        "epsilons": [words.odds_of(curator.mechanism) for curator in menu.curators],
         "rule": words.rule_words(report),
         "guardrails": words.guardrails(report.settings),
         "rejections": words.REJECTIONS,

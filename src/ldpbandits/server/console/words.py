@@ -82,12 +82,12 @@ FILTERS: dict[str, Callable[..., Any]] = {
 
 
 @dataclass(frozen=True)
-class Epsilon:
+class Odds:
     """What an epsilon means, as odds."""
 
     epsilon: float
     odds: float
-    """E^epsilon: so many times surer of anything can whoever sees the response be, at most."""
+    """That is e^epsilon: so many times surer of anything can whoever sees the response be, at most."""
     surer: float
     """How sure somebody can be afterwards who was half sure before."""
     flipped: float | None
@@ -96,14 +96,14 @@ class Epsilon:
     """So many times as many responses tell as much as bits without privacy; None when responses are not bits."""
 
 
-def epsilon_words(mechanism: Mechanism) -> Epsilon:
+def odds_of(mechanism: Mechanism) -> Odds:
     """Say what the epsilon of a mechanism means. The way back from responses stretches by 1 / tanh(epsilon / 2)."""
     odds = exp(mechanism.epsilon)
     flipped = cost = None
     if is_bits(mechanism):
         flipped = mechanism.response_mean(0.0)
         cost = (mechanism.debiased_mean(1.0) - mechanism.debiased_mean(0.0)) ** 2
-    return Epsilon(mechanism.epsilon, odds, odds / (1 + odds), flipped, cost)
+    return Odds(mechanism.epsilon, odds, odds / (1 + odds), flipped, cost)
 
 
 @dataclass(frozen=True)

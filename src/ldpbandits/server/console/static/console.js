@@ -36,8 +36,8 @@ async function refresh() {
     do {
       isStale = false;
       const reply = await fetch(location.href.replace(/[?#].*$/, ""), { headers: FOLLOWS });
-      // Signed out, or deleted: show that page instead.
-      if (reply.redirected || !reply.ok) return void location.reload();
+      if (reply.redirected || reply.status === 404) return void location.reload(); // signed out, or deleted
+      if (!reply.ok) return; // a proxy without a server, for a moment
       const page = new DOMParser().parseFromString(await reply.text(), "text/html");
       morph($("#main"), $("#main", page));
       await plot();
