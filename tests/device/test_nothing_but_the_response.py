@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from json import loads
 from math import nan
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -353,6 +354,12 @@ def test_a_client_that_leaks_is_found(
     sessions, coins = play(monkeypatch, lambda: Agent(curator=ctb(50.0), **moments), [pair, pair], limits, leaky)
     found = alarms(sessions, coins, FEATURES)
     assert features | {"everything"} <= found.keys()
+
+
+def test_the_pages_say_how_many_agents(root: Path) -> None:
+    """As many as are played."""
+    for page in ("README.md", "docs/live.md"):
+        assert f"plays {len(AGENTS)} hostile agents" in " ".join((root / page).read_text(encoding="utf-8").split())
 
 
 def test_everything_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import partial
@@ -132,7 +133,7 @@ def test_an_interrupt_at_any_step_of_a_curator_shows_no_reward(curator: Curator)
 
 
 def test_an_interrupt_at_any_step_of_an_observation_shows_no_reward(agent: "FakeAgent", device: "Device") -> None:
-    """Also where the response is written down; and the pull has one response or the other, never none."""
+    """Also where it is written down; the pull has one response or the other, and no lock is held afterwards."""
     agent.decision["curator"] = {"mechanism": "laplace", "epsilon": 1.0}
     pull = (client := device(ledger=":memory:")).decide()
     for at in range(2000):
@@ -142,6 +143,10 @@ def test_an_interrupt_at_any_step_of_an_observation_shows_no_reward(agent: "Fake
         if error is None:
             break
         assert not shows(error), at
+        other = threading.Thread(target=client.spent, daemon=True)
+        other.start()
+        other.join(5)
+        assert not other.is_alive(), at
     assert 100 < at < 1999
     assert client.leave().acknowledged == 1
 

@@ -50,7 +50,7 @@ def test_the_first_start_shows_the_keys_and_the_next_shows_none(tmp_path: Path) 
     with running(tmp_path) as first:
         keys = first.keys
         assert set(keys) == {"admin", "viewer", "client"}
-        assert "Create an experiment:" in first.printed()
+        assert "ldpbandits experiments create" in first.printed()
         assert first.stop() == 0
     assert b"".join(path.read_bytes() for path in tmp_path.glob("agent.db*")).count(keys["admin"].encode()) == 0
     with running(tmp_path, keys=keys) as second:

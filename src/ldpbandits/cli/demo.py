@@ -53,8 +53,8 @@ def run(options: argparse.Namespace) -> None:
             show_json(report)
         say(summary(report, seconds))
         if options.open or (is_watched and sys.stdin.isatty()):
-            look = f"curl -H 'Authorization: Bearer {agent.admin}' {agent.report_url}"
-            say(f"All about it, until Ctrl-C stops the server:\n  {look}")
+            settings = f"LDPBANDITS_URL={agent.url} LDPBANDITS_ADMIN_KEY={agent.admin}"
+            say(f"Until Ctrl-C stops the server:\n  {settings} ldpbandits experiments show headlines\n")
             _show_console(agent)
             _wait_for_interrupt()
         else:

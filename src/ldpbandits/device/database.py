@@ -99,18 +99,14 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
         """Write all that happens in the block, or nothing of it when the block raises."""
-        until = getattr(self._hurry, "until", monotonic() + PATIENCE)
-        if not _LOCK.acquire(timeout=max(until - monotonic(), 0)):
-            raise LedgerError(f"the ledger {self.path} cannot be used: another thread is at it")
-        try:
+        patience = self._patience()
+        with _LOCK:  # and not by acquire(), after which an interrupt would leave it locked
             if os.getpid() != self._process:  # SQLite says that a connection must not be used after a fork
                 if self.path == MEMORY:
                     raise LedgerError("a ledger in memory cannot be shared with a forked process")
                 self._connection, self._process = self._open(), os.getpid()
-            with self._transaction_of(self._connection, max(until - monotonic(), 0)):
+            with self._transaction_of(self._connection, patience):
                 yield self._connection
-        finally:
-            _LOCK.release()
 
     @contextmanager
     def hurry(self, until: float) -> Iterator[None]:
@@ -120,6 +116,16 @@ class Database:
             yield
         finally:
             del self._hurry.until
+
+    def _patience(self) -> float:
+        """Return how long to wait for other processes; who is in a hurry waits for other threads first."""
+        until: float | None = getattr(self._hurry, "until", None)
+        if until is None:
+            return PATIENCE
+        if not _LOCK.acquire(timeout=max(until - monotonic(), 0)):
+            raise LedgerError(f"the ledger {self.path} cannot be used: another thread is at it")
+        _LOCK.release()
+        return max(until - monotonic(), 0.0)
 
     def _open(self) -> sqlite3.Connection:
         try:
