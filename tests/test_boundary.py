@@ -13,7 +13,7 @@ import ldpbandits
 from ldpbandits.spec import protocol
 
 PUBLIC = """
-IMED KLUCB UCB Agent Arm ArmError BernoulliCurator Client Curator CuratorSpec DatabaseError Estimate Flushed
+IMED KLUCB UCB Admin Agent Arm ArmError BernoulliCurator Client Curator CuratorSpec DatabaseError Estimate Flushed
 Guarantee KLUCBPlus LDPBanditsError LaplaceCurator Ledger LedgerError LimitError Limits Mechanism Menu MissingExtra
 OutputError ParameterError Pull Range RealLine Response ResponseError Reward RewardError Rule ServerError Sigmoid
 SnapshotError SpecError Thompson Threshold TicketError Transform __version__ curator_from_json default_rule estimate
@@ -129,6 +129,11 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
         ("server/console/pages.py", "from ldpbandits.device.ledger import Limits"),
         ("spec/curator.py", "import jinja2"),
         ("device/ledger.py", "from ldpbandits.output.progress import bar"),
+        ("admin/admin.py", "from ldpbandits.device.client import Client"),
+        ("admin/messages.py", "from ldpbandits.server.messages import Report"),
+        ("admin/text.py", "import numpy"),
+        ("server/service.py", "from ldpbandits.admin.admin import Admin"),
+        ("timely.py", "from ldpbandits.device.http import Http"),
     ],
 )
 def test_the_import_contract_catches_a_leak(root: Path, tmp_path: Path, module: str, line: str) -> None:

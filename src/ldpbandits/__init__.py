@@ -1,5 +1,6 @@
 """Multi-armed bandits with local differential privacy: learn which arm is best without seeing anyone's reward."""
 
+from ldpbandits.admin.admin import Admin
 from ldpbandits.agent.agent import Agent
 from ldpbandits.agent.estimates import Estimate, estimate
 from ldpbandits.agent.rules import (
@@ -48,6 +49,7 @@ __all__ = [
     "IMED",
     "KLUCB",
     "UCB",
+    "Admin",
     "Agent",
     "Arm",
     "ArmError",

@@ -4,7 +4,6 @@ The server is a process of its own and sees nothing but what devices send. Here,
 often each headline is really liked, and can look on as the agent finds out.
 """
 
-import json
 import os
 import random
 import subprocess
@@ -16,8 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from secrets import token_urlsafe
 from typing import Any, TypeAlias
-from urllib.request import Request, urlopen
 
+from ldpbandits.admin.admin import Admin
 from ldpbandits.device.client import Client
 from ldpbandits.device.ledger import Ledger
 from ldpbandits.device.limits import Limits
@@ -47,12 +46,9 @@ class DemoServer:
         """Where all about the experiment is to be seen."""
         return f"{self.url}/v1/experiments/headlines"
 
-    def ask(self, path: str, message: object = None) -> Any:  # noqa: ANN401 - JSON
+    def ask(self, path: str, message: Mapping[str, Any] | None = None) -> Any:  # noqa: ANN401 - JSON
         """Ask as the experimenter."""
-        body = None if message is None else json.dumps(message).encode()
-        request = Request(self.url + path, body, {"Authorization": f"Bearer {self.admin}"})  # noqa: S310 - our own URL
-        with urlopen(request, timeout=30) as reply:  # noqa: S310 - as above
-            return json.load(reply)
+        return Admin(self.url, self.admin).ask("GET" if message is None else "POST", path, message)
 
     def console_link(self) -> str:
         """Return a link that opens the console once, within a few minutes."""

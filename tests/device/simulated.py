@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ldpbandits import Client, LDPBanditsError, Ledger, Limits, Range
+from ldpbandits import Client, LDPBanditsError, Ledger, Limits, Range, timely
 from ldpbandits.device import client as client_module
 from ldpbandits.device import http as http_module
 from ldpbandits.device import outbox as outbox_module
@@ -124,8 +124,9 @@ class World:
         with patch.context() as here:
             for module in (client_module, sender_module):
                 here.setattr(module, "time", self)
-            here.setattr(http_module, "monotonic", self.monotonic)
-            here.setattr(http_module, "connect", self.connect)
+            for module in (http_module, timely):
+                here.setattr(module, "monotonic", self.monotonic)
+            here.setattr(timely, "connect", self.connect)
             here.setattr(randomness, "urandom", random.Random(f"noise {self.seed}").randbytes)
             jitter = random.Random(f"jitter {self.seed}")
             here.setattr(outbox_module, "system_words", lambda count: [jitter.getrandbits(64) for _ in range(count)])

@@ -1,24 +1,18 @@
-"""JSON over HTTP, on a connection that stays open. It sends a message, a key, and nothing that tells who sends it.
-
-An exchange has one deadline, from the first byte that is sent to the last that is read: no server holds a device by a
-byte now and then.
-"""
+"""JSON over HTTP, on a connection that stays open. It sends a message, a key, and nothing that tells who sends it."""
 
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import partial
 from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from io import BufferedReader, RawIOBase
-from socket import IPPROTO_TCP, SHUT_RDWR, SOCK_STREAM, TCP_NODELAY, getaddrinfo, socket
+from http.client import HTTPException
+from socket import SHUT_RDWR
 from threading import Lock
 from time import monotonic
 from typing import Any, TypeAlias
-from urllib.parse import quote, urlsplit
 
-from ldpbandits.checks import brief, without_controls
-from ldpbandits.errors import ParameterError, ServerError
+from ldpbandits.checks import without_controls
+from ldpbandits.errors import ServerError
+from ldpbandits.timely import Place, bearer
 from ldpbandits.types import Epsilon, Response
 
 LARGEST_REPLY = 1 << 20
@@ -29,95 +23,14 @@ Message: TypeAlias = Mapping[str, str | Response | Epsilon]
 """What may leave a device: text, and private responses. A Reward, or a number that nobody privatised, does not fit."""
 
 
-def _left(moment: float) -> float:
-    """Return the seconds until a moment, or say that it has passed."""
-    left = moment - monotonic()
-    if left <= 0:
-        raise TimeoutError("timed out")
-    return left
-
-
-class _Until(RawIOBase):
-    """A file of what a socket receives until a moment; to read from it later is a timeout."""
-
-    def __init__(self, sock: socket, moment: float) -> None:
-        self._socket, self._moment = sock, moment
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: "bytearray | memoryview") -> int:  # type: ignore[override]
-        self._socket.settimeout(_left(self._moment))
-        return self._socket.recv_into(buffer)
-
-
-class _Timely(HTTPResponse):
-    """A reply that must arrive as a whole before a moment."""
-
-    def __init__(self, moment: float, sock: socket, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - as HTTPResponse takes them
-        super().__init__(sock, *args, **kwargs)
-        self._keeps_open = self.fp  # while this is open, so is the socket, even when the connection is closed
-        self.fp = BufferedReader(_Until(sock, moment))
-
-    def _close_conn(self) -> None:
-        super()._close_conn()  # type: ignore[misc]
-        self._keeps_open.close()
-
-
-def connect(host: str, port: int, moment: float) -> socket:
-    """Connect to the first address of a host that answers; each has its part of the time until the moment."""
-    failure = OSError("the host has no address")
-    addresses = getaddrinfo(host, port, type=SOCK_STREAM)
-    for number, (family, kind, protocol, _, address) in enumerate(addresses):
-        sock = socket(family, kind, protocol)
-        try:
-            sock.settimeout(_left(moment) / (len(addresses) - number))
-            sock.connect(address)
-            sock.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
-            sock.settimeout(_left(moment))
-        except OSError as error:
-            sock.close()
-            failure = error
-        except BaseException:
-            sock.close()
-            raise
-        else:
-            return sock
-    raise failure
-
-
-class _Connection(HTTPConnection):
-    moment = 0.0
-    """When the exchange must be over."""
-
-    def connect(self) -> None:
-        self.sock = connect(self.host, self.port, self.moment)
-
-
-class _SecureConnection(HTTPSConnection, _Connection):
-    """As above, with TLS around it: HTTPSConnection calls the `connect` of what comes after it."""
-
-
 class Http:
     """One connection to one server."""
 
     def __init__(self, url: str, key: str, timeout: float) -> None:
         """Check the URL and the key; the connection is made when there is something to send."""
-        try:
-            parts = urlsplit(url)
-            port = parts.port
-        except ValueError:
-            parts, port = urlsplit(""), None
-        # What HTTP would leave out or send elsewhere is refused: a user and password, a query, a fragment.
-        if parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc or parts.query:
-            raise ParameterError(f"a server's URL looks like https://agent.example, got {brief(url)}")
-        if not key or not key.isascii() or not key.isprintable():
-            raise ParameterError("a key is not empty, and made of ASCII letters, digits and signs")
-        kind = _SecureConnection if parts.scheme == "https" else _Connection
-        self._connection: _Connection = kind(parts.hostname, port)
-        self._timeout = timeout
-        self._path = quote(parts.path.rstrip("/"), safe="/%:@!$&'()*+,;=~")
-        self._key = {"Authorization": f"Bearer {key}"}
+        place = Place.of(url)
+        self._connection, self._path = place.connection(), place.prefix
+        self._timeout, self._key = timeout, bearer(key)
         self._lock = Lock()
         self._is_closed = False
 
@@ -186,14 +99,12 @@ class Http:
     def _request(self, path: str, body: bytes, headers: dict[str, str], moment: float) -> tuple[int, bytes]:
         if self._is_closed:
             raise ConnectionAbortedError("this client is closed")
-        self._connection.moment = moment
-        self._connection.response_class = partial(_Timely, moment)  # type: ignore[assignment]
-        if self._connection.sock is not None:
-            self._connection.sock.settimeout(_left(moment))
+        self._connection.until(moment)
         self._connection.request("POST", path, body, headers)
         reply = self._connection.getresponse()
         text = reply.read(LARGEST_REPLY + 1)
         if not reply.isclosed():  # too long, or shorter than it says: what comes next is no reply to the next request
+            reply.close()
             self._connection.close()
         return reply.status, text[:LARGEST_REPLY]
 
