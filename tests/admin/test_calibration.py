@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from threading import Event, Thread
-from time import sleep
+from time import sleep, time
 from typing import Any
 
 import pytest
@@ -54,7 +54,7 @@ class Crowd:
                     try:
                         pull = client.decide()
                         pull.observe(self.rng.gauss({"blue": 20, "green": 21}[pull.name], 4))
-                        self.counted[pull.name] += client.leave().acknowledged
+                        self.counted[pull.name] += client.flush(now=time() + 300).acknowledged
                     except ServerError as error:
                         if error.code == "closed":
                             break
