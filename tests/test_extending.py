@@ -469,7 +469,7 @@ def test_the_store_and_the_command_serve_devices(
     }
     with running(tmp_path, **places) as server:  # type: ignore[arg-type]
         assert server.ask("POST", "/v1/experiments", {"name": "mine", "arms": list(TRUTH), **OWN["mine"]}).status == 201
-        take_part(server, "mine", 4.0, 30, tmp_path / "ledger.db")
+        take_part(server, "mine", 4.0, 30)
         before = server.ask("GET", "/v1/experiments/mine/tallies").json
         server.process.kill()
     with running(tmp_path, keys=server.keys, **places) as again:  # type: ignore[arg-type]
