@@ -92,6 +92,7 @@ class Database:
 
     def close(self) -> None:
         """Close the file; to close it twice does no harm."""
+        self._patience()
         with _LOCK:
             if os.getpid() == self._process:  # SQLite says that a connection must not even be closed after a fork
                 self._connection.close()
