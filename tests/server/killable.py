@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ldpbandits.server.committer import Committer
 from ldpbandits.server.process import Server
 from ldpbandits.server.service import Service
-from ldpbandits.server.store import Answer, CellTotal, Outcome
+from ldpbandits.server.store import Answer, CellTotal, Event, Outcome
 from ldpbandits.server.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -43,7 +43,11 @@ def dying(point: str | None, hit: int) -> Callable[[str], None]:
 class TallyOutside(SqliteStore):
     """FAULT: nonces in one transaction, the tally in another."""
 
-    def count(self, answers: Sequence[Answer]) -> tuple[list[Outcome], list[CellTotal]]:
+    def count(
+        self,
+        answers: Sequence[Answer],
+        events: Sequence[Event] = (),  # noqa: ARG002 - of no matter here
+    ) -> tuple[list[Outcome], list[CellTotal]]:
         """Count, wrongly."""
         with self.file.transaction() as connection:
             outcomes, counted = self._use_nonces(connection, answers)

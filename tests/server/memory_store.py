@@ -10,6 +10,7 @@ from ldpbandits.server.store import (
     Answer,
     CellTotal,
     Definition,
+    Event,
     Exists,
     Outcome,
     Status,
@@ -29,9 +30,11 @@ class Memory:
     """What a store keeps. It outlives the store, as a file does."""
 
     experiments: dict[int, StoredExperiment] = field(default_factory=dict)
+    last_experiment: int = 0
+    events: dict[tuple[int, int, str], int] = field(default_factory=dict)
     nonces: dict[tuple[int, bytes], int] = field(default_factory=dict)
     """The number of the response, by expiry and nonce of its ticket."""
-    responses: list[Answer] = field(default_factory=list)
+    responses: list[Answer | None] = field(default_factory=list)
     keys: list[StoredKey] = field(default_factory=list)
     secrets: list[StoredSecret] = field(default_factory=list)
     last_secret: int = 0
@@ -68,14 +71,17 @@ class MemoryStore:
         """Return every experiment."""
         return list(self.memory.experiments.values())
 
-    def create(self, definition: Definition, arms: Sequence[str]) -> StoredExperiment:
+    def create(self, definition: Definition, arms: Sequence[str], known: Sequence[CellTotal] = ()) -> StoredExperiment:
         """Keep a new experiment."""
         names = {experiment.definition.name for experiment in self.experiments()}
         if definition.name in names or len(set(arms)) < len(arms):
             raise Exists(definition.name)
         with self._transaction() as memory:
-            number = len(memory.experiments) + 1
-            stored = tuple(StoredArm(name) for name in arms)
+            memory.last_experiment = number = memory.last_experiment + 1
+            cells = [cell._replace(experiment=number) for cell in known]
+            stored = tuple(
+                StoredArm(name, cells=tuple(cell for cell in cells if cell.arm == arm)) for arm, name in enumerate(arms)
+            )
             memory.experiments[number] = StoredExperiment(number, definition, "running", stored)
             return memory.experiments[number]
 
@@ -92,14 +98,30 @@ class MemoryStore:
         with self._transaction() as memory:
             _set_arm(memory, experiment, arm, replace(memory.experiments[experiment].arms[arm], retired=True))
 
-    def set_status(self, experiment: int, status: Status) -> None:
-        """Pause, resume or close an experiment."""
+    def set_status(self, experiment: int, status: Status, shipped: int | None = None) -> None:
+        """Pause, resume, ship or close an experiment."""
         with self._transaction() as memory:
-            memory.experiments[experiment] = replace(memory.experiments[experiment], status=status)
+            changed = replace(memory.experiments[experiment], status=status, shipped=shipped)
+            memory.experiments[experiment] = changed
 
-    def count(self, answers: Sequence[Answer]) -> tuple[list[Outcome], list[CellTotal]]:
+    def delete(self, experiment: int) -> None:
+        """Remove an experiment; its responses leave gaps in the numbers."""
+        with self._transaction() as memory:
+            del memory.experiments[experiment]
+            memory.events = {key: count for key, count in memory.events.items() if key[0] != experiment}
+            memory.responses = [
+                None if known is None or known.ticket.experiment == experiment else known for known in memory.responses
+            ]
+
+    def events(self) -> list[Event]:
+        """Return how often each thing has happened."""
+        return [Event(*key, count) for key, count in self.memory.events.items()]
+
+    def count(self, answers: Sequence[Answer], events: Sequence[Event] = ()) -> tuple[list[Outcome], list[CellTotal]]:
         """Count the responses whose tickets are new."""
         with self._transaction() as memory:
+            for event in events:
+                memory.events[event[:3]] = memory.events.get(event[:3], 0) + event.times
             outcomes = [self._use_nonce(memory, answer) for answer in answers]
             self._failpoint("between nonce and tally")
             pairs = zip(answers, outcomes, strict=True)
@@ -112,7 +134,8 @@ class MemoryStore:
             return Outcome.EXPIRED
         number = memory.nonces.get((ticket.expires_at, ticket.nonce))
         if number is not None:
-            return Outcome.DUPLICATE if memory.responses[number - 1][1:3] == answer[1:3] else Outcome.CHANGED
+            first = memory.responses[number - 1]
+            return Outcome.DUPLICATE if first is not None and first[1:3] == answer[1:3] else Outcome.CHANGED
         if ticket.experiment in memory.experiments and memory.experiments[ticket.experiment].status == "closed":
             return Outcome.CLOSED
         memory.responses.append(answer)
@@ -146,9 +169,9 @@ class MemoryStore:
         """Yield the responses in pieces."""
         last = 0
         while piece := [
-            StoredResponse(number, ticket.arm, value, cell)
-            for number, (ticket, value, cell, _) in enumerate(self.memory.responses, 1)
-            if ticket.experiment == experiment and number > last
+            StoredResponse(number, known.ticket.arm, known.value, known.cell)
+            for number, known in enumerate(self.memory.responses, 1)
+            if known is not None and known.ticket.experiment == experiment and number > last
         ][:rows]:
             last = piece[-1].number
             yield piece

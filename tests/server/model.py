@@ -22,7 +22,7 @@ class Ticket:
 
 @dataclass
 class ModelArm:
-    """An arm's tally, and its counts since the start."""
+    """An arm's tally, and its counts."""
 
     name: str
     retired: bool = False
@@ -30,6 +30,8 @@ class ModelArm:
     total: int = 0
     decisions: int = 0
     missing: int = 0
+    lost: int = 0
+    """Tickets from before a restart that may still be answered."""
 
 
 @dataclass
@@ -41,6 +43,7 @@ class ModelExperiment:
     lifetime: int
     arms: list[ModelArm]
     status: str = "running"
+    lost_until: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -102,9 +105,13 @@ class Model:
             return self._reject(experiment, *((200, "duplicate") if same else (409, "changed")))
         if experiment.status == "closed":
             return self._reject(experiment, 410, "closed")
+        arm = experiment.arms[ticket.arm]
+        if not ticket.pending and arm.lost:
+            arm.lost -= 1
+        elif not ticket.pending and arm.missing:
+            arm.missing -= 1
         ticket.value, ticket.pending = value, False
         self.nonces.append(ticket)
-        arm = experiment.arms[ticket.arm]
         arm.pulls += 1
         arm.total += value
         return 200, "counted"
@@ -140,19 +147,21 @@ class Model:
             if ticket.pending and ticket.expires_at <= self.now:
                 ticket.pending = False
                 self.experiments[ticket.experiment].arms[ticket.arm].missing += 1
+        for experiment in self.experiments.values():
+            for arm in experiment.arms if self.now >= experiment.lost_until else ():
+                arm.missing, arm.lost = arm.missing + arm.lost, 0
 
     def restart(self) -> None:
-        """Forget what is in memory only."""
-        self.forged = 0
+        """Forget what is in memory only: which tickets are out, but not how many."""
         for ticket in self.tickets:
-            ticket.pending = False
+            if ticket.pending:
+                ticket.pending = False
+                self.experiments[ticket.experiment].arms[ticket.arm].lost += 1
         for experiment in self.experiments.values():
-            experiment.rejected.clear()
-            for arm in experiment.arms:
-                arm.decisions = arm.missing = 0
+            experiment.lost_until = self.clock + experiment.lifetime
 
-    def pending(self, name: str, arm: int) -> int:
-        """Count the tickets of an arm that are out."""
+    def open(self, name: str, arm: int) -> int:
+        """Count the tickets of an arm that the server knows to be out."""
         return sum(t.pending for t in self.tickets if (t.experiment, t.arm) == (name, arm))
 
 

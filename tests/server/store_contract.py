@@ -16,6 +16,7 @@ from ldpbandits.server.store import (
     Answer,
     CellTotal,
     Definition,
+    Event,
     Exists,
     Outcome,
     Store,
@@ -67,7 +68,7 @@ def opened(place: Place, failpoint: Failpoint = lambda _: None) -> Iterator[Stor
 
 def defined(name: str = "one") -> Definition:
     """Define an experiment."""
-    return Definition(name, '{"curator": 1}', '{"rule": 2}', 3600, 0.25, 1_000)
+    return Definition(name, '{"curator": 1}', '{"rule": 2}', '{"settings": 3}', 3600, 0.25, 1_000)
 
 
 def start(store: Store, name: str = "one", *arms: str) -> int:
@@ -100,6 +101,7 @@ def everything(store: Store) -> object:
     return (
         experiments,
         [list(store.export(each.number, 10)) for each in experiments],
+        sorted(store.events()),
         store.forgotten,
         sorted(keys, key=lambda key: key.hash),
         sorted(secrets, key=lambda secret: secret.number),
@@ -110,7 +112,7 @@ def everything(store: Store) -> object:
 def a_new_store_is_empty_and_answers(place: Place) -> None:
     """It holds nothing, has forgotten nothing, and says that it is well."""
     with opened(place) as store:
-        assert everything(store) == ([], [], 0, [], [])
+        assert everything(store) == ([], [], [], 0, [], [])
         store.check()
 
 
@@ -379,6 +381,7 @@ CHANGES: dict[str, Callable[[Store, int], Any]] = {
     "count": lambda store, number: store.count(
         [answer(nonce, nonce, experiment=number, arm=nonce % 2) for nonce in (101, 102, 103)]
     ),
+    "count events": lambda store, number: store.count([], [Event(number, 0, "decision", 1)]),
     "count some again": lambda store, number: store.count(
         [answer(nonce, nonce, experiment=number) for nonce in (1, 104, 104)]
     ),
@@ -386,7 +389,9 @@ CHANGES: dict[str, Callable[[Store, int], Any]] = {
     "rotate key": lambda store, _: store.rotate_key("admin", b"second", 60, 10),
     "rotate secret": lambda store, _: store.rotate_secret(b"second", 60, 10),
     "forget": lambda store, _: store.forget(200, 10),
+    "ship": lambda store, number: store.set_status(number, "shipped", 1),
     "close": lambda store, number: store.set_status(number, "closed"),
+    "delete": lambda store, number: store.delete(number),
 }
 """Each changes what can be read, when they are made in this order."""
 
@@ -532,3 +537,73 @@ def another_thread_than_the_one_that_opened_it_may_use_it(place: Place) -> None:
         assert writer.submit(store.count, [answer(1, 1, experiment=number)]).result(20)[0] == [COUNTED]
         assert writer.submit(store.forget, 100, 1).result(20) == 1
         assert store.forgotten == 100
+
+
+@rule
+def an_experiment_may_start_from_known_totals(place: Place) -> None:
+    """What is known beforehand is there at once and after a restart, under the new number, and counting adds to it."""
+    known = [CellTotal(0, 1, 0, 40, 25, 7), CellTotal(0, 1, 2, 3, 1)]
+    with opened(place) as store:
+        start(store, "other")
+        made = store.create(defined(), ["a", "b"], known)
+        cells = tuple(cell._replace(experiment=made.number) for cell in known)
+        assert made.arms == (StoredArm("a"), StoredArm("b", cells=cells))
+        _, totals = store.count([answer(1, 1, experiment=made.number, arm=1)])
+        assert totals == [CellTotal(made.number, 1, 0, 41, 26, 7)]
+    with opened(place) as store:
+        assert arm_totals(store, made.number) == [(0, 0), (44, 27)]
+        assert exported(store, made.number) == [(1, 1)]
+
+
+@rule
+def a_shipped_experiment_says_to_which_arm(place: Place) -> None:
+    """The arm is kept beside the status until the next status; responses that are out still count."""
+    with opened(place) as store:
+        number = start(store)
+        store.set_status(number, "shipped", 1)
+        assert store.count([answer(1, 1, experiment=number)])[0] == [COUNTED]
+    with opened(place) as store:
+        (stored,) = store.experiments()
+        assert (stored.status, stored.shipped) == ("shipped", 1)
+        store.set_status(number, "running")
+        (stored,) = store.experiments()
+        assert (stored.status, stored.shipped) == ("running", None)
+
+
+@rule
+def a_deleted_experiment_is_gone_and_its_number_with_it(place: Place) -> None:
+    """Arms, totals, responses and events are removed, others stay; the name is free, the number is not used again."""
+    with opened(place) as store:
+        kept, gone = start(store, "kept"), start(store, "gone")
+        store.count([answer(1, 1, experiment=kept), answer(2, 0, experiment=gone)], [Event(gone, 0, "decision", 2)])
+        store.count([answer(3, 1, experiment=gone)], [Event(kept, 0, "decision", 1)])
+        store.delete(gone)
+        assert [each.number for each in store.experiments()] == [kept]
+        assert store.events() == [Event(kept, 0, "decision", 1)]
+        assert exported(store, gone) == []
+    with opened(place) as store:
+        again = start(store, "gone")
+        assert again not in {kept, gone}
+        assert arm_totals(store, again) == [(0, 0), (0, 0)]
+        assert exported(store, kept) == [(0, 1)]
+        assert store.count([answer(4, 1, experiment=again)])[0] == [COUNTED]
+        assert exported(store, again) == [(0, 1)]
+
+
+@rule
+def events_add_up_over_commits_and_restarts(place: Place) -> None:
+    """What happened is added to what had happened, by experiment, arm and kind, also when no response came with it."""
+    with opened(place) as store:
+        number = start(store)
+        store.count([], [Event(number, 0, "decision", 3), Event(number, 1, "decision", 1), Event(0, 0, "forged", 1)])
+    with opened(place) as store:
+        store.count(
+            [answer(1, 1, experiment=number)], [Event(number, 0, "decision", 2), Event(number, 0, "missing", 1)]
+        )
+    with opened(place) as store:
+        assert sorted(store.events()) == [
+            Event(0, 0, "forged", 1),
+            Event(number, 0, "decision", 5),
+            Event(number, 0, "missing", 1),
+            Event(number, 1, "decision", 1),
+        ]

@@ -152,7 +152,7 @@ def test_keys_and_the_secret_are_rotated(live: Live) -> None:
     assert live.respond(late) == (403, "forged")
     assert live.respond(live.decide()) == (200, "counted")
     live.loop.run_until_complete(live.service.forget())
-    assert (len(live.store.keys()), len(live.store.secrets())) == (2, 1)
+    assert (len(live.store.keys()), len(live.store.secrets())) == (3, 1)
 
 
 def test_the_export_has_every_response(live: Live) -> None:

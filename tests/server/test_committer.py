@@ -12,6 +12,7 @@ from tests.server.memory_store import MemoryStore
 from ldpbandits.server import committer as module
 from ldpbandits.server.committer import Committer
 from ldpbandits.server.store import Answer, CellTotal, Definition, Outcome, Unavailable
+from ldpbandits.server.store import Event as Happened
 from ldpbandits.server.store.sqlite import SqliteStore
 from ldpbandits.server.tickets import Ticket, new_nonce
 from ldpbandits.types import Arm
@@ -27,7 +28,11 @@ class FakeStore(MemoryStore):
         self.go_on = Event()
         self.fault: Exception | None = None
 
-    def count(self, answers: Sequence[Answer]) -> tuple[list[Outcome], list[CellTotal]]:
+    def count(
+        self,
+        answers: Sequence[Answer],
+        events: Sequence[Happened] = (),  # noqa: ARG002 - of no matter here
+    ) -> tuple[list[Outcome], list[CellTotal]]:
         """Count nothing."""
         self.batches.append(len(answers))
         assert self.go_on.wait(20)
@@ -91,7 +96,7 @@ def test_those_who_come_back_are_waited_for_on_a_slow_disk(tmp_path: Path) -> No
             time.sleep(0.01)
 
     store = SqliteStore(tmp_path / "agent.db", failpoint=slow)
-    store.create(Definition("one", "{}", "{}", 60, 0.0, 0), ["a"])
+    store.create(Definition("one", "{}", "{}", "{}", 60, 0.0, 0), ["a"])
 
     async def device(committer: Committer) -> None:
         for _ in range(10):

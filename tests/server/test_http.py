@@ -45,11 +45,11 @@ def refused(*arguments: str, environment: dict[str, str] | None = None) -> str:
     return done.stderr
 
 
-def test_the_first_start_shows_both_keys_and_the_next_shows_none(tmp_path: Path) -> None:
+def test_the_first_start_shows_the_keys_and_the_next_shows_none(tmp_path: Path) -> None:
     """Keys are shown once, and hold after a restart; on disk there are only their hashes."""
     with running(tmp_path) as first:
         keys = first.keys
-        assert set(keys) == {"admin", "client"}
+        assert set(keys) == {"admin", "viewer", "client"}
         assert "Create an experiment:" in first.printed()
         assert first.stop() == 0
     assert b"".join(path.read_bytes() for path in tmp_path.glob("agent.db*")).count(keys["admin"].encode()) == 0
@@ -61,7 +61,7 @@ def test_the_first_start_shows_both_keys_and_the_next_shows_none(tmp_path: Path)
 
 def test_keys_of_the_environment_are_used_and_never_printed(tmp_path: Path) -> None:
     """With all keys in the environment none is made, printed or stored."""
-    keys = {"admin": "admin-of-the-environment", "client": "client-of-the-environment"}
+    keys = {role: f"{role}-of-the-environment" for role in ("admin", "viewer", "client")}
     environment = {f"LDPBANDITS_{role.upper()}_KEY": key for role, key in keys.items()}
     environment["LDPBANDITS_SIGNING_SECRET"] = "secret-of-the-environment"  # noqa: S105 - of this test
     with running(tmp_path, environment=environment, keys=keys) as server:

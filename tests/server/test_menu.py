@@ -48,10 +48,10 @@ def test_responses_of_several_epsilons_are_counted_apart_and_learnt_from(tmp_pat
         await service.create(NEW)
         for _ in range(600):
             decision = service.decide("one")
-            assert decision.curator["epsilon"] == EPSILONS
+            assert (decision.curator or {})["epsilon"] == EPSILONS
             epsilon = rng.choice(EPSILONS)
             bit = float(rng.random() < response_mean((0.2, 0.8)[decision.arm], epsilon))
-            await service.respond(ResponseMessage(decision.ticket, bit, epsilon))
+            await service.respond(ResponseMessage(decision.ticket or "", bit, epsilon))
             picked.append(epsilon)
         return await service.report("one")
 
@@ -87,7 +87,7 @@ def test_a_response_names_an_epsilon_of_the_menu_and_stays_with_it(tmp_path: Pat
     async def play(service: Service) -> None:
         await service.create(NEW)
         await service.create(NewExperiment("plain", ["a"], {"mechanism": "bernoulli", "epsilon": 1}))
-        ticket = service.decide("one").ticket
+        ticket = service.decide("one").ticket or ""
         for epsilon in (None, 2.0, -1.0, float("inf")):
             with refused("impossible"):
                 await service.respond(ResponseMessage(ticket, 1.0, epsilon))
@@ -96,7 +96,7 @@ def test_a_response_names_an_epsilon_of_the_menu_and_stays_with_it(tmp_path: Pat
         for epsilon in (0.5, 1.0):
             with refused("changed"):
                 await service.respond(ResponseMessage(ticket, 1.0, epsilon))
-        plain = service.decide("plain").ticket
+        plain = service.decide("plain").ticket or ""
         with refused("impossible"):
             await service.respond(ResponseMessage(plain, 1.0, 2.0))
         assert (await service.respond(ResponseMessage(plain, 1.0))).status == "counted"
@@ -145,7 +145,7 @@ def test_a_database_from_before_there_were_cells_is_taken_up_as_it_was(tmp_path:
     async def play(service: Service) -> list[tuple[int, int]]:
         before = [(arm.pulls, arm.total) for arm in service.tallies("old").arms]
         assert before == [(3, 2), (0, 0)]
-        await service.respond(ResponseMessage(service.decide("old").ticket, 1.0))
+        await service.respond(ResponseMessage(service.decide("old").ticket or "", 1.0))
         assert "".join(service.export("old")).count("\n") == 5
         return [(arm.pulls, arm.total) for arm in service.tallies("old").arms]
 

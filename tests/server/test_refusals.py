@@ -16,8 +16,8 @@ from ldpbandits.server.operations import OPERATIONS
 from ldpbandits.server.service import Service
 from ldpbandits.server.store.sqlite import SqliteStore
 
-ADMIN, CLIENT = "admin-key-of-the-tests", "client-key-of-the-tests"
-KEYS = {"LDPBANDITS_ADMIN_KEY": ADMIN, "LDPBANDITS_CLIENT_KEY": CLIENT}
+ADMIN, VIEWER, CLIENT = (f"{role}-key-of-the-tests" for role in ("admin", "viewer", "client"))
+KEYS = {"LDPBANDITS_ADMIN_KEY": ADMIN, "LDPBANDITS_VIEWER_KEY": VIEWER, "LDPBANDITS_CLIENT_KEY": CLIENT}
 CURATOR = {"mechanism": "bernoulli", "epsilon": 1}
 NEW = {"name": "headline", "arms": ["blue", "green"], "curator": CURATOR}
 E = "/v1/experiments/headline"
@@ -293,23 +293,32 @@ def test_a_number_that_no_float_holds_is_refused(local: Local, body: bytes) -> N
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: f"{operation.method} {operation.path}")
 def test_the_client_key_opens_what_devices_need_and_nothing_else(local: Local, operation: Any) -> None:
-    """A client key on an admin route is 403, whatever is asked; without any key all but /healthz is 401."""
+    """A client key on any other route is 403, whatever is asked; only responses and /healthz need no key."""
     path = operation.path.replace("{name}", "headline").replace("{arm}", "0").replace("{role}", "signing")
     open_to_clients = path in {"/v1/responses", f"{E}/decisions", "/healthz"}
     reply = local(operation.method, path, None, CLIENT)
     assert (reply.status == 403 and reply.json["code"] == "forbidden") is not open_to_clients
-    assert (local(operation.method, path, None, None).status == 401) == (path != "/healthz")
+    assert (local(operation.method, path, None, None).status == 401) == (path not in {"/v1/responses", "/healthz"})
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: f"{operation.method} {operation.path}")
+def test_a_viewer_reads_everything_and_changes_nothing(local: Local, operation: Any) -> None:
+    """With a viewer's key every GET is answered; every change, and every decision, is 403."""
+    path = operation.path.replace("{name}", "headline").replace("{arm}", "0").replace("{role}", "signing")
+    status = local(operation.method, path, None, VIEWER).status
+    assert (status == 200) == (operation.method == "GET")
+    assert (status == 403) == (operation.method != "GET" and path != "/v1/responses")
 
 
 def test_a_method_that_is_not_there_is_405_and_says_which_are(local: Local) -> None:
     """Allow names every method of the path, also where there are two."""
     for path, allow in (
         ("/v1/experiments", "GET, HEAD, OPTIONS, POST"),
-        (E, "GET, HEAD, OPTIONS"),
+        (E, "DELETE, GET, HEAD, OPTIONS"),
         ("/v1/responses", "OPTIONS, POST"),
         ("/openapi.json", "GET, HEAD, OPTIONS"),
     ):
-        reply = local("DELETE", path)
+        reply = local("PUT", path)
         assert (reply.status, reply.json["code"], reply.headers["allow"]) == (405, "method_not_allowed", allow)
     assert local("GET", "/v1/responses").status == 405
 

@@ -51,7 +51,7 @@ def test_each_arm_has_its_estimate_and_its_share(service: Service, curator: dict
         await count(service, "one", wanted)
         for _ in range(10):
             decision = service.decide("one")
-        await service.respond(ResponseMessage(decision.ticket, 0.0))
+        await service.respond(ResponseMessage(decision.ticket or "", 0.0))
         wanted[decision.arm].append(0.0)
         return await service.report("one")
 

@@ -35,7 +35,7 @@ def test_a_registered_rule_runs_an_experiment(tmp_path: Path, kind: Any) -> None
         for _ in range(400):
             decision = service.decide("one")
             bit = float(rng.random() < (0.2, 0.8)[decision.arm])
-            await service.respond(ResponseMessage(decision.ticket, bit))
+            await service.respond(ResponseMessage(decision.ticket or "", bit))
         return await service.report("one")
 
     service = Service(SqliteStore(tmp_path / "agent.db"))

@@ -46,7 +46,7 @@ SETTINGS = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 ADMIN = "admin-key-of-the-tests"
-ENVIRONMENT = {"LDPBANDITS_ADMIN_KEY": ADMIN}
+ENVIRONMENT = {"LDPBANDITS_ADMIN_KEY": ADMIN, "LDPBANDITS_VIEWER_KEY": "viewer-key-of-the-tests"}
 START = 1_000_000
 LIFETIMES = (30, 1000)
 EPSILON = 2.0
@@ -341,9 +341,10 @@ class Life(RuleBasedStateMachine):
                 for arm in made["arms"]
             ]
             assert shown == [
-                (arm.name, arm.retired, arm.pulls, self.model.pending(name, number), arm.missing, arm.decisions)
-                for number, arm in enumerate(experiment.arms)
+                (arm.name, arm.retired, arm.pulls, self.model.open(name, n) + arm.lost, arm.missing, arm.decisions)
+                for n, arm in enumerate(experiment.arms)
             ]
+            assert all(pulls + out + missing == decisions for _, _, pulls, out, missing, decisions in shown)
             kinds = ("expired", "impossible", "changed", "closed", "duplicate")
             expected = {kind: experiment.rejected[kind] for kind in kinds}
             assert made["rejected"] == {**expected, "forged": self.model.forged}
@@ -363,9 +364,9 @@ class Life(RuleBasedStateMachine):
             sql = "SELECT arm, count(*), sum(value) FROM responses WHERE experiment = ? GROUP BY arm ORDER BY arm"
             assert self.disk(sql, key) == [row for row in expected if row[1]]
             agent = self.service.experiments[name].agent
-            pending = sum(self.model.pending(name, number) for number in range(len(experiment.arms)))
-            assert agent.t == sum(arm.pulls for arm in experiment.arms) + pending
-            assert len(self.service.experiments[name].open) == pending
+            is_open = sum(self.model.open(name, number) for number in range(len(experiment.arms)))
+            assert agent.t == sum(arm.pulls for arm in experiment.arms) + is_open
+            assert len(self.service.experiments[name].open) == is_open
 
     @invariant()
     def no_nonce_is_removed_too_early(self) -> None:

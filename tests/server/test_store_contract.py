@@ -23,7 +23,7 @@ from tests.server.store_contract import (
     what_is_forgotten_is_expired_for_good,
 )
 
-from ldpbandits.server.store import Answer, CellTotal, Outcome, Store
+from ldpbandits.server.store import Answer, CellTotal, Event, Outcome, Store
 from ldpbandits.server.store.sqlite import SqliteStore
 
 
@@ -70,7 +70,11 @@ def test_every_store_keeps_the_contract(place: str, promise: Rule, tmp_path: Pat
 class TalliesOutside(MemoryStore):
     """FAULT: nonces and responses in one transaction, the totals in another."""
 
-    def count(self, answers: Sequence[Answer]) -> tuple[list[Outcome], list[CellTotal]]:
+    def count(
+        self,
+        answers: Sequence[Answer],
+        events: Sequence[Event] = (),  # noqa: ARG002 - of no matter here
+    ) -> tuple[list[Outcome], list[CellTotal]]:
         """Count, wrongly."""
         with self._transaction() as memory:
             outcomes = [self._use_nonce(memory, answer) for answer in answers]
@@ -83,7 +87,7 @@ class TalliesOutside(MemoryStore):
 class LooksTooEarly(MemoryStore):
     """FAULT: looks for duplicates before the transaction, and believes it."""
 
-    def count(self, answers: Sequence[Answer]) -> tuple[list[Outcome], list[CellTotal]]:
+    def count(self, answers: Sequence[Answer], events: Sequence[Event] = ()) -> tuple[list[Outcome], list[CellTotal]]:
         """Count, wrongly."""
         known = dict(self.memory.nonces)
         outcomes: list[Outcome] = []
@@ -91,7 +95,7 @@ class LooksTooEarly(MemoryStore):
         for answer in answers:
             if (answer.ticket.expires_at, answer.ticket.nonce) not in known:
                 self.memory.nonces.pop((answer.ticket.expires_at, answer.ticket.nonce), None)
-            (outcome,), changed = super().count([answer])
+            (outcome,), changed = super().count([answer], events)
             outcomes.append(outcome)
             totals |= {(total.experiment, total.arm): total for total in changed}
         return outcomes, list(totals.values())

@@ -23,8 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add its options."""
     parser.description = (
         "Run the agent server: hand out arms, count each private response exactly once. The first start makes keys and "
-        "prints them once; LDPBANDITS_ADMIN_KEY, LDPBANDITS_CLIENT_KEY and LDPBANDITS_SIGNING_SECRET, where set, are "
-        "used instead."
+        "prints them once; LDPBANDITS_ADMIN_KEY, LDPBANDITS_VIEWER_KEY, LDPBANDITS_CLIENT_KEY and "
+        "LDPBANDITS_SIGNING_SECRET, where set, are used instead."
     )
     parser.add_argument(
         "--database", type=Path, default=Path("agent.db"), metavar="FILE", help="SQLite file (default agent.db)"
@@ -68,7 +68,11 @@ def _welcome(database: Path, url: str, new_keys: "dict[Role, str]") -> str:
     keys = {role.value: key for role, key in new_keys.items()}
     if keys:
         lines += ["", "New keys, shown this once:"]
-        notes = {"admin": "keep it secret", "client": "for your devices; may be public"}
+        notes = {
+            "admin": "keep it secret",
+            "viewer": "reads everything, changes nothing",
+            "client": "for your devices; may be public",
+        }
         lines += [f"  {role} key:  {key}  ({notes[role]})" for role, key in keys.items()]
     if "admin" in keys:
         lines += [

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -21,6 +21,7 @@ from ldpbandits.server.store import Unavailable
 from ldpbandits.spec.protocol import Code
 
 FORGET_EVERY = 60.0
+WRITE_EVENTS_EVERY = 2.0
 _log = logging.getLogger(__name__)
 
 
@@ -33,13 +34,16 @@ def application(service: Service) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        keeper = asyncio.create_task(_keep_forgetting(service))
+        chores = [
+            asyncio.create_task(_repeat(service.forget, FORGET_EVERY)),
+            asyncio.create_task(_repeat(service.write_events, WRITE_EVENTS_EVERY)),
+        ]
         try:
             yield
         finally:
-            keeper.cancel()
-            with suppress(asyncio.CancelledError):
-                await keeper
+            for chore in chores:
+                chore.cancel()
+            await asyncio.gather(*chores, return_exceptions=True)
             service.close()
 
     paths: dict[str, Any] = {}
@@ -69,12 +73,12 @@ async def _broken(_: Request, __: Exception) -> Response:
     return Response(body, 500, dict(HEADERS), media_type="application/json")
 
 
-async def _keep_forgetting(service: Service) -> None:
+async def _repeat(chore: Callable[[], Awaitable[None]], seconds: float) -> None:
     while True:
         try:
-            await service.forget()
+            await chore()
         except Unavailable:
             pass  # a full disk: there will be another time
         except Exception:  # noqa: BLE001 - whatever it is, nonces must not pile up for ever
-            _log.exception("what is no longer needed could not be removed; there will be another try")
-        await asyncio.sleep(FORGET_EVERY)
+            _log.exception("something could not be done that is done from time to time; there will be another try")
+        await asyncio.sleep(seconds)

@@ -9,13 +9,14 @@ of the time that the last commit took is over. A fast disk waits for nobody.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from time import perf_counter
 from typing import ParamSpec, TypeVar
 
-from ldpbandits.server.store import Answer, CellTotal, Outcome, Store
+from ldpbandits.server.store import Answer, CellTotal, Event, Outcome, Store, Unavailable
 
 LARGEST_BATCH = 1000
 WORTH = 0.5
@@ -44,6 +45,33 @@ class Committer:
         self._hoped = 0
         self._all_back = asyncio.Event()
         self.commits = 0
+        self._events: Counter[tuple[int, int, str]] = Counter()
+
+    def note(self, experiment: int, arm: int, kind: str, count: int = 1) -> None:
+        """Count that something has happened; it is written with the next commit."""
+        self._events[experiment, arm, kind] += count
+
+    def forget_events(self, experiment: int) -> None:
+        """Drop what has happened in an experiment that is no more."""
+        self._events = Counter({key: count for key, count in self._events.items() if key[0] != experiment})
+
+    async def write_events(self) -> None:
+        """Write what has happened, where no commit of responses has done so."""
+        events = self._take_events()
+        if events:
+            try:
+                await self.run(self._store.count, (), events)
+            except BaseException:
+                self._put_back(events)
+                raise
+
+    def _take_events(self) -> list[Event]:
+        events, self._events = self._events, Counter()
+        return [Event(*key, count) for key, count in events.items()]
+
+    def _put_back(self, events: list[Event]) -> None:
+        for event in events:
+            self._events[event[:3]] += event.times
 
     async def count(self, answer: Answer) -> Outcome:
         """Return what became of a response, once that is on disk."""
@@ -60,7 +88,11 @@ class Committer:
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: change(*args, **kwargs))
 
     def close(self) -> None:
-        """End the thread, once what is under way is done."""
+        """Write what has happened and end the thread, once what is under way is done."""
+        events = self._take_events()
+        if events:
+            with suppress(Unavailable):  # a few counts, and never a response
+                self._thread.submit(self._store.count, (), events).result()
         self._thread.shutdown()
 
     async def _drain(self) -> None:
@@ -88,13 +120,15 @@ class Committer:
     async def _commit(self, batch: list[tuple[Answer, "asyncio.Future[Outcome]"]]) -> bool:
         """Count a batch and tell everybody in it; return whether it is on disk."""
         answers = [answer for answer, _ in batch]
+        events = self._take_events()
         try:
             outcomes, totals = await asyncio.get_running_loop().run_in_executor(
-                self._thread, self._store.count, answers
+                self._thread, self._store.count, answers, events
             )
             self.commits += 1
             self._take_over(totals)
         except Exception as error:  # noqa: BLE001 - whatever it is, nobody may wait for ever
+            self._put_back(events)
             for _, future in batch:
                 if not future.done():
                     future.set_exception(error)

@@ -1,10 +1,11 @@
-"""An experiment while the server runs: its agent, its open tickets, and what has happened since the start."""
+"""An experiment while the server runs: its agent, its open tickets, and how often things have happened."""
 
 import json
 from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 from ldpbandits.agent.agent import Agent
 from ldpbandits.agent.fit import Fitted, fitted
@@ -12,7 +13,8 @@ from ldpbandits.agent.rules import Rule, rule_from_json, rule_to_json
 from ldpbandits.agent.tally import ArmTally, LevelTally, Tally
 from ldpbandits.errors import DatabaseError, ParameterError
 from ldpbandits.server.messages import NewExperiment, ResponseMessage
-from ldpbandits.server.store import Answer, CellTotal, Definition, Status, StoredArm, StoredExperiment
+from ldpbandits.server.settings import Settings, reporting_moment
+from ldpbandits.server.store import Answer, CellTotal, Definition, Event, Status, StoredArm, StoredExperiment
 from ldpbandits.server.tickets import OpenTickets, Ticket, new_nonce
 from ldpbandits.spec.menu import Menu
 from ldpbandits.types import Arm
@@ -21,14 +23,25 @@ READING_UNIT = 2.0**-20
 """What a rule reads of a response is kept as a whole number of these: sums are exact, and our rules lose nothing."""
 
 
+MOST_LISTED = 20
+
+DECISION, MISSING = "decision", "missing"
+"""Kinds of events; the others are the outcomes of responses that were not counted."""
+
+Note: TypeAlias = Callable[[int, int, str, int], None]
+"""Told of an event: experiment, arm, kind, and how often it has happened."""
+
+
 @dataclass
 class ArmRecord:
-    """An arm's name and exact totals, in units, and what has happened to it since the server started."""
+    """An arm's name, its exact totals, in units, and what became of its decisions."""
 
     name: str
     cells: dict[int, CellTotal] = field(default_factory=dict)
     decisions: int = 0
     missing: int = 0
+    lost: int = 0
+    """Tickets that are out, but not among the open ones: from before a restart, or because there were too many."""
 
     @property
     def total(self) -> int:
@@ -38,18 +51,23 @@ class ArmRecord:
 
 @dataclass
 class LiveExperiment:
-    """One experiment. Its totals are in the store and here; what else changes is here only, and a crash forgets it."""
+    """One experiment. Totals and events are in the store and here; which tickets are open is here only."""
 
     number: int
     name: str
     menu: Menu
     rule: Rule
+    settings: Settings
     ticket_lifetime: int
     default_reward: float
     status: Status
+    shipped: int | None
     created_at: int
     agent: Agent
     records: list[ArmRecord]
+    lost_until: int
+    """When the last of the lost tickets expires."""
+    note: Note
     open: OpenTickets = field(default_factory=OpenTickets)
     rejected: Counter[str] = field(default_factory=Counter)
 
@@ -63,26 +81,69 @@ class LiveExperiment:
         """The arms' tallies."""
         return self.agent.tally.arms
 
+    @property
+    def listed(self) -> str:
+        """The arms that are handed out, for people."""
+        shown = [f"{n} ({record.name})" for n, record in enumerate(self.records) if not self.arms[n].retired]
+        return ", ".join(shown[:MOST_LISTED]) + (", ..." if len(shown) > MOST_LISTED else "")
+
+    def number_of(self, arm: int | str) -> int | None:
+        """Return the number of an arm that is called by its number or name; None when there is none."""
+        if isinstance(arm, int):
+            return arm if 0 <= arm < len(self.records) else None
+        return next((number for number, record in enumerate(self.records) if record.name == arm), None)
+
     def decide(self, now: int) -> Ticket:
-        """Hand out an arm; nothing is written."""
+        """Hand out an arm; nothing is written but that one more was."""
         self.expire(now)
         arm = self.agent.issue()
         ticket = Ticket(self.number, arm, now + self.ticket_lifetime, new_nonce())
         for forgotten in self.open.add(ticket):
             self.agent.take_back(forgotten)
-        self.records[arm].decisions += 1
+            self.records[forgotten].lost += 1
+            self.lost_until = max(self.lost_until, ticket.expires_at)
+        self._decided(arm)
         return ticket
+
+    def _decided(self, arm: Arm) -> None:
+        self.records[arm].decisions += 1
+        self.note(self.number, arm, DECISION, 1)
 
     def expire(self, now: float) -> None:
         """Stop waiting for tickets whose time is up."""
         for arm in self.open.expire(now):
             self.agent.take_back(arm)
-            self.records[arm].missing += 1
+            self._miss(arm, 1)
+        if now >= self.lost_until:
+            for number, record in enumerate(self.records):
+                if record.lost:
+                    self._miss(number, record.lost)
+                    record.lost = 0
 
-    def answered(self, ticket: Ticket) -> None:
-        """Stop waiting for this ticket, if we remember that it is out."""
+    def _miss(self, arm: int, count: int) -> None:
+        self.records[arm].missing += count
+        self.note(self.number, arm, MISSING, count)
+
+    def answered(self, ticket: Ticket, *, is_new: bool) -> None:
+        """Stop waiting for this ticket. One that was given up may come after all, when the clock was set back."""
+        record = self.records[ticket.arm]
         if self.open.answered(ticket):
             self.agent.take_back(ticket.arm)
+        elif is_new and record.lost:
+            record.lost -= 1
+        elif is_new and record.missing:
+            self._miss(ticket.arm, -1)
+        elif is_new:  # a crash has lost the decision
+            self._decided(ticket.arm)
+
+    def reject(self, ticket: Ticket, reason: str) -> None:
+        """Count a response that does not count."""
+        self.rejected[reason] += 1
+        self.note(self.number, ticket.arm, reason, 1)
+
+    def pending(self, arm: int) -> int:
+        """Return how many tickets of this arm are out."""
+        return self.arms[arm].out + self.records[arm].lost
 
     def answer(self, ticket: Ticket, message: ResponseMessage) -> Answer | None:
         """Return a response as it is counted: in the cell of its epsilon; None when it is not a possible one."""
@@ -108,11 +169,21 @@ class LiveExperiment:
 
 def define(new: NewExperiment, menu: Menu, rule: Rule, now: int) -> Definition:
     """Write down a new experiment as a store keeps it."""
+    settings = Settings(
+        report_after=reporting_moment(new.report_after, int(new.ticket_lifetime)),
+        sticky=new.sticky,
+        minimum_share=new.minimum_share,
+        warm_up=None if new.warm_up is None else int(new.warm_up),
+        ramp=new.ramp,
+        stop_when_separated=new.stop_when_separated,
+        first_arms=len(new.arms),
+    )
     default = menu.transform.default_reward if new.default_reward is None else float(new.default_reward)
     return Definition(
         name=new.name,
         curator=json.dumps(menu.to_json()),
         rule=json.dumps(rule_to_json(rule)),
+        settings=settings.to_json(),
         ticket_lifetime=int(new.ticket_lifetime),
         default_reward=default,
         created_at=now,
@@ -138,9 +209,27 @@ def _tally(arm: StoredArm, menu: Menu, plays_by: Fitted) -> ArmTally:
     )
 
 
-def restore(stored: StoredExperiment) -> LiveExperiment:
-    """Take an experiment up where the store has left it, with nothing out."""
+def restore(stored: StoredExperiment, events: Iterable[Event], note: Note, now: int) -> LiveExperiment:
+    """Take an experiment up where the store has left it.
+
+    Which tickets are out is not known, but how many: decisions that are neither answered nor missing. Until they must
+    have expired, they count as pending.
+    """
     definition = stored.definition
+    settings = Settings.from_json(definition.settings)
+    records = [ArmRecord(arm.name, {cell.cell: cell for cell in arm.cells}) for arm in stored.arms]
+    rejected: Counter[str] = Counter()
+    for _, arm, kind, count in events:
+        if kind == DECISION:
+            records[arm].decisions += count
+        elif kind == MISSING:
+            records[arm].missing += count
+        else:
+            rejected[kind] += count
+    for number, record in enumerate(records):
+        settled = stored.arms[number].pulls - settings.warm(number) + record.missing
+        record.decisions = max(record.decisions, settled)  # a crash may have lost the last of them
+        record.lost = record.decisions - settled
     try:
         menu = Menu.from_json(json.loads(definition.curator))
         rule = rule_from_json(json.loads(definition.rule))
@@ -153,10 +242,15 @@ def restore(stored: StoredExperiment) -> LiveExperiment:
         name=definition.name,
         menu=menu,
         rule=rule,
+        settings=settings,
         ticket_lifetime=definition.ticket_lifetime,
         default_reward=definition.default_reward,
         status=stored.status,
+        shipped=stored.shipped,
         created_at=definition.created_at,
         agent=_agent(rule, menu, [_tally(arm, menu, plays_by) for arm in stored.arms]),
-        records=[ArmRecord(arm.name, {cell.cell: cell for cell in arm.cells}) for arm in stored.arms],
+        records=records,
+        lost_until=now + definition.ticket_lifetime,
+        note=note,
+        rejected=rejected,
     )

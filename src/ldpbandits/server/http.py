@@ -81,11 +81,11 @@ def _check_key(service: Service, needed: Role, headers: list[tuple[bytes, bytes]
     header = next((value for name, value in headers if name == b"authorization"), b"")
     role = service.role(header[7:]) if header[:7].lower() == b"bearer " else None
     if role is None:
-        service.rejected[Code.UNAUTHORIZED] += 1
+        service.reject(Code.UNAUTHORIZED)
         raise Refusal(401, Code.UNAUTHORIZED, "a valid key is needed: Authorization: Bearer KEY")
-    if needed is Role.ADMIN and role is not Role.ADMIN:
-        service.rejected[Code.FORBIDDEN] += 1
-        raise Refusal(403, Code.FORBIDDEN, "this needs the admin key")
+    if not role.may(needed):
+        service.reject(Code.FORBIDDEN)
+        raise Refusal(403, Code.FORBIDDEN, f"this needs the {needed.value} key")
 
 
 async def _body(receive: Receive) -> bytes:

@@ -14,10 +14,15 @@ SHORTEST = 16
 
 
 class Role(Enum):
-    """An admin may do everything, a client only what devices do. The client key may be public."""
+    """An admin may do everything, a viewer read everything, a client what devices do. The client key may be public."""
 
     ADMIN = "admin"
+    VIEWER = "viewer"
     CLIENT = "client"
+
+    def may(self, needed: "Role") -> bool:
+        """Tell whether this role may do what needs that one."""
+        return self in {needed, Role.ADMIN}
 
     @property
     def variable(self) -> str:
@@ -34,7 +39,7 @@ class Keys:
         self._fixed = {role: _long(environment, role.variable) for role in Role if role.variable in environment}
         self._secret = _long(environment, SECRET_VARIABLE) if SECRET_VARIABLE in environment else None
         if len(set(self._fixed.values())) < len(self._fixed):
-            raise ParameterError("the admin key and the client key must differ")
+            raise ParameterError("the keys of different roles must differ")
         self.new: dict[Role, str] = {}
         """The keys that this start has made, to be shown once: nobody can read them later."""
         stored = store.keys()

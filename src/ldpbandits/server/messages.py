@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from ldpbandits.server.limits import LARGEST, LONGEST_LIFETIME, MOST_ARMS
+from ldpbandits.server.settings import Ending, Ramp, Responses, Settings, Share
 from ldpbandits.server.store import Status
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9-]{0,63}(?!\n)$"
@@ -18,6 +19,7 @@ Name = Annotated[
     str, Meta(pattern=NAME_PATTERN, description="lower-case letters, digits and hyphens", examples=["headline"])
 ]
 ArmName = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f]{1,100}(?!\n)$", examples=["green"])]
+LONGEST_STICKY = 366 * 24 * 3600
 Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 Count = Annotated[int, Meta(ge=0)]
 CuratorJson = Annotated[dict[str, Any], Meta(extra_json_schema={"$ref": "#/components/schemas/Curator"})]
@@ -44,12 +46,31 @@ class NewExperiment(Struct, frozen=True, forbid_unknown_fields=True):
     default_reward: Annotated[
         Number | None, Meta(description="what a device privatises when no reward comes in time; null: 0, or low")
     ] = None
+    report_after: Annotated[
+        Annotated[float, Meta(ge=0, le=LONGEST_LIFETIME)] | None,
+        Meta(description="seconds from the arm to the response; null: 300; 0: at once"),
+    ] = None
+    sticky: Annotated[
+        float, Meta(ge=0, le=LONGEST_STICKY, description="seconds for which a device keeps showing its arm")
+    ] = 0
+    minimum_share: Annotated[Share | None, Meta(description="of the traffic, for each arm")] = None
+    warm_up: Annotated[Responses | None, Meta(description="equal traffic until each arm has so many responses")] = None
+    ramp: Annotated[Ramp | None, Meta(description="what an arm that is added later gets at most, until when")] = None
+    stop_when_separated: Annotated[
+        Ending | None, Meta(description="pause, or ship the best arm, once it is known to be the best")
+    ] = None
 
 
 class NewArm(Struct, frozen=True, forbid_unknown_fields=True):
     """An arm to add."""
 
     name: ArmName
+
+
+class ShippedArm(Struct, frozen=True, forbid_unknown_fields=True):
+    """The arm that everybody is to get, by its number or its name."""
+
+    arm: int | str
 
 
 class NewKey(Struct, frozen=True, forbid_unknown_fields=True):
@@ -61,7 +82,7 @@ class NewKey(Struct, frozen=True, forbid_unknown_fields=True):
 class Key(Struct, frozen=True):
     """A new key, shown this once; null for the secret that signs tickets, which is never shown."""
 
-    role: Literal["admin", "client", "signing"]
+    role: Literal["admin", "viewer", "client", "signing"]
     key: str | None
 
 
@@ -70,15 +91,20 @@ class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Decision(Struct, frozen=True):
-    """The arm to show, and the ticket to send back with the response."""
+    """The arm to show, and the ticket to send back with the response, `report_after` seconds later.
+
+    Of a shipped experiment no response is asked: there is an arm, and all else is null.
+    """
 
     arm: Count
     name: str
-    ticket: str
-    curator: CuratorJson
-    default: float
-    expires_at: int
-    expires_in: int
+    ticket: str | None = None
+    curator: CuratorJson | None = None
+    default: float | None = None
+    report_after: float | None = None
+    sticky: float = 0
+    expires_at: int | None = None
+    expires_in: int | None = None
 
 
 class ResponseMessage(Struct, frozen=True, forbid_unknown_fields=True):
@@ -105,7 +131,7 @@ class Problem(Struct, frozen=True):
 
 
 class ArmReport(Struct, frozen=True):
-    """What is known of an arm. Pending, missing and decisions are counted from the start of the server."""
+    """What is known of an arm. Decisions are answered (pulls), pending, or missing."""
 
     arm: Count
     name: str
@@ -130,7 +156,7 @@ class Best(Struct, frozen=True):
 
 
 class Rejected(Struct, frozen=True):
-    """Responses that were not counted, by reason, since the server started.
+    """Responses that were not counted, by reason.
 
     Forged tickets belong to no experiment: all that came are shown. A duplicate was counted, once, at its first coming.
     """
@@ -148,19 +174,20 @@ class Report(Struct, frozen=True):
 
     name: str
     status: Status
+    shipped: Count | None
     created_at: int
     curator: CuratorJson
     guarantee: str
     rule: RuleJson
     ticket_lifetime: int
     default_reward: float
+    settings: Settings
     estimates: str
     confidence: float
     responses: Count
     best: Best | None
     arms: list[ArmReport]
     rejected: Rejected
-    server_started_at: int
 
 
 class EpsilonTally(Struct, frozen=True):

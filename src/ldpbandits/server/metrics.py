@@ -8,15 +8,15 @@ MEDIA_TYPE = "text/plain; version=0.0.4"
 
 
 def text(service: Service) -> str:
-    """Write every count; those of decisions, missing and rejected responses are from the start of the server."""
+    """Write every count; all of them, but for commits, are over all starts."""
     decisions, pulls, pending, missing, rejected = [], [], [], [], []
     for experiment in service.experiments.values():
         experiment.expire(service.now)
-        for record, arm in zip(experiment.records, experiment.arms, strict=True):
+        for number, (record, arm) in enumerate(zip(experiment.records, experiment.arms, strict=True)):
             labels = _labels(experiment=experiment.name, arm=record.name)
             decisions.append((labels, record.decisions))
             pulls.append((labels, arm.pulls))
-            pending.append((labels, arm.out))
+            pending.append((labels, experiment.pending(number)))
             missing.append((labels, record.missing))
         rejected += [
             (_labels(experiment=experiment.name, reason=reason), count)
@@ -26,7 +26,7 @@ def text(service: Service) -> str:
     return "".join(
         [
             _family("ldpbandits_decisions_total", "counter", "Arms handed out.", decisions),
-            _family("ldpbandits_pulls_total", "counter", "Responses counted, over all starts.", pulls),
+            _family("ldpbandits_pulls_total", "counter", "Responses counted.", pulls),
             _family("ldpbandits_pending", "gauge", "Tickets neither answered nor expired.", pending),
             _family("ldpbandits_missing_total", "counter", "Tickets that expired unanswered.", missing),
             _family(

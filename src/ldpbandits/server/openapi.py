@@ -9,7 +9,6 @@ import msgspec
 
 from ldpbandits.agent.rules import RULES
 from ldpbandits.checks import LARGEST_EPSILON
-from ldpbandits.server.keys import Role
 from ldpbandits.server.limits import LARGEST, LARGEST_PARAMETER, SMALLEST_EPSILON
 from ldpbandits.server.messages import NAME_PATTERN, Problem
 from ldpbandits.server.operations import Operation
@@ -23,7 +22,7 @@ _REF = "#/components/schemas/{name}"
 _SENTENCES = {
     400: "the body is not what is asked for",
     401: "no valid key",
-    403: "a client key where the admin key is needed, or a forged ticket",
+    403: "a valid key that may not do this, or a forged ticket",
     404: "there is no such thing",
     409: "it contradicts what is already there",
     410: "it is too late: expired, or closed",
@@ -35,7 +34,7 @@ _SENTENCES = {
 _PARAMETERS: dict[str, dict[str, Any]] = {
     "name": {"type": "string", "pattern": NAME_PATTERN},
     "arm": {"type": "integer", "minimum": 0, "maximum": 65535},
-    "role": {"type": "string", "enum": ["admin", "client", "signing"]},
+    "role": {"type": "string", "enum": ["admin", "viewer", "client", "signing"]},
 }
 
 
@@ -108,11 +107,10 @@ def _describe(operation: Operation, schema: dict[str, Any]) -> dict[str, Any]:
     refusals = set(operation.refusals)
     if operation.role is not None:
         refusals |= {401}
-    if operation.role is Role.ADMIN:
         refusals |= {403}
     if operation.body is not None:
         refusals |= {400, 413}
-    if operation.method == "POST" or operation.role is None:
+    if operation.method != "GET" or operation.role is None:
         refusals |= {503}
     media = operation.reply if _is_text(operation) else "application/json"
     content = {"type": "string"} if _is_text(operation) else schema[str(operation.reply)]

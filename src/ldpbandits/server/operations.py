@@ -21,6 +21,7 @@ from ldpbandits.server.messages import (
     Nothing,
     Report,
     ResponseMessage,
+    ShippedArm,
     Summary,
     Tallies,
 )
@@ -44,7 +45,7 @@ class Text:
 class Operation:
     """One thing that may be asked for."""
 
-    method: Literal["GET", "POST"]
+    method: Literal["GET", "POST", "DELETE"]
     path: str
     summary: str
     handler: Handler
@@ -58,7 +59,7 @@ class Operation:
     @property
     def is_change(self) -> bool:
         """Tell whether this is an experimenter's change, of which there is one at a time."""
-        return self.method == "POST" and self.role is Role.ADMIN
+        return self.role is Role.ADMIN
 
     async def run(self, service: Service, parameters: PathValues, body: object) -> Any:  # noqa: ANN401 - any message
         """Call the handler, and wait for its reply where it takes time."""
@@ -90,7 +91,7 @@ OPERATIONS = (
         "count a private response",
         lambda service, _, body: service.respond(body),
         Counted,
-        Role.CLIENT,
+        None,  # the ticket is enough: it is signed, and a key that every page has would add nothing
         ResponseMessage,
         refusals=(403, 409, 410, 422),
     ),
@@ -115,7 +116,12 @@ OPERATIONS = (
         refusals=(409, 422),
     ),
     Operation(
-        "GET", "/v1/experiments", "list the experiments", lambda service, _, __: service.summaries(), list[Summary]
+        "GET",
+        "/v1/experiments",
+        "list the experiments",
+        lambda service, _, __: service.summaries(),
+        list[Summary],
+        Role.VIEWER,
     ),
     Operation(
         "GET",
@@ -123,6 +129,7 @@ OPERATIONS = (
         "show an experiment: what is known of each arm, and which is best",
         lambda service, path, _: service.report(path["name"]),
         Report,
+        Role.VIEWER,
         refusals=(404,),
     ),
     Operation(
@@ -154,6 +161,23 @@ OPERATIONS = (
     ),
     Operation(
         "POST",
+        f"{EXPERIMENT}/ship",
+        "give everybody one arm from now on, and ask for no responses; resume takes it back",
+        lambda service, path, body: service.ship(path["name"], body),
+        Report,
+        body=ShippedArm,
+        refusals=(404, 409),
+    ),
+    Operation(
+        "DELETE",
+        EXPERIMENT,
+        "remove an experiment and all its responses",
+        lambda service, path, _: service.delete(path["name"]),
+        Summary,
+        refusals=(404,),
+    ),
+    Operation(
+        "POST",
         f"{EXPERIMENT}/arms",
         "add an arm",
         lambda service, path, body: service.add_arm(path["name"], body),
@@ -177,6 +201,7 @@ OPERATIONS = (
         "export the responses, in the order in which they were counted",
         lambda service, path, _: Text("text/csv", service.export(path["name"])),
         "text/csv",
+        Role.VIEWER,
         refusals=(404,),
     ),
     Operation(
@@ -185,12 +210,13 @@ OPERATIONS = (
         "export the tallies",
         lambda service, path, _: service.tallies(path["name"]),
         Tallies,
+        Role.VIEWER,
         refusals=(404,),
     ),
     Operation(
         "POST",
         "/v1/keys/{role}/rotate",
-        "make a new admin key, client key or signing secret",
+        "make a new admin, viewer or client key, or signing secret",
         lambda service, path, body: service.rotate(path["role"], body),
         Key,
         body=NewKey,
@@ -202,6 +228,7 @@ OPERATIONS = (
         "counts for Prometheus",
         lambda service, _, __: Text(metrics.MEDIA_TYPE, iter([metrics.text(service)])),
         "text/plain",
+        Role.VIEWER,
     ),
     Operation("GET", "/healthz", "is the server up", _health, Health, role=None),
 )

@@ -43,7 +43,7 @@ def summary(experiment: LiveExperiment) -> Summary:
     return Summary(experiment.name, experiment.status, experiment.created_at, len(arms), sum(arm.pulls for arm in arms))
 
 
-def report(experiment: LiveExperiment, forged: int, started_at: int) -> Report:
+def report(experiment: LiveExperiment, forged: int) -> Report:
     """Return everything that an experimenter wants to know; intervals take a millisecond an arm."""
     arms = experiment.arms
     estimates = [estimate_arm(arm, experiment.menu, alpha=share(ALPHA, number)) for number, arm in enumerate(arms)]
@@ -52,12 +52,14 @@ def report(experiment: LiveExperiment, forged: int, started_at: int) -> Report:
     return Report(
         name=experiment.name,
         status=experiment.status,
+        shipped=experiment.shipped,
         created_at=experiment.created_at,
         curator=experiment.curator,
         guarantee=experiment.menu.promise,
         rule=rule_to_json(experiment.rule),
         ticket_lifetime=experiment.ticket_lifetime,
         default_reward=experiment.default_reward,
+        settings=experiment.settings,
         estimates=estimates[0].of,
         confidence=1 - ALPHA,
         responses=sum(arm.pulls for arm in arms),
@@ -68,7 +70,7 @@ def report(experiment: LiveExperiment, forged: int, started_at: int) -> Report:
                 name=record.name,
                 retired=arm.retired,
                 pulls=arm.pulls,
-                pending=arm.out,
+                pending=experiment.pending(number),
                 missing=record.missing,
                 decisions=record.decisions,
                 share=record.decisions / decisions if decisions else None,
@@ -87,7 +89,6 @@ def report(experiment: LiveExperiment, forged: int, started_at: int) -> Report:
             closed=rejected["closed"],
             duplicate=rejected["duplicate"],
         ),
-        server_started_at=started_at,
     )
 
 

@@ -1,7 +1,7 @@
 """What the server does, apart from HTTP: decisions, responses, and the experimenter's changes."""
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from time import time
 
@@ -20,11 +20,12 @@ from ldpbandits.server.messages import (
     NewKey,
     Report,
     ResponseMessage,
+    ShippedArm,
     Summary,
     Tallies,
 )
 from ldpbandits.server.refusals import REFUSED, Refusal
-from ldpbandits.server.store import CellTotal, Exists, Outcome, Status, Store, StoredResponse
+from ldpbandits.server.store import CellTotal, Event, Exists, Outcome, Status, Store, StoredExperiment, StoredResponse
 from ldpbandits.spec.menu import Menu
 from ldpbandits.spec.protocol import Code
 from ldpbandits.types import Arm
@@ -51,11 +52,14 @@ class Service:
         self._store = store
         self._wall = now
         self.keys = Keys(store, environment or {})
-        self._numbered = {stored.number: experiments.restore(stored) for stored in store.experiments()}
-        self.experiments = {experiment.name: experiment for experiment in self._numbered.values()}
         self.committer = Committer(store, self._take_over, largest=largest_batch)
         self.started_at = int(now())
-        self.rejected: Counter[str] = Counter()
+        events: dict[int, list[Event]] = defaultdict(list)
+        for event in store.events():
+            events[event.experiment].append(event)
+        self._numbered = {stored.number: self._restore(stored, events[stored.number]) for stored in store.experiments()}
+        self.experiments = {experiment.name: experiment for experiment in self._numbered.values()}
+        self.rejected: Counter[str] = Counter({event.kind: event.times for event in events[0]})
         self.changing = asyncio.Lock()
         """Held by an experimenter's change from its checks to its end: such changes happen one after the other."""
 
@@ -80,6 +84,8 @@ class Service:
             raise Refusal(409, Code.PAUSED, f"the experiment {name} is paused")
         if experiment.status == "closed":
             raise Refusal(410, Code.CLOSED, f"the experiment {name} is closed")
+        if experiment.shipped is not None:
+            return Decision(experiment.shipped, experiment.records[experiment.shipped].name)
         ticket = experiment.decide(self.now)
         return Decision(
             arm=ticket.arm,
@@ -87,6 +93,8 @@ class Service:
             ticket=self.keys.signer.sign(ticket),
             curator=experiment.curator,
             default=experiment.default_reward,
+            report_after=experiment.settings.report_after,
+            sticky=experiment.settings.sticky,
             expires_at=ticket.expires_at,
             expires_in=experiment.ticket_lifetime,
         )
@@ -98,7 +106,7 @@ class Service:
         experiment = None if ticket is None else self._numbered.get(ticket.experiment)
         # A ticket of ours may name an arm that we do not have when the database was restored from a copy.
         if ticket is None or experiment is None or ticket.arm >= len(experiment.records):
-            self.rejected[Code.FORGED] += 1
+            self.reject(Code.FORGED)
             raise Refusal(403, Code.FORGED, "this is not a ticket of this server")
         answer = experiment.answer(ticket, message)
         if ticket.expires_at <= now:
@@ -108,9 +116,9 @@ class Service:
         else:
             outcome = await self.committer.count(answer)
         if outcome is Outcome.COUNTED or outcome is Outcome.DUPLICATE:
-            experiment.answered(ticket)
+            experiment.answered(ticket, is_new=outcome is Outcome.COUNTED)
         if outcome is not Outcome.COUNTED:
-            experiment.rejected[outcome.value] += 1
+            experiment.reject(ticket, outcome.value)
         if outcome in REFUSED:
             status, sentence = REFUSED[outcome]
             raise Refusal(status, outcome.value, sentence)
@@ -121,9 +129,9 @@ class Service:
         try:
             menu = limits.menu_from_json(new.curator)
             rule = limits.rule_of(new.rule, menu)
+            definition = experiments.define(new, menu, rule, self.now)
         except ParameterError as error:
             raise Refusal(422, Code.INVALID, str(error)) from None
-        definition = experiments.define(new, menu, rule, self.now)
         refusal = menu.transform.refusal(definition.default_reward)
         if refusal is not None:
             raise Refusal(422, Code.INVALID, refusal.replace("a reward", "the default reward", 1))
@@ -133,7 +141,7 @@ class Service:
             stored = await self.committer.run(self._store.create, definition, new.arms)
         except Exists:
             raise Refusal(409, Code.EXISTS, f"there is already an experiment {new.name}") from None
-        experiment = experiments.restore(stored)
+        experiment = self._restore(stored, ())
         self.experiments[new.name] = self._numbered[experiment.number] = experiment
         return await self.report(new.name)
 
@@ -146,7 +154,7 @@ class Service:
         experiment = self._find(name)
         experiment.expire(self.now)
         forged = self.rejected[Code.FORGED]
-        return await asyncio.to_thread(reports.report, experiment.copy(), forged, self.started_at)
+        return await asyncio.to_thread(reports.report, experiment.copy(), forged)
 
     def tallies(self, name: str) -> Tallies:
         """Return all that the agent learns from."""
@@ -162,9 +170,32 @@ class Service:
         experiment = self._find(name)
         if experiment.status == "closed" and status != "closed":
             raise Refusal(409, Code.CLOSED, f"the experiment {name} is closed for good")
-        await self.committer.run(self._store.set_status, experiment.number, status)
-        experiment.status = status
+        await self._set_status(experiment, status)
         return await self.report(name)
+
+    async def ship(self, name: str, chosen: ShippedArm) -> Report:
+        """Give everybody this arm, and ask for no responses; those that are out still count."""
+        experiment = self._find(name)
+        self._check_not_closed(experiment)
+        arm = experiment.number_of(chosen.arm)
+        if arm is None:
+            raise Refusal(404, Code.NOT_FOUND, f"the experiment {name} has no such arm; it has {experiment.listed}")
+        if experiment.arms[arm].retired:
+            raise Refusal(409, Code.RETIRED, f"the arm {experiment.records[arm].name} is retired")
+        await self._set_status(experiment, "shipped", arm)
+        return await self.report(name)
+
+    async def delete(self, name: str) -> Summary:
+        """Remove an experiment and all its responses, for good; tickets of it are those of nobody."""
+        experiment = self._find(name)
+        await self.committer.run(self._store.delete, experiment.number)
+        del self.experiments[name], self._numbered[experiment.number]
+        self.committer.forget_events(experiment.number)
+        return reports.summary(experiment)
+
+    async def _set_status(self, experiment: LiveExperiment, status: Status, shipped: int | None = None) -> None:
+        await self.committer.run(self._store.set_status, experiment.number, status, shipped)
+        experiment.status, experiment.shipped = status, shipped
 
     async def add_arm(self, name: str, new: NewArm) -> Report:
         """Add an arm; it gets the next number."""
@@ -188,6 +219,8 @@ class Service:
         if not 0 <= arm < len(arms):
             raise Refusal(404, Code.NOT_FOUND, f"the experiment {name} has no arm of this number")
         if not arms[arm].retired:
+            if experiment.shipped == arm:
+                raise Refusal(409, Code.SHIPPED, "everybody gets this arm: ship another one or resume first")
             if sum(not other.retired for other in arms) == 1:
                 raise Refusal(409, Code.LAST, "the last arm cannot be retired: close the experiment instead")
             await self.committer.run(self._store.retire_arm, experiment.number, arm)
@@ -197,7 +230,7 @@ class Service:
     async def rotate(self, what: str, new: NewKey) -> Key:
         """Make a new key, or a new secret to sign tickets with."""
         match what:
-            case "admin" | "client":
+            case "admin" | "viewer" | "client":
                 role = Role(what)
                 if self.keys.is_fixed(role):
                     raise Refusal(409, Code.ENVIRONMENT, f"the {what} key is set in the server's environment")
@@ -210,7 +243,7 @@ class Service:
                 await self.committer.run(self.keys.rotate_secret, self.now, grace)
                 return Key("signing", None)
             case _:
-                raise Refusal(404, Code.NOT_FOUND, "a key is admin, client or signing")
+                raise Refusal(404, Code.NOT_FOUND, "a key is admin, viewer, client or signing")
 
     async def check(self) -> None:
         """Raise `Unavailable` when the store does not answer."""
@@ -227,6 +260,18 @@ class Service:
             pass
         await self.committer.run(self.keys.prune, self.now)
 
+    async def write_events(self) -> None:
+        """Write what has happened since the last commit."""
+        await self.committer.write_events()
+
+    def reject(self, reason: str) -> None:
+        """Count a request that belongs to no experiment, and was refused."""
+        self.rejected[reason] += 1
+        self.committer.note(0, 0, reason)
+
+    def _restore(self, stored: StoredExperiment, events: Iterable[Event]) -> LiveExperiment:
+        return experiments.restore(stored, events, self.committer.note, self.started_at)
+
     def _find(self, name: str) -> LiveExperiment:
         experiment = self.experiments.get(name)
         if experiment is None:
@@ -240,7 +285,8 @@ class Service:
 
     def _take_over(self, totals: list[CellTotal]) -> None:
         for cell in totals:
-            self._numbered[cell.experiment].count(cell)
+            if cell.experiment in self._numbered:  # it may have been deleted meanwhile
+                self._numbered[cell.experiment].count(cell)
 
 
 def _csv(pieces: Iterable[Sequence[StoredResponse]], menu: Menu) -> Iterator[str]:

@@ -39,6 +39,8 @@ class Code(StrEnum):
     FULL = "full"
     LAST = "last"
     ENVIRONMENT = "environment"
+    RETIRED = "retired"
+    SHIPPED = "shipped"
     PAUSED = "paused"
     CLOSED = "closed"
     EXPIRED = "expired"

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 from ldpbandits.server.tickets import Ticket
 from ldpbandits.spec.protocol import Acknowledged, Code
 
-Status: TypeAlias = Literal["running", "paused", "closed"]
+Status: TypeAlias = Literal["running", "paused", "shipped", "closed"]
 
 
 class Exists(Exception):  # noqa: N818 - a fact about the store, not a fault of it
@@ -68,13 +68,26 @@ class StoredResponse(NamedTuple):
     cell: int = 0
 
 
+class Event(NamedTuple):
+    """Something that happened so many times: an arm was handed out, an answer is missing, a response was rejected.
+
+    Its kind is a word that no store looks into. What belongs to no experiment has the number 0, and the arm 0.
+    """
+
+    experiment: int
+    arm: int
+    kind: str
+    times: int
+
+
 @dataclass(frozen=True)
 class Definition:
-    """What an experimenter fixes for good. Curator and rule are JSON, which no store looks into."""
+    """What an experimenter fixes for good. Curator, rule and settings are JSON, which no store looks into."""
 
     name: str
     curator: str
     rule: str
+    settings: str
     ticket_lifetime: int
     default_reward: float
     created_at: int
@@ -113,6 +126,8 @@ class StoredExperiment:
     definition: Definition
     status: Status
     arms: tuple[StoredArm, ...]
+    shipped: int | None = None
+    """The arm that everybody gets, while the status is shipped."""
 
 
 @dataclass(frozen=True)
@@ -154,8 +169,11 @@ class Store(Protocol):
     def experiments(self) -> list[StoredExperiment]:
         """Return every experiment, in the order in which they were created."""
 
-    def create(self, definition: Definition, arms: Sequence[str]) -> StoredExperiment:
-        """Keep a new experiment, which is running; raise `Exists` when its name, or one of its arms', is taken."""
+    def create(self, definition: Definition, arms: Sequence[str], known: Sequence[CellTotal] = ()) -> StoredExperiment:
+        """Keep a new experiment, which is running; raise `Exists` when its name, or one of its arms', is taken.
+
+        `known` are totals that it starts from; for the number of the experiment they have a 0.
+        """
 
     def add_arm(self, experiment: int, name: str) -> None:
         """Add an arm under the next number; raise `Exists` when the experiment has one of this name, retired or not."""
@@ -163,11 +181,19 @@ class Store(Protocol):
     def retire_arm(self, experiment: int, arm: int) -> None:
         """Keep in mind that an arm is handed out no more; responses for it still count."""
 
-    def set_status(self, experiment: int, status: Status) -> None:
-        """Pause, resume or close an experiment. From a close on nothing new is counted for it."""
+    def set_status(self, experiment: int, status: Status, shipped: int | None = None) -> None:
+        """Pause, resume, ship to an arm or close an experiment. From a close on nothing new is counted for it."""
 
-    def count(self, answers: Sequence[Answer]) -> tuple[list[Outcome], list[CellTotal]]:
+    def delete(self, experiment: int) -> None:
+        """Remove an experiment, its arms, totals, responses and events; its name is free, its number is not."""
+
+    def events(self) -> list[Event]:
+        """Return how often each thing has happened, in all, in any order."""
+
+    def count(self, answers: Sequence[Answer], events: Sequence[Event] = ()) -> tuple[list[Outcome], list[CellTotal]]:
         """Count each response whose ticket is new, all in one transaction: this is the verb that must be fast.
+
+        What has happened besides is added to the events in the same transaction.
 
         Return what became of each, in their order, and the new totals of the cells that changed. Whether a ticket is
         new is settled in the transaction that counts it, so that of two copies, even in one batch, the first counts:

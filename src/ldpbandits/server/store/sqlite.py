@@ -14,6 +14,7 @@ from ldpbandits.server.store import (
     Answer,
     CellTotal,
     Definition,
+    Event,
     Outcome,
     Status,
     StoredArm,
@@ -27,8 +28,14 @@ from ldpbandits.server.store.sqlite_file import SqliteFile
 
 _NEW_NONCE = "INSERT INTO nonces VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 _EXPERIMENTS = (
-    "SELECT id, status, name, curator, rule, ticket_lifetime, default_reward, created_at FROM experiments ORDER BY id"
+    "SELECT id, status, shipped, name, curator, rule, settings, ticket_lifetime, default_reward, created_at"
+    " FROM experiments ORDER BY id"
 )
+_ADD_CELL = (
+    "INSERT INTO cells VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+    " pulls = pulls + excluded.pulls, total = total + excluded.total, read = read + excluded.read"
+)
+_ADD_EVENT = "INSERT INTO events VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count"
 _CELLS = "SELECT experiment, arm, cell, pulls, total, read FROM cells WHERE experiment = ?"
 
 
@@ -71,24 +78,32 @@ class SqliteStore:
         """Read every experiment with its arms."""
         return [self._experiment(*row) for row in self.file.rows(_EXPERIMENTS)]
 
-    def _experiment(self, number: int, status: Status, *definition: Any) -> StoredExperiment:  # noqa: ANN401 - columns
+    def _experiment(
+        self,
+        number: int,
+        status: Status,
+        shipped: int | None,
+        *definition: Any,  # noqa: ANN401 - columns
+    ) -> StoredExperiment:
         arms = self.file.rows("SELECT name, retired FROM arms WHERE experiment = ? ORDER BY number", (number,))
         cells = defaultdict(list)
         for row in self.file.rows(f"{_CELLS} ORDER BY cell", (number,)):
             cells[row[1]].append(CellTotal(*row))
         stored = tuple(StoredArm(name, bool(retired), tuple(cells[arm])) for arm, (name, retired) in enumerate(arms))
-        return StoredExperiment(number, Definition(*definition), status, stored)
+        return StoredExperiment(number, Definition(*definition), status, stored, shipped)
 
-    def create(self, definition: Definition, arms: Sequence[str]) -> StoredExperiment:
+    def create(self, definition: Definition, arms: Sequence[str], known: Sequence[CellTotal] = ()) -> StoredExperiment:
         """Write the experiment and its arms, and return them as they are read."""
         with self.file.transaction() as connection:
             number = connection.execute(
-                "INSERT INTO experiments (name, curator, rule, ticket_lifetime, default_reward, created_at, status)"
-                " VALUES (?, ?, ?, ?, ?, ?, 'running')",
+                "INSERT INTO experiments"
+                " (name, curator, rule, settings, ticket_lifetime, default_reward, created_at, status)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, 'running')",
                 (
                     definition.name,
                     definition.curator,
                     definition.rule,
+                    definition.settings,
                     definition.ticket_lifetime,
                     definition.default_reward,
                     definition.created_at,
@@ -96,6 +111,7 @@ class SqliteStore:
             ).lastrowid
             rows = [(number, arm, name) for arm, name in enumerate(arms)]
             connection.executemany("INSERT INTO arms (experiment, number, name) VALUES (?, ?, ?)", rows)
+            connection.executemany(_ADD_CELL, [(number, *cell[1:]) for cell in known])
             return self.experiments()[-1]
 
     def add_arm(self, experiment: int, name: str) -> None:
@@ -112,17 +128,35 @@ class SqliteStore:
             key = (experiment, arm)
             connection.execute("UPDATE arms SET retired = 1 WHERE (experiment, number) = (?, ?)", key)
 
-    def set_status(self, experiment: int, status: Status) -> None:
+    def set_status(self, experiment: int, status: Status, shipped: int | None = None) -> None:
         """Write the status; which experiments are closed is kept in memory too, for `count`."""
         with self.file.transaction() as connection:
-            connection.execute("UPDATE experiments SET status = ? WHERE id = ?", (status, experiment))
+            row = (status, shipped, experiment)
+            connection.execute("UPDATE experiments SET status = ?, shipped = ? WHERE id = ?", row)
         if status == "closed":
             self._closed.add(experiment)
 
-    def count(self, answers: Sequence[Answer]) -> tuple[list[Outcome], list[CellTotal]]:
+    def delete(self, experiment: int) -> None:
+        """Remove its rows, and write zeros over them: nothing of a response is to be found in the file."""
+        self.file.rows("PRAGMA secure_delete = ON")
+        with self.file.transaction() as connection:
+            connection.execute(
+                "DELETE FROM nonces WHERE response IN (SELECT id FROM responses WHERE experiment = ?)", (experiment,)
+            )
+            for table in ("responses", "cells", "arms", "events"):
+                connection.execute(f"DELETE FROM {table} WHERE experiment = ?", (experiment,))  # noqa: S608 - our names
+            connection.execute("DELETE FROM experiments WHERE id = ?", (experiment,))
+        self.file.rows("PRAGMA wal_checkpoint(TRUNCATE)")  # the log has had them, too
+
+    def events(self) -> list[Event]:
+        """Read how often each thing has happened."""
+        return [Event(*row) for row in self.file.rows("SELECT experiment, arm, kind, count FROM events")]
+
+    def count(self, answers: Sequence[Answer], events: Sequence[Event] = ()) -> tuple[list[Outcome], list[CellTotal]]:
         """Use the nonces that are new, keep their responses and add them to the totals, in one transaction."""
         self._failpoint("before transaction")
         with self.file.transaction() as connection:
+            connection.executemany(_ADD_EVENT, events)
             outcomes, counted = self._use_nonces(connection, answers)
             self._keep(connection, counted)
             self._failpoint("between nonce and tally")
@@ -199,8 +233,7 @@ class SqliteStore:
         for answer in counted:
             new[answer.ticket.experiment, answer.ticket.arm, answer.cell].append(answer)
         connection.executemany(
-            "INSERT INTO cells VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
-            " pulls = pulls + excluded.pulls, total = total + excluded.total, read = read + excluded.read",
+            _ADD_CELL,
             [
                 (*cell, len(answers), sum(answer.value for answer in answers), sum(answer.read for answer in answers))
                 for cell, answers in new.items()

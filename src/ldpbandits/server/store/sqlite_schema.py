@@ -4,6 +4,7 @@
 - Its nonce is a row of `nonces` for as long as its ticket could come again. The key starts with the expiry, so that new
   rows go to the end of the table and old ones are removed from its front.
 - `cells` holds each arm's tally, by cell. A response, its nonce and the tally change in one transaction or not at all.
+- `events` counts what else happens: arms handed out, answers missing, responses rejected. It may be a moment late.
 """
 
 import sqlite3
@@ -81,6 +82,45 @@ MIGRATIONS: Sequence[tuple[str, Sequence[str]]] = (
             "ALTER TABLE arms DROP COLUMN pulls",
             "ALTER TABLE arms DROP COLUMN total",
             "ALTER TABLE responses ADD COLUMN cell INTEGER NOT NULL DEFAULT 0",
+        ),
+    ),
+    (
+        "0003 settings, shipped experiments, events",
+        (
+            # Numbers of experiments are in tickets: that of a deleted one must not come again, hence AUTOINCREMENT.
+            """
+            CREATE TABLE new_experiments (
+                id INTEGER PRIMARY KEY AUTOINCREMENT,
+                name TEXT NOT NULL UNIQUE,
+                curator TEXT NOT NULL,
+                rule TEXT NOT NULL,
+                settings TEXT NOT NULL,
+                ticket_lifetime INTEGER NOT NULL,
+                default_reward REAL NOT NULL,
+                status TEXT NOT NULL CHECK (status IN ('running', 'paused', 'shipped', 'closed')),
+                shipped INTEGER,
+                created_at INTEGER NOT NULL
+            )
+            """,
+            """
+            INSERT INTO new_experiments
+            SELECT id, name, curator, rule, json_object('report_after', min(300, 0.9 * ticket_lifetime)),
+                ticket_lifetime, default_reward, status, NULL, created_at
+            FROM experiments
+            """,
+            "DROP TABLE experiments",
+            "ALTER TABLE new_experiments RENAME TO experiments",
+            """
+            CREATE TABLE events (
+                experiment INTEGER NOT NULL,
+                arm INTEGER NOT NULL,
+                kind TEXT NOT NULL,
+                count INTEGER NOT NULL,
+                PRIMARY KEY (experiment, arm, kind)
+            ) WITHOUT ROWID
+            """,
+            # Of what came before nobody has counted the decisions: there was one for each response at least.
+            "INSERT INTO events SELECT experiment, arm, 'decision', sum(pulls) FROM cells GROUP BY experiment, arm",
         ),
     ),
 )

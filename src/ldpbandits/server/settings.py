@@ -1,0 +1,81 @@
+"""How an experiment is run, apart from its curator and rule: when devices report, and the guardrails of its traffic.
+
+All of it is public in the report. It is fixed when the experiment is created, and kept as JSON.
+"""
+
+from typing import Annotated, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct
+
+from ldpbandits.errors import DatabaseError, ParameterError
+
+REPORT_AFTER = 300
+"""Seconds after which a device reports, unless the experiment says otherwise: most pages are left before."""
+
+LATEST = 0.9
+"""A device reports within this share of its ticket's life: the rest is for networks that fail."""
+
+MOST_RESPONSES = 1_000_000_000
+
+Share: TypeAlias = Annotated[float, Meta(gt=0, le=1)]
+Responses: TypeAlias = Annotated[float, Meta(ge=1, le=MOST_RESPONSES, multiple_of=1)]
+Ending: TypeAlias = Literal["pause", "ship"]
+
+
+class Ramp(Struct, frozen=True, forbid_unknown_fields=True):
+    """Arms that are added later get at most this share of the traffic until each has so many responses."""
+
+    share: Share
+    responses: Responses
+
+
+class Settings(Struct, frozen=True, omit_defaults=True):
+    """When devices report, for how long they keep an arm, and what holds whatever the rule says.
+
+    - `report_after`: seconds from the moment an arm is accepted to the moment its response is sent, the same whatever
+      the reward; 0 sends it at once, and then its time tells of the reward.
+    - `sticky`: seconds for which a device keeps showing the same arm.
+    - `minimum_share`: of the traffic, that each arm gets at least.
+    - `warm_up`: equal traffic until each of the first arms has so many responses.
+    - `ramp`: for arms that are added later.
+    - `stop_when_separated`: pause the experiment, or ship its best arm, once that is known to be the best.
+    - `first_arms`: with how many arms the experiment was created.
+    - `warm_pulls`: how many responses each of them brought along from elsewhere.
+    """
+
+    report_after: float
+    sticky: float = 0
+    minimum_share: float | None = None
+    warm_up: int | None = None
+    ramp: Ramp | None = None
+    stop_when_separated: Ending | None = None
+    first_arms: int = 0
+    warm_pulls: tuple[int, ...] = ()
+
+    def warm(self, arm: int) -> int:
+        """Return how many responses this arm brought along."""
+        return self.warm_pulls[arm] if arm < len(self.warm_pulls) else 0
+
+    def to_json(self) -> str:
+        """Write the settings as a store keeps them."""
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> "Settings":
+        """Read what a store has kept."""
+        try:
+            return msgspec.json.decode(text, type=cls)
+        except msgspec.DecodeError as error:
+            raise DatabaseError(f"the settings of an experiment cannot be read: {error}") from None
+
+
+def reporting_moment(asked: float | None, ticket_lifetime: int) -> float:
+    """Return after how many seconds devices report; it must leave a tenth of the ticket's life for sending."""
+    latest = LATEST * ticket_lifetime
+    if asked is None:
+        return min(REPORT_AFTER, latest)
+    if asked > latest:
+        why = f"nine tenths of ticket_lifetime = {ticket_lifetime}"
+        raise ParameterError(f"report_after must be at most {latest:g}, {why}, got {asked:g}")
+    return asked
