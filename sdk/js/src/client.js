@@ -29,7 +29,7 @@ import { accept } from "./accept.js";
 import { checkLimits } from "./budget.js";
 import { curatorFromSpec } from "./curators.js";
 import { ParameterError, ServerError, TicketError } from "./errors.js";
-import { PATIENCE, tellWhenLeft } from "./leaving.js";
+import { PATIENCE, tellWhenLeft, watch } from "./leaving.js";
 import { change, read } from "./ledger.js";
 import { Outbox } from "./outbox.js";
 import { defaultStorage } from "./storage.js";
@@ -81,6 +81,7 @@ export class Client {
     taken.set(storage, this.#own);
     this.#post = poster(fetch, this.#place.url);
     this.#outbox = new Outbox(this.#post, storage, this.#limits, clock, (pulls) => this.#mine(pulls), this.#own);
+    watch();
     this.#schedule();
   }
 
@@ -100,11 +101,12 @@ export class Client {
     if (kept) return kept;
     const decision = await askDecision(this.#post, this.#place.experiment, this.#key);
     if (decision.ticket === null) return unasked(decision);
-    return change(this.#storage, (state) => {
+    const pull = await change(this.#storage, (state) => {
       const now = this.#clock();
       state.arms = state.arms.filter(({ until }) => now < until);
-      return this.#kept(state) ?? accept(state, this.#place, decision, this.#limits, now, epsilon); // kept meanwhile
-    }).then((pull) => ("observe" in pull ? pull : this.#take(pull)));
+      return this.#kept(state) ? undefined : accept(state, this.#place, decision, this.#limits, now, epsilon);
+    });
+    return pull ? this.#take(pull) : this.decide(); // another tab was first to keep an arm
   }
 
   /**

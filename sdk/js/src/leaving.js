@@ -9,26 +9,26 @@ export const PATIENCE = 5000;
 
 /** @type {Set<Leaver>} */
 const leavers = new Set();
-let isWatched = false;
+let isWatching = false;
 
 const tellAll = (/** @type {number} */ patience = 0) => leavers.forEach((leave) => leave(patience));
 
-/**
- * @param {Leaver} leave
- * @param {boolean} hasPulls
- */
-export function tellWhenLeft(leave, hasPulls) {
-  if (!hasPulls) {
-    leavers.delete(leave);
-    return;
-  }
-  leavers.add(leave);
-  if (isWatched) return;
-  isWatched = true;
+/** Listen from now on. Early: a browser may not know yet of what a page has only just asked to be told. */
+export function watch() {
+  if (isWatching) return;
+  isWatching = true;
   if (typeof document === "undefined") {
     globalThis.process?.on("beforeExit", () => tellAll(PATIENCE));
   } else {
     addEventListener("pagehide", () => tellAll());
     document.addEventListener("visibilitychange", () => document.visibilityState === "hidden" && tellAll());
   }
+}
+
+/**
+ * @param {Leaver} leave
+ * @param {boolean} hasPulls
+ */
+export function tellWhenLeft(leave, hasPulls) {
+  leavers[hasPulls ? "add" : "delete"](leave);
 }

@@ -151,10 +151,14 @@ export class Outbox {
     return this.#storage.notes?.read(ticket);
   }
 
-  /** @param {StoredPull} pull */
+  /**
+   * The request is out when this returns.
+   *
+   * @param {StoredPull} pull
+   */
   #send(pull) {
     this.#own.delete(pull.ticket);
-    const attempt = this.#attempt(pull); // the request is out when this returns
+    const attempt = this.#sending.get(pull.ticket) ?? this.#attempt(pull); // its page may have been left meanwhile
     this.#sending.set(pull.ticket, attempt);
     return attempt;
   }

@@ -167,9 +167,10 @@ test("a response beyond the budget of what leaves is held back as the page is le
   const { of, client, clock } = tab(t, { agent, limits: { ...LIMITS, budget: 1 } });
   await client.decide();
   clock.time += 86401;
-  await client.decide();
+  const second = await client.decide();
   leave();
   assert.deepEqual(agent.sent.map((body) => JSON.parse(body).ticket), ["ticket-1"]);
+  await assert.rejects(second.observe(1), TicketError);
   while ((await state(of.ledger)).pulls.length > 1);
   const visit = tab(t, { of, clock, agent, limits: { ...LIMITS, budget: 1 } });
   clock.time += 86400;
@@ -195,6 +196,14 @@ test("what left with its page counts in the budget although nobody noted it, and
   assert.deepEqual((await visit.client.flush()).refused, [], "that it may have arrived is no refusal");
   const { left, pulls } = await state(of.ledger);
   assert.deepEqual([left, pulls.map(({ cleared }) => cleared)], [[[time, 1]], [false]]);
+});
+
+test("a page that is left after its ticket's end sends nothing: nobody would take it", async (t) => {
+  const { agent, client, clock } = tab(t);
+  await client.decide();
+  clock.time += 3600;
+  leave();
+  assert.equal(agent.sent.length, 0);
 });
 
 test("with report_after 0 the response leaves while observe is called", async (t) => {

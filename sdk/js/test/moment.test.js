@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 
 import { LimitError, memoryStorage, TicketError } from "ldpbandits";
 
-import { Agent, CTB, device, handClock, LIMITS, LOUD, state } from "./support/agent.js";
+import { Agent, CTB, device, handClock, LIMITS, LOUD, state, until } from "./support/agent.js";
 
 test("observe sends nothing: at the reporting moment the response is sent, and not a moment earlier", async (t) => {
   const { agent, client, clock } = device(t);
@@ -92,6 +93,47 @@ test("a retry of the same response counts once in the budget of what leaves", as
   agent.before = () => undefined;
   assert.equal((await client.flush()).acknowledged, 2);
   assert.deepEqual((await state(storage)).left, [[clock.time, 1], [clock.time, 1]]);
+});
+
+test("a pull that nobody comes back for holds its place among what leaves until its ticket ends, and for one window", async (t) => {
+  const [storage, clock, agent, limits] = [memoryStorage(), handClock(), new Agent(), { ...LIMITS, budget: 1, window: 1000 }];
+  await device(t, { storage, clock, agent, limits, experiment: "abandoned" }).client.decide();
+  const { client } = device(t, { storage, clock, agent, limits });
+  for (const [wait, cleared] of [[4600, false], [1001, true]]) {
+    clock.time += wait;
+    await client.decide();
+    assert.equal((await state(storage)).pulls[1].cleared, cleared);
+  }
+});
+
+test("a response that is held back does not keep the device busy", async (t) => {
+  const memory = memoryStorage();
+  let changes = 0;
+  const storage = { ...memory, change: (edit) => (changes++, memory.change(edit)) };
+  const agent = new Agent();
+  Object.assign(agent.decision, { report_after: 0.01, expires_in: 1e6 });
+  let ahead = 0;
+  const { client } = device(t, { agent, storage, clock: () => ahead + Date.now() / 1000, limits: { ...LIMITS, budget: 1, window: 1000 } });
+  await client.decide();
+  ahead = 1001; // the first may be accepted again before it has left
+  await client.decide();
+  await until(() => agent.counted.size === 1);
+  const before = changes;
+  await sleep(300);
+  assert.ok(changes - before < 5, `${changes - before} changes`);
+});
+
+test("a clock that is set back while a response is on its way does not keep it from being sent again", async (t) => {
+  const [storage, clock, agent] = [memoryStorage(), handClock(), new Agent()];
+  const { client } = device(t, { storage, clock, agent });
+  await client.decide();
+  agent.before = () => new Promise(() => {}); // a process that dies while it sends
+  clock.time += 3000;
+  void client.flush();
+  await until(() => agent.sent.length === 1);
+  agent.before = () => undefined;
+  clock.time -= 2000;
+  assert.equal((await device(t, { storage, clock, agent }).client.flush()).acknowledged, 1);
 });
 
 test("that a response leaves is stored before it does", async (t) => {
