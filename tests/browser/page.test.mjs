@@ -5,7 +5,7 @@ import { after, before, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { Agent, CTB, LIMITS } from "../../sdk/js/test/support/agent.js";
-import { ROOT, SDK, startAgent, startBrowser, startSite } from "./support/browser.mjs";
+import { ROOT, startAgent, startBrowser, startSite } from "./support/browser.mjs";
 
 /** A page that lends its SDK to the test. */
 const LAB = `<!doctype html><title>lab</title><link rel="icon" href="data:,"><a id="away" href="/elsewhere">away</a>

@@ -33,12 +33,13 @@ export function accept(state, place, decision, limits, now, epsilon) {
   checkRewards(offered[0].transform, limits);
   const atOnce = reportAfter === 0;
   if (atOnce && !limits.atOnce) {
-    throw new LimitError("the agent asks for responses at once, which tells when there was a reward; limits.atOnce allows it");
+    throw new LimitError("the agent wants responses at once, which tell when there was a reward: limits.atOnce allows it");
   }
   if (state.pulls.some((pull) => pull.ticket === ticket)) {
     throw new ServerError("the agent gave a ticket that is out already", 200, "unreadable");
   }
-  const curator = offered.find(({ epsilon }) => fits(state.spends, epsilon, limits, now)) ?? offered[offered.length - 1];
+  const within = offered.find(({ epsilon }) => fits(state.spends, epsilon, limits, now));
+  const curator = within ?? offered[offered.length - 1];
   charge(state, curator.epsilon, limits, now);
   const end = now + expiresIn;
   const pull = {
@@ -48,7 +49,8 @@ export function accept(state, place, decision, limits, now, epsilon) {
     observed: false, cleared: false, lease: 0,
   };
   state.pulls.push(pull);
-  clear(state, state.pulls.filter(({ url, experiment }) => url === place.url && experiment === place.experiment), limits, now);
+  const mine = state.pulls.filter(({ url, experiment }) => url === place.url && experiment === place.experiment);
+  clear(state, mine, limits, now);
   if (sticky) state.arms.push({ ...place, arm, name, until: now + sticky });
   return pull;
 }

@@ -1,7 +1,7 @@
 /**
  * The owner's limits: what rewards are; no epsilon is larger than `epsilon`; and over any `window` seconds the epsilons
- * of all experiments on this device add up to at most `budget`, both of the pulls that are accepted and of the responses
- * that leave.
+ * of all experiments on this device add up to at most `budget`, both of the pulls that are accepted and of the
+ * responses that leave.
  *
  * The sum is exact, in units of 2^-72: every double from 2^-20 up is a whole number of them. It may exceed the budget
  * by one part in 2^51, because what the owner writes as 0.1 is not the double 0.1: ten of those are more than 1 by one
@@ -13,9 +13,10 @@
  * forgotten but added to one entry that bears the latest date among them, so that it counts again, and rather too long,
  * if the clock is set back or a longer window is asked for.
  *
- * Accepted pulls can be hoarded and leave together, so what leaves has a sum of its own. A page that is being left cannot
- * ask for it any more. Therefore a pull is cleared beforehand: what has left within the window, and all that is cleared
- * and has not left yet, is at most the budget with it. From then on it may leave at any moment until its ticket ends.
+ * Accepted pulls can be hoarded and leave together, so what leaves has a sum of its own. A page that is being left
+ * cannot ask for it any more. Therefore a pull is cleared beforehand: what has left within the window, and all that is
+ * cleared and has not left yet, is at most the budget with it. From then on it may leave at any moment, until its
+ * ticket ends.
  *
  * @import { Spend, State, StoredPull } from "./ledger.js"
  * @import { Transform } from "./spec.js"
@@ -62,7 +63,8 @@ export function checkLimits(limits) {
 export function checkRewards(asked, { rewards }) {
   const said = Object.entries(rewards);
   if (said.some(([name, value]) => /** @type {any} */ (asked)[name] !== value)) {
-    throw new LimitError(`the agent asks for rewards of ${JSON.stringify(asked)}; this device's are ${JSON.stringify(rewards)}`);
+    const [theirs, ours] = [asked, rewards].map((transform) => JSON.stringify(transform));
+    throw new LimitError(`the agent asks for rewards of ${theirs}; this device's are ${ours}`);
   }
 }
 

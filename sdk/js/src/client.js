@@ -38,7 +38,7 @@ import { askDecision, poster } from "./wire.js";
 /** A timer holds no more milliseconds than this. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
-/** @type {WeakMap<Storage, Map<string, StoredPull>>} what this page or process has taken up and not yet sent, by ticket */
+/** @type {WeakMap<Storage, Map<string, StoredPull>>} what this page or process has taken up and not sent, by ticket */
 const taken = new WeakMap();
 
 /** One device's part in one experiment. Clients that share a storage share its ledger, and so their owner's limits. */
@@ -208,8 +208,9 @@ export class Client {
     tellWhenLeft(this.#leave, !this.#closed && this.#mine(this.#own.values()).length > 0);
     if (this.#closed || !mine.length) return;
     const now = this.#clock();
-    const moments = mine.map((pull) => this.#outbox.moment(pull)).map((moment) => (moment > now ? moment : this.#outbox.retryAt));
-    const wait = (Math.max(Math.min(...moments), earliest) - now) * 1000;
+    const moments = mine.map((pull) => this.#outbox.moment(pull));
+    const next = Math.min(...moments.map((moment) => (moment > now ? moment : this.#outbox.retryAt)));
+    const wait = (Math.max(next, earliest) - now) * 1000;
     this.#timer = setTimeout(() => this.#tick(), Math.min(Math.max(wait, 0), LONGEST_TIMER));
     this.#timer.unref?.(); // in Node: a process that has nothing else to do may end
   }
@@ -287,7 +288,7 @@ const PASSED = "the reporting moment of this pull has passed: its response is se
  * @param {number} now
  */
 function whyClosed(pull, now) {
-  if (!pull) return "no pull awaits a reward under this ticket: its response has been sent, or it was never decided here";
+  if (!pull) return "no pull awaits a reward under this ticket: its response is sent, or it was never decided here";
   if (pull.observed) return "this pull has had its reward";
   return pull.left === undefined && now < pull.due ? "" : PASSED;
 }

@@ -55,7 +55,7 @@ export class LedgerError extends LDPBanditsError {
   }
 }
 
-/** No pull awaits a reward under this ticket: never decided here, observed before, or its reporting moment has passed. */
+/** No pull awaits a reward under this ticket: it was never decided here, has had one, or its moment has passed. */
 export class TicketError extends LDPBanditsError {
   get name() {
     return "TicketError";

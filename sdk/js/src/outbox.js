@@ -115,7 +115,7 @@ export class Outbox {
     const isFirst = (/** @type {StoredPull} */ pull) => pull.left === undefined;
     const { ready, held, leased, ended } = await change(this.#storage, (state) => {
       const ended = state.pulls.filter(({ end }) => now >= end); // of any experiment: nobody would take their responses
-      for (const pull of ended) noteLeft(state, pull, this.#noteOf(pull)?.left ?? pull.end); // it may have left with its page
+      for (const pull of ended) noteLeft(state, pull, this.#noteOf(pull)?.left ?? pull.end); // perhaps with its page
       state.pulls = state.pulls.filter((pull) => !ended.includes(pull));
       const pulls = this.#mine(state.pulls).filter(({ ticket }) => !this.#sending.has(ticket));
       clear(state, pulls, this.#limits, now);

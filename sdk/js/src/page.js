@@ -1,11 +1,11 @@
 /**
- * Where a web page keeps its ledger: in IndexedDB, which all tabs of a site share and change in turn, over HTTP as well.
- * localStorage would not do, not even under a lock of the browser's: tabs see each other's writes late, and of four that
- * count together a quarter of the counts is lost (benchmarks/tabs.mjs).
+ * Where a web page keeps its ledger: in IndexedDB, which all tabs of a site share and change in turn, also where there
+ * is no HTTPS. localStorage would not do, not even under a lock of the browser's: tabs see each other's writes late,
+ * and of what four count together a quarter is lost (benchmarks/tabs.mjs).
  *
  * A page that is being left cannot wait for IndexedDB. What it knows and others must learn is therefore also written to
- * localStorage, in a note for each pull, which is done when the call returns. One page writes a note, the one that asked
- * for the arm. Others read it, perhaps late, and so they act on it only a while after the last moment of writing.
+ * localStorage, in a note for each pull, which is done when the call returns. One page writes a note, the one that
+ * asked for the arm. Others read it, perhaps late, and so they act on it only a while after the last moment of writing.
  *
  * @import { Storage } from "./storage.js"
  *

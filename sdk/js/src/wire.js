@@ -114,12 +114,15 @@ const YEAR = 366 * 24 * 3600;
 export async function askDecision(post, experiment, key) {
   const answer = (await post(`/v1/experiments/${encodeURIComponent(experiment)}/decisions`, {}, key)) ?? {};
   const { arm, name, ticket, default: reward, report_after: reportAfter, sticky = 0, expires_in: expiresIn } = answer;
-  const isArm = Number.isInteger(arm) && arm >= 0 && arm < 2 ** 31 && isText(name) && isNumber(sticky) && sticky >= 0 && sticky <= YEAR;
+  const isArm =
+    Number.isInteger(arm) && arm >= 0 && arm < 2 ** 31 && isText(name) &&
+    isNumber(sticky) && sticky >= 0 && sticky <= YEAR;
   if (isArm && [ticket, answer.curator, reward, reportAfter, expiresIn].every((value) => value === null)) {
     return { arm, name, ticket };
   }
   const isAsked =
-    isText(ticket) && ticket && isNumber(expiresIn) && expiresIn <= YEAR && isNumber(reportAfter) && reportAfter >= 0 && reportAfter < expiresIn;
+    isText(ticket) && ticket && isNumber(expiresIn) && expiresIn <= YEAR &&
+    isNumber(reportAfter) && reportAfter >= 0 && reportAfter < expiresIn;
   if (!isArm || !isAsked) throw new ServerError("the agent's decision cannot be read", 200, UNREADABLE);
   let curators;
   try {
