@@ -9,13 +9,15 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, fields
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
 from tests.agent.walks import Walk
 
-from ldpbandits import UCB, Agent, CuratorSpec, Response, Rule, SpecError, estimate
+from ldpbandits import UCB, Agent, Arm, CuratorSpec, Response, Rule, SpecError, estimate
 from ldpbandits.agent.rules import RULES, check_fit, check_rule, default_rule, rule_from_json, rule_to_json
+from ldpbandits.agent.tally import ArmTally, Tally
 from ldpbandits.device.curators import curator_from_json
 from ldpbandits.lab.algorithms import Algorithm
 from ldpbandits.lab.engine.channels import known_response
@@ -194,6 +196,25 @@ def is_estimated(spec: CuratorSpec) -> None:
     assert Agent.from_json(json.loads(json.dumps(agent.to_json()))).to_json() == agent.to_json()
 
 
+@curator_promise
+def has_intervals_that_rise_with_the_total(spec: CuratorSpec) -> None:
+    """Neither end falls when the total rises, so that the worst case of missing responses is that of the extremes.
+
+    An interval for the worst case of the mechanism's own is the plain one when none is missing, and holds it else.
+    """
+    mechanism, pulls = spec.mechanism, 200
+    totals = [round(pulls * mechanism.response_mean(m / 20) / mechanism.unit) * mechanism.unit for m in range(21)]
+    intervals = [mechanism.interval(pulls, total, 0.05, 0.5) for total in totals]
+    for ends in zip(*intervals, strict=True):
+        assert all(before <= after + 1e-9 for before, after in pairwise(ends))
+    if hasattr(mechanism, "worst_interval"):
+        low, high = intervals[10]
+        assert mechanism.worst_interval(pulls, totals[10], 0, 0.05, 0.5) == (low, high)
+        wider = mechanism.worst_interval(pulls, totals[10], 100, 0.05, 0.5)
+        assert max(wider[0], 0) <= max(low, 0)
+        assert min(wider[1], 1) >= min(high, 1)
+
+
 @rule_promise
 def is_data(rule: Rule) -> None:
     """A rule is checked, compared and hashed; its JSON, as text, gives an equal rule back."""
@@ -230,6 +251,21 @@ def hands_out_every_arm_to_a_crowd(rule: Rule) -> None:
     for _ in range(20):
         agent.issue()
     assert agent.t == 25
+
+
+@rule_promise
+def chooses_among_some_as_if_the_others_were_retired(rule: Rule) -> None:
+    """With the same tally and the same draws, the choice among some arms is that of an agent who has no others."""
+    rng = random.Random(3)
+    tallies = [(pulls, sum(rng.random() for _ in range(pulls))) for pulls in (30, 0, 7, 12, 1, 25)]
+    some = [Arm(0), Arm(1), Arm(3), Arm(5)]
+    for seed in range(10):
+        one, other = (Agent(rule, len(tallies), random=random.Random(seed)) for _ in range(2))
+        for agent in (one, other):
+            agent.tally = Tally(ArmTally(pulls, total, out=1) for pulls, total in tallies)
+        other.retire(Arm(2))
+        other.retire(Arm(4))
+        assert [one.issue(some) for _ in range(5)] == [other.issue() for _ in range(5)]
 
 
 @rule_promise

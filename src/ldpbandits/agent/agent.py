@@ -85,8 +85,13 @@ class Agent:
         """The number of pulls so far, answered or out."""
         return self.tally.t
 
-    def select(self) -> Arm:
-        """Return the arm to pull next; asking changes nothing."""
+    def select(self, among: Sequence[Arm] | None = None) -> Arm:
+        """Return the arm to pull next; asking changes nothing.
+
+        `among` are the arms to choose from; the rule then chooses as if the others were retired.
+        """
+        if among is not None:
+            return self._select_among(among)
         tally = self.tally
         arms = tally.in_use
         lookout = self._look_out() if len(arms) >= self.fitted.many else None
@@ -107,6 +112,27 @@ class Agent:
         )
         return arms[place]
 
+    def _select_among(self, among: Sequence[Arm]) -> Arm:
+        """Look at each of these arms: what spares a look is laid out for all arms in use."""
+        tally, rule = self.tally, self.fitted
+        places = tally.places(among)
+        if len(places) == 1:
+            return among[0]
+        tally.spread_mean()
+        chosen = select(
+            rule.index,
+            rule.parameters,
+            rule.floor,
+            [tally.means[place] for place in places],
+            [tally.pulls[place] for place in places],
+            [tally.counts[place] for place in places],
+            [tally.cells[place] for place in places],
+            tally.t,
+            self._random,
+            [0.0] * len(places),
+        )
+        return among[chosen]
+
     def _look_out(self) -> Lookout | Sieve | None:
         """Return what spares a look at every arm, for the tally as it is laid out now; None if nothing does."""
         found = self._lookout
@@ -118,9 +144,12 @@ class Agent:
             self._lookout = found
         return found
 
-    def issue(self) -> Arm:
-        """Return the arm to pull next. It is out until `update` counts its response, or `take_back` gives it up."""
-        arm = self.select()
+    def issue(self, among: Sequence[Arm] | None = None) -> Arm:
+        """Return the arm to pull next, of all or `among` these.
+
+        It is out until `update` counts its response, or `take_back` gives it up.
+        """
+        arm = self.select(among)
         self.tally.hand_out(arm)
         return arm
 
