@@ -43,7 +43,7 @@ export function accept(state, place, decision, limits, now, epsilon) {
   charge(state, curator.epsilon, limits, now);
   const end = now + expiresIn;
   const pull = {
-    ...place, arm, name, ticket, curator, atOnce, end,
+    ...place, arm, name, ticket, curator, atOnce, start: now, end,
     due: atOnce ? end - Math.min(60, expiresIn / 10) : now + reportAfter,
     response: curatorFromSpec(curator).respond(decision.default),
     observed: false, cleared: false, lease: 0,

@@ -17,6 +17,7 @@
  * @property {string | null} ticket null if no response is asked for: the experiment is over, or this arm has been shown
  *   and reported before
  * @property {number} epsilon what its response costs: it is spent
+ * @property {number | null} reportAt the reporting moment, in seconds since 1970: until then a reward is taken
  * @property {(reward: number, options?: { clip?: boolean }) => Promise<boolean>} observe as `Client.observe`
  *
  * @typedef {object} Flushed
@@ -30,7 +31,7 @@ import { checkLimits } from "./budget.js";
 import { curatorFromSpec } from "./curators.js";
 import { ParameterError, ServerError, TicketError } from "./errors.js";
 import { PATIENCE, tellWhenLeft, watch } from "./leaving.js";
-import { change, read } from "./ledger.js";
+import { change, momentOf, read } from "./ledger.js";
 import { Outbox } from "./outbox.js";
 import { defaultStorage } from "./storage.js";
 import { askDecision, poster } from "./wire.js";
@@ -164,8 +165,16 @@ export class Client {
   }
 
   /**
-   * Stop, and report the pulls that this page or process has taken up, rewards or not, within five seconds. What does
-   * not arrive stays stored, and the next client of this experiment takes it up.
+   * Report now, as when a page is left, the pulls that this page or process has taken up, rewards or not.
+   *
+   * @returns {Promise<void>} when they are acknowledged, or will be sent again
+   */
+  leave() {
+    return this.#leave();
+  }
+
+  /**
+   * Leave and stop, within five seconds. What does not arrive stays stored, and the next client takes it up.
    *
    * @param {{ keep?: boolean }} [options] with `keep` open pulls stay as they are, for an app that goes on elsewhere
    */
@@ -177,7 +186,7 @@ export class Client {
   }
 
   /** Report, as the page or process is left, what it has taken up; all that a page must do is done when this returns. */
-  #leave = async (/** @type {number | undefined} */ patience) => {
+  #leave = async (/** @type {number} */ patience = 0) => {
     tellWhenLeft(this.#leave, false);
     const pulls = this.#mine(this.#own.values());
     for (const { ticket } of pulls) this.#own.delete(ticket);
@@ -256,11 +265,11 @@ export class Client {
    * @returns {Pull}
    */
   #take(pull) {
-    const { arm, name, ticket, curator: { epsilon } } = pull;
+    const { arm, name, ticket, due: reportAt, curator: { epsilon } } = pull;
     this.#own.set(ticket, pull);
     tellWhenLeft(this.#leave, true);
     this.#schedule();
-    return { arm, name, ticket, epsilon, observe: (reward, options) => this.observe(ticket, reward, options) };
+    return { arm, name, ticket, epsilon, reportAt, observe: (reward, options) => this.observe(ticket, reward, options) };
   }
 
   /**
@@ -290,7 +299,7 @@ const PASSED = "the reporting moment of this pull has passed: its response is se
 function whyClosed(pull, now) {
   if (!pull) return "no pull awaits a reward under this ticket: its response is sent, or it was never decided here";
   if (pull.observed) return "this pull has had its reward";
-  return pull.left === undefined && now < pull.due ? "" : PASSED;
+  return pull.left === undefined && now < momentOf(pull, now) ? "" : PASSED;
 }
 
 /**
@@ -300,5 +309,5 @@ function whyClosed(pull, now) {
  * @returns {Pull}
  */
 function unasked({ arm, name }) {
-  return { arm, name, ticket: null, epsilon: 0, observe: async () => false };
+  return { arm, name, ticket: null, epsilon: 0, reportAt: null, observe: async () => false };
 }

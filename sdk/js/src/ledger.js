@@ -16,6 +16,7 @@
  * @property {string} name
  * @property {string} ticket
  * @property {CuratorSpec} curator
+ * @property {number} start when the arm was accepted
  * @property {number} due the reporting moment: what is then the response is sent
  * @property {boolean} atOnce whether the response is sent as soon as a reward is observed
  * @property {number} end of the ticket, from when on nobody would take the response
@@ -43,6 +44,19 @@
 
 import { LDPBanditsError, LedgerError } from "./errors.js";
 import { isNumber } from "./spec.js";
+
+/** Clocks are set back by some seconds now and then. */
+const STEP = 60;
+
+/**
+ * The reporting moment of a pull. If the clock was set back behind the pull nobody knows it, and it is now.
+ *
+ * @param {StoredPull} pull
+ * @param {number} now
+ */
+export function momentOf({ start, due }, now) {
+  return now < start - STEP ? now : due;
+}
 
 /**
  * @param {Storage} storage
@@ -104,8 +118,8 @@ function parsed(text) {
       isNumber(window) &&
       [...spends, ...left].every(([time, epsilon]) => isNumber(time) && isNumber(epsilon) && epsilon > 0) &&
       pulls.every(
-        ({ ticket, curator, due, end, response, lease }) =>
-          typeof ticket === "string" && [curator.epsilon, due, end, response, lease].every(isNumber),
+        ({ ticket, curator, start, due, end, response, lease }) =>
+          typeof ticket === "string" && [curator.epsilon, start, due, end, response, lease].every(isNumber),
       ) &&
       arms.every(({ until }) => isNumber(until))
     ) {

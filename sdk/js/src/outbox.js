@@ -17,7 +17,7 @@
 
 import { clear, noteLeft } from "./budget.js";
 import { ServerError } from "./errors.js";
-import { change, read } from "./ledger.js";
+import { change, momentOf, read } from "./ledger.js";
 import { systemWords } from "./randomness.js";
 import { DEADLINE, isFinal, sendResponse } from "./wire.js";
 
@@ -98,8 +98,10 @@ export class Outbox {
    */
   moment(pull) {
     const { ticket, due, end, left, lease } = pull;
-    if (left !== undefined) return lease > this.#clock() + DEADLINE ? 0 : lease; // unless the clock was set back
-    if (!this.#storage.notes || this.#own.has(ticket)) return due;
+    const now = this.#clock();
+    if (left !== undefined) return lease > now + DEADLINE ? 0 : lease; // unless the clock was set back
+    const moment = momentOf(pull, now);
+    if (moment === now || !this.#storage.notes || this.#own.has(ticket)) return moment;
     return (this.#noteOf(pull)?.left ?? due) + Math.min(DEADLINE, (end - due) / 2);
   }
 

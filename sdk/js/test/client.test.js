@@ -18,7 +18,7 @@ const report = ({ client, clock }) => ((clock.time += 300), client.flush());
 test("decide, observe, and at its moment the agent counts one response that its curator can give", async (t) => {
   const { agent, client, clock } = device(t);
   const pull = await client.decide();
-  assert.deepEqual([pull.arm, pull.name, pull.ticket, pull.epsilon], [1, "green", "ticket-1", 1]);
+  assert.deepEqual([pull.arm, pull.name, pull.ticket, pull.epsilon, pull.reportAt], [1, "green", "ticket-1", 1, clock.time + 300]);
   assert.equal(await pull.observe(1), true);
   assert.deepEqual(await report({ client, clock }), { acknowledged: 1, waiting: 0, refused: [] });
   assert.ok([0, 1].includes(agent.counted.get("ticket-1")));

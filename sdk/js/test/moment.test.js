@@ -136,6 +136,30 @@ test("a clock that is set back while a response is on its way does not keep it f
   assert.equal((await device(t, { storage, clock, agent }).client.flush()).acknowledged, 1);
 });
 
+test("a clock that is set back behind a pull delays no moment: the pull takes no reward, and is sent at once", async (t) => {
+  const { agent, client, clock } = device(t);
+  const pull = await client.decide();
+  clock.time -= 60;
+  assert.equal((await client.flush()).acknowledged, 0);
+  assert.equal((await client.pulls()).length, 1, "some seconds are not worth it");
+  clock.time -= 1;
+  await assert.rejects(pull.observe(1), TicketError);
+  assert.equal((await client.flush()).acknowledged, 1);
+  assert.equal(agent.counted.size, 1);
+});
+
+test("leave reports at once what was decided here, reward or not, and the client goes on", async (t) => {
+  const { agent, client, clock } = device(t);
+  const [first, second] = [await client.decide(), await client.decide()];
+  await first.observe(1);
+  await client.leave();
+  assert.equal(agent.counted.size, 2);
+  await assert.rejects(second.observe(1), TicketError);
+  await client.decide();
+  clock.time += 300;
+  assert.equal((await client.flush()).acknowledged, 1);
+});
+
 test("that a response leaves is stored before it does", async (t) => {
   const { agent, client, storage, clock } = device(t);
   await client.decide();

@@ -9,7 +9,7 @@ test("a shipped experiment gives its arm: no response is asked for, nothing is s
   const { agent, client, storage } = device(t);
   agent.before = () => [200, { ...agent.decision, ...SHIPPED }];
   const pull = await client.decide();
-  assert.deepEqual([pull.arm, pull.name, pull.ticket, pull.epsilon], [1, "green", null, 0]);
+  assert.deepEqual([pull.arm, pull.name, pull.ticket, pull.epsilon, pull.reportAt], [1, "green", null, 0, null]);
   assert.equal(await pull.observe(1), false);
   assert.equal(await pull.observe("whatever"), false);
   assert.equal(await storage.read(), null);
