@@ -9,8 +9,8 @@ import pytest
 
 from ldpbandits import CuratorSpec, Range, Response, Sigmoid, estimate
 from ldpbandits.agent.estimates import share
+from ldpbandits.agent.separation import ALPHA
 from ldpbandits.server.messages import NewArm, NewExperiment, Report, ResponseMessage
-from ldpbandits.server.reports import ALPHA
 from ldpbandits.server.service import Service
 from ldpbandits.server.store.sqlite import SqliteStore
 from ldpbandits.server.tickets import Ticket, new_nonce

@@ -2,6 +2,7 @@
 
 from ldpbandits.agent.estimates import Estimate, estimate_arm, share
 from ldpbandits.agent.rules import rule_to_json
+from ldpbandits.agent.separation import ALPHA, is_separated, leading
 from ldpbandits.server.experiments import ArmRecord, LiveExperiment
 from ldpbandits.server.messages import (
     ArmReport,
@@ -14,9 +15,6 @@ from ldpbandits.server.messages import (
     TallyRow,
 )
 from ldpbandits.spec.menu import Menu
-
-ALPHA = 0.05
-"""The probability that any interval of an experiment ever misses its mean, however many arms are added."""
 
 
 def tallies(experiment: LiveExperiment) -> Tallies:
@@ -94,14 +92,9 @@ def report(experiment: LiveExperiment, forged: int) -> Report:
 
 def _best(experiment: LiveExperiment, estimates: list[Estimate]) -> Best | None:
     """Return the arm of largest mean among those that are handed out, once there is any response."""
-    means = {
-        number: known.mean
-        for number, known in enumerate(estimates)
-        if known.mean is not None and not experiment.arms[number].retired
-    }
-    if not means:
+    in_use = [number for number, arm in enumerate(experiment.arms) if not arm.retired]
+    place = leading([estimates[number].mean for number in in_use])
+    if place is None:
         return None
-    best = max(means, key=lambda number: means[number])
-    others = [known.high for n, known in enumerate(estimates) if n != best and not experiment.arms[n].retired]
-    separated = all(estimates[best].low > high for high in others)
-    return Best(best, experiment.records[best].name, separated)
+    separated = is_separated(place, [(estimates[number].low, estimates[number].high) for number in in_use])
+    return Best(in_use[place], experiment.records[in_use[place]].name, separated)
