@@ -3,6 +3,7 @@
 import math
 import random
 from bisect import bisect_left
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,11 +23,12 @@ from ldpbandits import (
 from ldpbandits.spec import mechanisms
 from ldpbandits.spec.mechanisms import debiased_mean, response_mean
 from ldpbandits.spec.sequences import (
-    psi,
+    _edge,
     bernoulli_interval,
     laplace_radius,
     log_bits_martingale,
     log_laplace_martingale,
+    psi,
 )
 
 CTB, CTL = CuratorSpec(mechanisms.Bernoulli(1.0)), CuratorSpec(mechanisms.Laplace(1.0))
@@ -81,6 +83,31 @@ def test_intervals_end_where_the_martingale_reaches_its_limit(alpha: float) -> N
         assert log_bits_martingale(1_000, 300, end) == pytest.approx(-math.log(alpha), abs=0.05)
     distance = 1_000 * laplace_radius(1_000, 1.0, 0.5, alpha)
     assert log_laplace_martingale(1_000, distance, 1.0, 0.5) == pytest.approx(-math.log(alpha))
+
+
+def halving(inside: Callable[[float], bool], near: float, far: float) -> float:
+    """Find the edge of a convex set by halving alone."""
+    while abs(far - near) > 1e-13:
+        middle = (near + far) / 2
+        near, far = (middle, far) if inside(middle) else (near, middle)
+    return far
+
+
+@pytest.mark.parametrize(
+    ("pulls", "ones"),
+    [(1, 1), (2, 1), (10, 0), (30, 29), (1_000, 1), (10_000, 6_000), (10**7, 10**4), (10**10, 5 * 10**9)],
+)
+def test_edges_are_where_halving_finds_them(pulls: int, ones: int) -> None:
+    """The quick search for an edge ends where the slow one does, up to a thousandth of the interval."""
+    mean, limit = ones / pulls, -math.log(0.01)
+
+    def log_martingale(p: float) -> float:
+        return log_bits_martingale(pulls, ones, p) if 0 < p < 1 else math.inf
+
+    low, high = (halving(lambda p: log_martingale(p) < limit, mean, end) for end in (0.0, 1.0))
+    for expected, end in ((low, 0.0), (high, 1.0)):
+        # With 10^10 pulls what lgamma loses is seen, by either search.
+        assert _edge(log_martingale, limit, mean, end) == pytest.approx(expected, abs=1e-3 * (high - low))
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])

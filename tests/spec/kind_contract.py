@@ -9,6 +9,7 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, fields
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -192,6 +193,25 @@ def is_estimated(spec: CuratorSpec) -> None:
     assert sure.low <= spec.transform.reward(spec.value(reward)) <= sure.high
     assert sure.low <= found.low <= found.high <= sure.high
     assert Agent.from_json(json.loads(json.dumps(agent.to_json()))).to_json() == agent.to_json()
+
+
+@curator_promise
+def has_intervals_that_rise_with_the_total(spec: CuratorSpec) -> None:
+    """Neither end falls when the total rises, so that the worst case of missing responses is that of the extremes.
+
+    An interval for the worst case of the mechanism's own is the plain one when none is missing, and holds it else.
+    """
+    mechanism, pulls = spec.mechanism, 200
+    totals = [round(pulls * mechanism.response_mean(m / 20) / mechanism.unit) * mechanism.unit for m in range(21)]
+    intervals = [mechanism.interval(pulls, total, 0.05, 0.5) for total in totals]
+    for ends in zip(*intervals, strict=True):
+        assert all(before <= after + 1e-9 for before, after in pairwise(ends))
+    if hasattr(mechanism, "worst_interval"):
+        low, high = intervals[10]
+        assert mechanism.worst_interval(pulls, totals[10], 0, 0.05, 0.5) == (low, high)
+        wider = mechanism.worst_interval(pulls, totals[10], 100, 0.05, 0.5)
+        assert max(wider[0], 0) <= max(low, 0)
+        assert min(wider[1], 1) >= min(high, 1)
 
 
 @rule_promise

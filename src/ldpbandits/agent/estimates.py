@@ -72,7 +72,7 @@ def estimate(
     if pulls:
         mean = spec.mechanism.debiased_mean(total / pulls)
         low, high = spec.mechanism.interval(pulls, total, alpha, sigma)
-    return _in_rewards(spec.transform, mean, (low, high), alpha, pulls)
+    return in_rewards(spec.transform, mean, (low, high), alpha, pulls)
 
 
 def estimate_arm(arm: ArmTally, menu: Menu, *, alpha: float, sub_gaussian: float | None = None) -> Estimate:
@@ -93,10 +93,10 @@ def estimate_arm(arm: ArmTally, menu: Menu, *, alpha: float, sub_gaussian: float
         most = min((1 - levels[place]) / levels[place + 1] for place in places)
         mean = likeliest(cells, levels, least, most)
         low, high = mixed_interval(cells, levels, alpha, near=min(max(mean, 0.0), 1.0))
-    return _in_rewards(menu.transform, mean, (low, high), alpha, arm.pulls)
+    return in_rewards(menu.transform, mean, (low, high), alpha, arm.pulls)
 
 
-def _in_rewards(
+def in_rewards(
     transform: Transform, mean: float | None, edges: tuple[float, float], alpha: float, pulls: int
 ) -> Estimate:
     """Say in the units of the rewards what is known of the mean value: an estimate, and the edges of an interval."""

@@ -67,7 +67,9 @@ class Mechanism(Protocol):
     def interval(self, pulls: int, total: float, alpha: float, sigma: float) -> tuple[float, float]:
         """Return an interval for the mean value that holds after every pull at once with probability 1 - alpha.
 
-        `sigma` says how far values spread: they are sigma-sub-Gaussian, with 1/2 for any law on [0, 1].
+        `sigma` says how far values spread: they are sigma-sub-Gaussian, with 1/2 for any law on [0, 1]. Neither end
+        falls when the total rises. A mechanism may have a `worst_interval(pulls, total, missing, alpha, sigma)` too, as
+        CTL has: one that holds whatever values are missing.
         """
 
 
@@ -159,9 +161,13 @@ class Laplace:
 
     def interval(self, pulls: int, total: float, alpha: float, sigma: float) -> tuple[float, float]:
         """Return an interval around the mean response."""
+        return self.worst_interval(pulls, total, 0, alpha, sigma)
+
+    def worst_interval(self, pulls: int, total: float, missing: int, alpha: float, sigma: float) -> tuple[float, float]:
+        """Put the values that are missing at 0, and at 1: responses may be any number, but values in [0, 1] may not."""
         # Rounding rewards to the grid moves their mean by up to half a step.
-        mean, radius = total / pulls, laplace_radius(pulls, self.epsilon, sigma, alpha) + self.unit / 2
-        return mean - radius, mean + radius
+        radius = laplace_radius(pulls, self.epsilon, sigma, alpha, missing) + self.unit / 2
+        return total / (pulls + missing) - radius, (total + missing) / (pulls + missing) + radius
 
 
 def is_bits(mechanism: Mechanism) -> bool:

@@ -21,6 +21,9 @@ TUNED_FOR = 10_000
 BEST = 9.2
 """A Gaussian mixture of precision rho at alpha = 0.05 is best at 9.2 rho pulls: sqrt(9.2 variance / pulls) wide."""
 
+PRECISION, NOTHING = 1e-12, 1e-17
+"""An edge is found up to this share of itself, and up to this: far less than any interval is wide."""
+
 _SCALES = range(-5, 14)
 _WEIGHTS = [(1 + abs(j)) ** -2.5 for j in _SCALES]
 _COMPONENTS = tuple((4.0**j * TUNED_FOR, log(w / sum(_WEIGHTS))) for j, w in zip(_SCALES, _WEIGHTS, strict=True))
@@ -36,10 +39,11 @@ def bernoulli_interval(pulls: int, ones: float, alpha: float) -> tuple[float, fl
         raise ResponseError(f"a total of bits must be a whole number from 0 to the pulls, {pulls}, got {brief(ones)}")
     limit = bits_limit(pulls, alpha)
 
-    def inside(p: float) -> bool:
-        return log_bits_martingale(pulls, ones, p) < limit
+    def log_martingale(p: float) -> float:
+        return log_bits_martingale(pulls, ones, p) if 0 < p < 1 else inf
 
-    return _edge(inside, ones / pulls, 0.0), _edge(inside, ones / pulls, 1.0)
+    mean = ones / pulls
+    return _edge(log_martingale, limit, mean, 0.0), _edge(log_martingale, limit, mean, 1.0)
 
 
 def bits_limit(pulls: float, alpha: float) -> float:
@@ -63,26 +67,33 @@ def log_bits_martingale(pulls: float, ones: float, p: float) -> float:
     return mixed - (ones * log(p) + zeros * log1p(-p))
 
 
-def laplace_radius(pulls: int, epsilon: float, sigma: float, alpha: float) -> float:
-    """Return r such that [mean - r, mean + r] is the interval around the mean of `pulls` responses of CTL."""
+def laplace_radius(pulls: int, epsilon: float, sigma: float, alpha: float, missing: int = 0) -> float:
+    """Return r such that [mean - r, mean + r] is the interval around the mean of `pulls` responses of CTL.
 
-    def inside(distance: float) -> bool:
-        return log_laplace_martingale(pulls, distance, epsilon, sigma) < -log(alpha)
+    With `missing` it is the mean of these and of so many values that came without noise.
+    """
+    limit = -log(alpha)
+
+    def log_martingale(distance: float) -> float:
+        return log_laplace_martingale(pulls, distance, epsilon, sigma, missing)
 
     far = 1.0
-    while inside(far):
+    while log_martingale(far) < limit:
         far *= 2
-    return _edge(inside, 0.0, far) / pulls
+    return _edge(log_martingale, limit, 0.0, far) / (pulls + missing)
 
 
-def log_laplace_martingale(
-    pulls: float, distance: float, epsilon: float, sigma: float, missing: float = 0.0
-) -> float:
+def log_laplace_martingale(pulls: float, distance: float, epsilon: float, sigma: float, missing: float = 0.0) -> float:
     """log M(m), with M(m) = e^(l D - n psi(l)) mixed over l and -l and over |l|; D = n |mean - m|, in which M grows.
 
     A response X = R + L with sigma-sub-Gaussian R has log E e^(l (X - m)) <= psi(l) for |l| < epsilon, where
     psi(l) = l^2 sigma^2 / 2 - log(1 - l^2 / epsilon^2). (For noise on the grid of 2^-20 the last factor is
     (cosh a - 1) / (cosh a - cosh b) with a = epsilon / 2^20 and b = l / 2^20: smaller, as (cosh b - 1) / b^2 grows.)
+
+    A pull may multiply M twice: by e^(l (R - m) - l^2 sigma^2 / 2) when the arm is handed out, and by
+    e^(l L) (1 - l^2 / epsilon^2) when its response is counted. Neither factor has a mean above 1, whatever R has to do
+    with whether and when there is a response, if L has nothing to do with it. So M is a supermartingale also when for
+    `missing` of the pulls there is the first factor only; then D holds their R, which nobody knows, in place of X.
     """
     variance, mixed = sigma**2 + 2 / epsilon**2, -inf
     for best_at, weight in _COMPONENTS:
@@ -105,12 +116,43 @@ def mixed_interval(cells: Sequence[float], levels: Sequence[float], alpha: float
     def log_martingale(mean: float) -> float:
         return _log_mixed_martingale(cells, levels, terms, mean)
 
-    def inside(mean: float) -> bool:
-        return log_martingale(mean) < limit
-
-    if not inside(near):
+    if log_martingale(near) >= limit:
         near = _least(log_martingale)
-    return (_edge(inside, near, 0.0), _edge(inside, near, 1.0)) if inside(near) else (inf, inf)
+    if log_martingale(near) >= limit:
+        return inf, inf
+    return _edge(log_martingale, limit, near, 0.0), _edge(log_martingale, limit, near, 1.0)
+
+
+def mixed_worst_interval(
+    cells: Sequence[float], levels: Sequence[float], missing: int, alpha: float
+) -> tuple[float, float]:
+    """Return an interval that holds `mixed_interval` of these bits and `missing` more, of whichever epsilons.
+
+    Take the part of M with tilts l > 0. A bit that is missing multiplies each of its components by
+    e^(l slope b) / (1 + q (e^(l slope) - 1)) of some epsilon, which is least for a 0 at the epsilon where the
+    denominator is largest. With this for every missing bit, in each component by itself, the sum is below M whatever
+    the bits are. All of it falls in m: means up to where it is 1/alpha are refuted. The same with 0 and 1 exchanged, in
+    bits and means, refutes means from above.
+    """
+    low = _lower(cells, levels, missing, alpha)
+    zeros = [number for n, ones in _pairs(cells) for number in (n, n - ones)]
+    mirrored = [number for low, slope in _pairs(levels) for number in (1 - low - slope, slope)]
+    high = 1 - _lower(zeros, mirrored, missing, alpha)
+    return (low, high) if low <= high else (inf, inf)
+
+
+def _lower(cells: Sequence[float], levels: Sequence[float], missing: int, alpha: float) -> float:
+    """Return the mean up to which all are refuted by tilts l > 0; infinite if that is all means."""
+    limit, terms = -log(alpha), _mixed_terms(tuple(levels))[::2]
+
+    def log_martingale(mean: float) -> float:
+        return _log_mixed_martingale(cells, levels, terms, mean, missing)
+
+    return _edge(log_martingale, limit, 1.0, 0.0) if log_martingale(1.0) < limit else inf
+
+
+def _pairs(numbers: Sequence[float]) -> Iterable[tuple[float, float]]:
+    return zip(numbers[::2], numbers[1::2], strict=True)
 
 
 def _least(function: Callable[[float], float]) -> float:
@@ -144,6 +186,7 @@ def log_mixed_martingale(cells: Sequence[float], levels: Sequence[float], mean: 
 
 @lru_cache(maxsize=64)
 def _mixed_terms(levels: tuple[float, ...]) -> list[_Term]:
+    """Return the components by turns: of a tilt l > 0, and of -l."""
     return [
         (weight - log(2), tuple((tilt * slope, expm1(tilt * slope)) for slope in levels[1::2]))
         for best_at, weight in _COMPONENTS
@@ -152,22 +195,24 @@ def _mixed_terms(levels: tuple[float, ...]) -> list[_Term]:
 
 
 def _log_mixed_martingale(
-    cells: Sequence[float], levels: Sequence[float], terms: Iterable[_Term], mean: float
+    cells: Sequence[float], levels: Sequence[float], terms: Iterable[_Term], mean: float, missing: int = 0
 ) -> float:
+    """Sum these components; each missing bit is a 0 of the epsilon at which that makes the component least."""
     bits = [
-        (cells[place], cells[place + 1], levels[place] + levels[place + 1] * mean) for place in range(0, len(levels), 2)
+        (n, ones, low + slope * mean) for (n, ones), (low, slope) in zip(_pairs(cells), _pairs(levels), strict=True)
     ]
     together, alone = log(1 - ALONE), log(ALONE / len(bits))
     mixed = []
     for weight, tilts in terms:
-        ratios = [tilt * ones - n * log1p(q * tilted) for (n, ones, q), (tilt, tilted) in zip(bits, tilts, strict=True)]
-        mixed.append(weight + together + sum(ratios))
-        mixed += [weight + alone + ratio for ratio in ratios]
+        zeros = [-log1p(q * tilted) for (_, _, q), (_, tilted) in zip(bits, tilts, strict=True)]
+        ratios = [tilt * ones + n * zero for (n, ones, _), (tilt, _), zero in zip(bits, tilts, zeros, strict=True)]
+        mixed.append(weight + together + sum(ratios) + missing * min(zeros))
+        mixed += [weight + alone + ratio + missing * zero for ratio, zero in zip(ratios, zeros, strict=True)]
     return _log_sum_exp(mixed)
 
 
 def psi(tilt: float, epsilon: float, sigma: float) -> float:
-    """psi(l), l the tilt, as in `log_laplace_martingale`."""
+    """l^2 sigma^2 / 2 - log(1 - l^2 / epsilon^2) for l the tilt: see `log_laplace_martingale`."""
     return (sigma * tilt) ** 2 / 2 - log1p(-((tilt / epsilon) ** 2))
 
 
@@ -189,13 +234,34 @@ def _log_sum_exp(terms: Iterable[float]) -> float:
     return largest + log(sum(exp(term - largest) for term in listed))
 
 
-def _edge(inside: Callable[[float], bool], near: float, far: float) -> float:
-    """Return the edge of a convex set between a point of it and one that may be outside, on the outer side."""
-    while True:
-        middle = (near + far) / 2
-        if middle in (near, far):
-            return far
-        if inside(middle):
-            near = middle
+def _edge(log_martingale: Callable[[float], float], limit: float, near: float, far: float) -> float:
+    """Return the edge of {log M < limit} between a point of it and one that may be outside, on the outer side.
+
+    About the mean log M grows as the square of the distance: its root is all but a line, and false position (with the
+    Illinois halving, which moves both ends) is there in a dozen steps. Where M is infinite, the way is halved.
+    """
+
+    def excess(x: float) -> float:
+        return sqrt(max(log_martingale(x), 0.0)) - sqrt(limit)
+
+    if near == far:
+        return far
+    inner, below = near, -sqrt(limit)
+    outer, above = far, excess(far)
+    if above < 0:
+        return far
+    was_inside = None
+    while abs(outer - inner) > PRECISION * max(abs(inner), abs(outer)) + NOTHING:
+        middle = (inner + outer) / 2 if above == inf else inner + (outer - inner) * below / (below - above)
+        if not min(inner, outer) < middle < max(inner, outer):
+            middle = (inner + outer) / 2
+        found = excess(middle)
+        is_inside = found < 0
+        if is_inside:
+            inner, below = middle, found
+            above /= 2 if was_inside is True else 1
         else:
-            far = middle
+            outer, above = middle, found
+            below /= 2 if was_inside is False else 1
+        was_inside = is_inside
+    return outer

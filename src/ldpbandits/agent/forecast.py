@@ -1,0 +1,79 @@
+"""About how many more responses until the best arm is told apart from all others: a guess, not a promise.
+
+The means and the shares of missing answers stay as they are, each arm gets its present share of the responses, and the
+number of these is sought at which the worst-case intervals are disjoint. A rule that learns gives worse arms ever less:
+then it takes longer.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import ceil, sqrt
+
+from ldpbandits.agent.estimates import estimate_arm
+from ldpbandits.agent.missing import worst_case
+from ldpbandits.agent.tally import ArmTally, LevelTally
+from ldpbandits.spec.menu import Menu
+
+BEYOND = 10**9
+"""A forecast of more responses than this says nothing."""
+
+NEAR_ENOUGH = 1.01
+"""The number is found up to this factor: it is a guess."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """An arm as it is, and how it goes on: `share` of all further responses are its own."""
+
+    arm: ArmTally
+    alpha: float
+    answered: int
+    """Its pulls that were handed out here; others, that were brought along, have no missing ones beside them."""
+    missing: int
+    out: int
+    share: float
+
+    def worst(self, menu: Menu, more: float) -> tuple[float, float]:
+        """Return the ends of the worst-case interval after so many more responses to all arms; out are as many."""
+        new = self.share * more
+        grown = _grown(self.arm, 1 + new / self.arm.pulls, menu.unit)
+        missing = self.missing + (new * self.missing / self.answered if self.answered else 0)
+        known = estimate_arm(grown, menu, alpha=self.alpha)
+        return worst_case(known, grown, menu, round(missing) + self.out)
+
+
+def _grown(arm: ArmTally, times: float, unit: float) -> ArmTally:
+    """Return an arm with so many times its responses, of the same mean in each cell."""
+    return ArmTally(
+        pulls=round(arm.pulls * times),
+        total=round(arm.total * times / unit) * unit,
+        cells=[LevelTally(round(cell.pulls * times), round(cell.total * times / unit) * unit) for cell in arm.cells],
+    )
+
+
+def more_responses(best: Prospect, others: list[Prospect], menu: Menu) -> int | None:
+    """Return after how many more responses in all the best arm's interval lies above all others; None: not in sight.
+
+    Every arm must have a response. 0 means that it lies above them now.
+    """
+
+    @lru_cache(maxsize=None)
+    def low(more: float) -> float:
+        return best.worst(menu, more)[0]
+
+    needed = 0.0
+    for other in sorted(others, key=lambda other: other.worst(menu, 0)[1], reverse=True):
+
+        def is_below(more: float, other: Prospect = other) -> bool:
+            return other.worst(menu, more)[1] < low(more)
+
+        if not is_below(needed):
+            if not is_below(BEYOND):
+                return None
+            enough = float(BEYOND)
+            needed = max(needed, 1.0)
+            while enough > needed * NEAR_ENOUGH:
+                middle = sqrt(enough * needed)
+                needed, enough = (needed, middle) if is_below(middle) else (middle, enough)
+            needed = enough
+    return ceil(needed)

@@ -1,0 +1,84 @@
+"""What may be concluded when some do not answer: intervals that hold whatever they would have said.
+
+Of the N times that an arm was handed out n are answered and the rest, the *unanswered*, are not: they are missing, or
+still out. Whether somebody answers, and when, may have to do with the reward: those who click leave the page at once,
+those who do not stay, or are lost. Then the n responses are not those of everybody, and the interval that is made of
+them covers another mean. But all N have the law of the arm. In the order in which the arm was handed out, their
+responses are independent and of the arm's mean, and the confidence sequence of all N covers it at all times, whatever
+has to do with whether they are seen. What is seen here is the union of its intervals over all that the unanswered may
+say. Where there are none it is the interval itself.
+
+**Bits.** M(p) from s ones among N is, for each component of precision rho, changed by one more 1 in the place of a 0 by
+(rho p + s) (1 - p) / ((rho (1 - p) + N - s - 1) p), which is at least 1 exactly when s >= (N - 1) p. A mean p below the
+interval has p < s / N: so with more ones M(p) grows further, and p stays below. No end of the interval falls when s
+rises: the extremes are those of no ones and of ones only. It holds for each arm at all times even when somebody who
+sees the bits drops them.
+
+**Other responses.** The same with the least and the largest possible response, for every mechanism whose intervals have
+ends that do not fall when the total rises.
+
+**Several epsilons.** The unanswered may have any of them: see `mixed_worst_interval`.
+
+**Laplace.** Responses are not bounded, but values are: by 0 and 1. The noise of those who answer is averaged as ever,
+the values of all N are sampled as ever, and `log_laplace_martingale` has both in one. It holds when dropping depends on
+the reward, the arm, the moment, or on anything but the noise: a device that drops responses because they are large is
+not covered. (A response beyond 28 / epsilon is refused for what it says, with probability 7e-13.)
+"""
+
+from collections.abc import Callable
+from math import inf
+from typing import TypeAlias
+
+from ldpbandits.agent.estimates import HOEFFDING, Estimate, in_rewards
+from ldpbandits.agent.levels import Levels
+from ldpbandits.agent.tally import ArmTally
+from ldpbandits.spec.mechanisms import Mechanism
+from ldpbandits.spec.menu import Menu
+from ldpbandits.spec.sequences import bernoulli_interval, mixed_worst_interval
+
+WorstInterval: TypeAlias = Callable[[int, float, int, float, float], tuple[float, float]]
+
+
+def worst_case(known: Estimate, arm: ArmTally, menu: Menu, unanswered: int) -> tuple[float, float]:
+    """Return the ends of an interval for the arm's mean that holds whatever the unanswered would have said.
+
+    `known` is the estimate from those who answered. Its alpha is spent once: with probability 1 - alpha what is
+    returned here covers the mean at all times, those included when all have answered and it is the estimate's interval.
+    It is never narrower than that one.
+    """
+    if unanswered == 0:
+        return known.low, known.high
+    edges = -inf, inf
+    if arm.pulls and menu.transform.bounded:
+        if len(menu) == 1:
+            edges = _one_epsilon(menu.first, arm, unanswered, known.alpha)
+        else:
+            cells = [number for cell in arm.cells for number in cell]
+            edges = mixed_worst_interval(cells, Levels.of(menu).numbers, unanswered, known.alpha)
+    worst = in_rewards(menu.transform, None, edges, known.alpha, arm.pulls)
+    # It holds the estimate's in any case, but for the last digits.
+    return (min(worst.low, known.low), max(worst.high, known.high)) if known.fits else (worst.low, worst.high)
+
+
+def _one_epsilon(mechanism: Mechanism, arm: ArmTally, unanswered: int, alpha: float) -> tuple[float, float]:
+    own: WorstInterval | None = getattr(mechanism, "worst_interval", None)
+    if own is not None:
+        return own(arm.pulls, arm.total, unanswered, alpha, HOEFFDING)
+    least, most = (unanswered * limit * mechanism.unit for limit in mechanism.limits)
+    low, _ = mechanism.interval(arm.pulls + unanswered, arm.total + least, alpha, HOEFFDING)
+    _, high = mechanism.interval(arm.pulls + unanswered, arm.total + most, alpha, HOEFFDING)
+    return low, high
+
+
+def missing_interval(answered: int, missing: int, out: int, alpha: float) -> tuple[float, float]:
+    """Return an interval for the share of an arm's decisions that end without an answer, valid whenever one looks.
+
+    An answer comes soon, and that there is none is known only when the ticket has expired: so of a new arm nothing is
+    missing at first. Whatever becomes of those that are out, the interval holds, by the argument for bits above.
+    """
+    decisions = answered + missing + out
+    if decisions == 0:
+        return 0.0, 1.0
+    low, _ = bernoulli_interval(decisions, missing, alpha)
+    _, high = bernoulli_interval(decisions, missing + out, alpha)
+    return low, high
