@@ -7,7 +7,7 @@ then it takes longer. Where the rule is known, its `Course` says what each arm g
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from math import ceil, sqrt
 from typing import TypeAlias
 
@@ -69,11 +69,11 @@ def more_responses(
     """
     kept = [best.share, *(other.share for other in others)]
 
-    @lru_cache(maxsize=None)
+    @cache
     def after(more: float) -> Sequence[float]:
         return kept if shares is None or more == 0 else shares(more)
 
-    @lru_cache(maxsize=None)
+    @cache
     def low(more: float) -> float:
         return best.worst(menu, more, after(more)[0])[0]
 

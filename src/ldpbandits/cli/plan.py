@@ -60,8 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--data", metavar="FILE.csv", help=data)
     told = "the rewards' range, which devices are told; rewards beyond count as its ends (default 0,1)"
     add("--range", default="0,1", metavar="LOW,HIGH", help=told)
-    add("--trials", type=number, metavar="R", help="trials of each row (default: as many as take a few seconds)")
-    add("--horizon", type=number, default=1e8, metavar="T", help="play a rule no further than this (default 1e8)")
+    add("--trials", type=number, metavar="R", help="trials of the rule (default: as many as take a few seconds)")
+    told = "play a rule no further than this (default 1e8; 2e6 for one that cannot leap)"
+    add("--horizon", type=number, metavar="T", help=told)
     add("--seed", type=number, default=0, metavar="S", help="same seed, same numbers (default 0)")
     add("--jobs", type=number, metavar="N", help="threads (default: one a core); changes no number")
     add("--out", type=Path, metavar="FILE.html", help="write a page with the tables and pictures")
@@ -122,9 +123,8 @@ def _report(made: "Plan") -> list[str]:
     from ldpbandits.lab.planning import tables
 
     lines = [tables.heading(made), *tables.remarks(made)]
-    for each in (tables.separation(made), tables.with_users(made), tables.odds(made)):
-        if each is not None:
-            lines += ["", each.title, table(each.head, each.rows), *wrap(each.note, WIDTH)]
+    for each in tables.all_tables(made):
+        lines += ["", each.title, table(each.head, each.rows), *wrap(each.note, WIDTH)]
     return [*lines, "", *made.verdicts, *([] if made.reverse is None else [made.reverse])]
 
 

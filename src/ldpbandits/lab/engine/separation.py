@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from numba.extending import register_jitable
 
-from ldpbandits.agent.estimates import HOEFFDING, share
+from ldpbandits.agent.estimates import HOEFFDING
 from ldpbandits.lab.engine.compiled import compiled, uncached
 from ldpbandits.lab.engine.laws import Floats
 from ldpbandits.spec import sequences
@@ -57,42 +57,60 @@ def judge(curator: CuratorSpec) -> Judge:
 
 
 @uncached
-def _refuted(judge: Judge, pulls: float, total: float, missing: float, alpha: float, m: float, is_low: bool) -> bool:  # noqa: FBT001
-    """Tell whether m lies below the low end of an arm's interval, or above its high end.
-
-    At the low end those who do not answer would all have said the least, at the high end the most.
-    """
+def _is_below(judge: Judge, pulls: float, total: float, missing: float, alpha: float, m: float) -> bool:
+    """Tell whether m lies below an arm's interval, where all who do not answer would have said the least."""
     n = pulls + missing
-    total += 0.0 if is_low else missing
     if judge.epsilon == 0:
         return sequences.log_bits_martingale(n, total, m) >= sequences.bits_limit(n, alpha)
-    distance = (total - m * n if is_low else m * n - total) - judge.slack * n
-    if distance <= 0:
-        return False
-    return sequences.log_laplace_martingale(pulls, distance, judge.epsilon, HOEFFDING, missing) >= -log(alpha)
+    distance = total - (m + judge.slack) * n
+    return distance > 0 and _laplace(judge, pulls, distance, missing) >= -log(alpha)
+
+
+@uncached
+def _is_above(judge: Judge, pulls: float, total: float, missing: float, alpha: float, m: float) -> bool:
+    """Tell whether m lies above an arm's interval, where all who do not answer would have said the most."""
+    n, most = pulls + missing, total + missing
+    if judge.epsilon == 0:
+        return sequences.log_bits_martingale(n, most, m) >= sequences.bits_limit(n, alpha)
+    distance = (m - judge.slack) * n - most
+    return distance > 0 and _laplace(judge, pulls, distance, missing) >= -log(alpha)
+
+
+@uncached
+def _laplace(judge: Judge, pulls: float, distance: float, missing: float) -> float:
+    return sequences.log_laplace_martingale(pulls, distance, judge.epsilon, HOEFFDING, missing)
+
+
+@uncached
+def _leader(pulls: Floats, totals: Floats) -> int:
+    """Return the arm of largest mean, the first of several; -1 when one has no response yet."""
+    best = 0
+    for arm in range(len(pulls)):
+        if pulls[arm] <= 0:
+            return -1
+        if totals[arm] * pulls[best] > totals[best] * pulls[arm]:
+            best = arm
+    return best
 
 
 @uncached
 def _separated(judge: Judge, pulls: Floats, totals: Floats, missing: Floats, alphas: Floats) -> int:
     """Return the arm that is separated, or -1."""
-    arms, best, far, fewest = len(pulls), 0, judge.low, inf
-    for arm in range(arms):
-        if pulls[arm] <= 0:
-            return -1
-        if totals[arm] * pulls[best] > totals[best] * pulls[arm]:
-            best = arm
-    for arm in range(arms):
+    best, far, fewest = _leader(pulls, totals), judge.low, inf
+    if best < 0:
+        return -1
+    for arm in range(len(pulls)):
         if arm != best:
             far = max(far, (totals[arm] + missing[arm]) / (pulls[arm] + missing[arm]))
             fewest = min(fewest, pulls[arm])
     near = min(totals[best] / (pulls[best] + missing[best]), judge.high)
     m = near - (near - far) / (1 + sqrt(pulls[best] / fewest))  # about where both are refuted alike
     while near - far > _CLOSEST:
-        below = _refuted(judge, pulls[best], totals[best], missing[best], alphas[best], m, True)
+        below = _is_below(judge, pulls[best], totals[best], missing[best], alphas[best], m)
         above = True
-        for arm in range(arms):
+        for arm in range(len(pulls)):
             if arm != best and above:
-                above = _refuted(judge, pulls[arm], totals[arm], missing[arm], alphas[arm], m, False)
+                above = _is_above(judge, pulls[arm], totals[arm], missing[arm], alphas[arm], m)
         if below == above:
             return best if below else -1
         if below:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import ceil
+from statistics import NormalDist
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -162,10 +164,38 @@ class Case:
             return [self.curator.mechanism.response_mean(value) for value in self.values]
         raise SpecError(f"the rule {self.rule_name} reads responses in a way that is not known here")
 
+    def textbook(self) -> int:
+        """Return how many responses, in equal shares, the z-test of the best arm against one other takes.
+
+        2 (z(alpha / 2) + z(power))^2 variance / gap^2 for each arm, with the variance of a debiased response. It is a
+        test of two arms alone that is looked at once, when all have answered, and at no time before.
+        """
+        asked, normal = self.question, NormalDist()
+        quantiles = normal.inv_cdf(1 - asked.alpha / 2) + normal.inv_cdf(asked.power)
+        one, other = self._variance(0), self._variance(asked.arms - 1)
+        each = quantiles**2 * (one + other) / (self.values[-1] - self.values[0]) ** 2
+        return ceil(each) * asked.arms
+
+    def _variance(self, arm: int) -> float:
+        """Return the variance of a response of this arm, divided by the square of what a unit of value makes of it."""
+        mechanism = self.curator.mechanism
+        if isinstance(mechanism, mechanisms.Laplace):
+            law = self.laws[arm]
+            spread = law.mean * (1 - law.mean) if isinstance(law, Bernoulli) else _spread(law)
+            return spread + 2 / mechanism.epsilon**2
+        chance = mechanism.response_mean(self.values[arm])
+        return chance * (1 - chance) / (mechanism.response_mean(1.0) - mechanism.response_mean(0.0)) ** 2
+
     def half_width(self, pulls: float) -> float:
         """Return half the width of the interval of an arm at the baseline after so many responses of it."""
         low, high = self.prospects[0].worst(self.menu, max(pulls - 1, 0.0), share=1.0)
         return (high - low) / 2 * (self.question.declared.high - self.question.declared.low)
+
+
+def _spread(law: Law) -> float:
+    assert isinstance(law, Empirical)  # noqa: S101 - the only other kind that there is here
+    squares = sum(value * value * count for value, count in zip(law.values, law.counts, strict=True))
+    return squares / sum(law.counts) - law.mean**2
 
 
 def _law(values: tuple[float, ...], chances: list[float]) -> Empirical:

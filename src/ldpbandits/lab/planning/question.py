@@ -14,9 +14,6 @@ from ldpbandits.spec.curator import CuratorSpec
 from ldpbandits.spec.transforms import Range
 
 CURATORS = ("ctb", "ctl")
-HORIZON = 10**8
-"""How far a rule is played by default. Whoever needs more responses than this needs another plan."""
-
 FARTHEST = 10**12
 FEWEST_TRIALS, MOST_TRIALS = 10, 100_000
 MOST_ARMS = 1000
@@ -52,9 +49,10 @@ class Question:
     past: Past | None = None
     """Past rewards, which the baseline is the mean of."""
     trials: int | None = None
-    """Of the rule; None: as many as take a second or two."""
+    """Of the rule; None: as many as take a few seconds. In equal shares there are 400, or as many."""
     seed: int = 0
-    horizon: int = HORIZON
+    horizon: int | None = None
+    """How far a rule is played; None: to 1e8 responses where it leaps, else to 2e6."""
 
     def __post_init__(self) -> None:
         """Check everything before anything is played."""
@@ -64,8 +62,9 @@ class Question:
             "power": check_probability("power", self.power),
             "confidence": check_probability("confidence", self.confidence),
             "seed": check_count("seed", self.seed, least=0),
-            "horizon": _count("horizon", self.horizon, 1000, FARTHEST),
         }
+        if self.horizon is not None:
+            checked["horizon"] = _count("horizon", self.horizon, 1000, FARTHEST)
         if self.users is not None:
             if is_number(self.users) and self.users < self.arms:
                 raise ParameterError(f"users must be at least the number of arms, {self.arms}, got {self.users:g}")
@@ -143,7 +142,8 @@ class Question:
         """Read a rule; one that has the epsilon of the responses gets it."""
         kind = asked.get("kind")
         needs_epsilon = kind in RULES.kinds and "epsilon" in {field.name for field in fields(RULES.find(kind))}  # type: ignore[arg-type]
-        return rule_from_json(({"epsilon": curator.epsilon} if needs_epsilon else {}) | asked, may_import=True)
+        more = {"epsilon": curator.epsilon} if needs_epsilon else {}
+        return rule_from_json({**more, **asked}, may_import=True)
 
 
 def _count(name: str, value: object, least: int, most: int) -> int:

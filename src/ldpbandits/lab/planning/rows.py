@@ -49,6 +49,8 @@ class Row:
     """How far they were played: a number of responses that is None is more than this."""
     closed_form: int | None = None
     """About how many responses it takes until the best arm is separated, by a forecast without trials."""
+    textbook: int | None = None
+    """In equal shares: how many a test of two arms would take that is looked at once, at the end."""
     quantiles: tuple[int | None, ...] = (None,) * len(QUANTILES)
     """After how many responses the best arm is separated in 10 %, 50 % and 90 % of the trials."""
     needed: int | None = None
@@ -79,6 +81,7 @@ class Row:
                 **{f"{100 * share:.0f}%": at for share, at in zip(QUANTILES, self.quantiles, strict=True)},
                 "power": self.needed,
                 "closed_form": self.closed_form,
+                "textbook": self.textbook,
             },
             "wrong": self.wrong,
             "is_cut": self.is_cut,

@@ -12,21 +12,22 @@ from ldpbandits.agent.separation import ALPHA
 from ldpbandits.checks import check_count
 from ldpbandits.lab.planning.answer import Plan
 from ldpbandits.lab.planning.case import ALLOCATIONS, Allocation, Case
-from ldpbandits.lab.planning.question import HORIZON, Question, question
+from ldpbandits.lab.planning.question import Question, question
 from ldpbandits.lab.planning.rows import QUANTILES, Row, Standing, WithUsers
 from ldpbandits.lab.planning.search import smallest_epsilon, smallest_lift
-from ldpbandits.lab.planning.trials import EARLY, Floats, Looks, Progress, last_look, play
+from ldpbandits.lab.planning.trials import EARLY, Floats, Looks, Progress, last_look, leaps, play
 
 EQUAL_TRIALS = 400
-FEWEST, MOST = 50, 1000
-WORK = 25_000
-"""Trials of a rule times the cube root of the responses that each takes, which its time goes with: about 3 s a core."""
+FEWEST, MOST = 25, 1000
+LEAPS, ROUNDS = 25_000, 4 * 10**7
+"""What a few seconds are enough for: trials times the cube root of the responses that each takes, which the time of
+leaps goes with; and rounds that are played one by one, in all."""
 
 USUAL_ARMS = 4
 """Up to so many arms that is so; with more it takes longer, in proportion."""
 
 HOPELESS = 4
-"""Where it should take so many times the horizon, half of the fewest trials show what there is to see."""
+"""Where it should take so many times as long as is played, the fewest trials show what there is to see."""
 
 
 def plan(  # noqa: PLR0913 - a question has many parts
@@ -45,7 +46,7 @@ def plan(  # noqa: PLR0913 - a question has many parts
     data: str | None = None,
     declared: tuple[float, float] = (0.0, 1.0),
     trials: int | None = None,
-    horizon: int = HORIZON,
+    horizon: int | None = None,
     jobs: int | None = None,
     progress: Progress = lambda _: None,
 ) -> Plan:
@@ -125,12 +126,10 @@ def _row(case: Case, allocation: Allocation, jobs: int | None, progress: Progres
         return Row(case.epsilon, allocation, name)
     expected = alike if allocation == "equal" else case.closed_form(allocation)
     # Of a rule that nothing is known of it is known that it is later than equal shares.
-    looks = Looks(
-        (expected or alike) / EARLY[allocation],
-        max(last_look(case, allocation, expected or inf), asked.responses or 0),
-        asked.responses,
-    )
-    outcome = play(case, allocation, looks, _trials(case, allocation, expected, looks.last), jobs, progress)
+    last = max(last_look(case, allocation, expected or inf), asked.responses or 0)
+    first = (expected or alike) / EARLY[allocation]
+    looks = Looks(_trials(case, allocation, expected, last), first, last, asked.responses)
+    outcome = play(case, allocation, looks, jobs, progress)
     return Row(
         case.epsilon,
         allocation,
@@ -138,6 +137,7 @@ def _row(case: Case, allocation: Allocation, jobs: int | None, progress: Progres
         trials=len(outcome.first),
         last=outcome.last,
         closed_form=expected,
+        textbook=case.textbook() if allocation == "equal" else None,
         quantiles=tuple(_known(outcome.quantile(share)) for share in QUANTILES),
         needed=_known(outcome.quantile(asked.power)),
         wrong=float(np.mean((outcome.arm >= 0) & (outcome.arm < asked.arms - 1))),
@@ -165,15 +165,17 @@ def _standing(case: Case, pulls: Floats) -> Standing:
 
 
 def _trials(case: Case, allocation: Allocation, expected: int | None, last: int) -> int:
-    """Return how many trials to play: as many as are asked for, or as take a few seconds."""
-    if case.question.trials is not None:
-        return case.question.trials
+    """Return how many trials to play: as many as are asked for, or as take a few seconds. Equal shares cost little."""
+    asked = case.question
     if allocation == "equal":
-        return EQUAL_TRIALS
+        return max(EQUAL_TRIALS, asked.trials or 0)
+    if asked.trials is not None:
+        return asked.trials
     if expected is None or expected > HOPELESS * last:
-        return FEWEST // 2
-    arms = max(case.question.arms, USUAL_ARMS) / USUAL_ARMS
-    return int(min(max(WORK / (arms * min(expected, last) ** (1 / 3)), FEWEST), MOST))
+        return FEWEST
+    arms, each = max(asked.arms, USUAL_ARMS) / USUAL_ARMS, float(min(expected, last))
+    affordable = LEAPS / each ** (1 / 3) if leaps(case) else ROUNDS / each
+    return int(min(max(affordable / arms, FEWEST), MOST))
 
 
 def _known(responses: float) -> int | None:

@@ -61,16 +61,28 @@ def _smallest(
         return case_of(x).closed_form(allocation, beyond=responses) is not None
 
     def is_enough(x: float) -> bool:
-        looks = Looks(responses / EARLIEST, responses)
-        return play(case_of(x), allocation, looks, TRIALS[allocation], jobs).power(responses) >= question.power
+        looks = Looks(TRIALS[allocation], responses / EARLIEST, responses)
+        return play(case_of(x), allocation, looks, jobs).power(responses) >= question.power
 
+    guess = _forecast(should_be_enough, within)
+    return _by_trials(is_enough, within[1] if guess is None else guess, within)
+
+
+def _forecast(is_enough: Callable[[float], bool], within: tuple[float, float]) -> float | None:
+    """Find the smallest value that should be enough: by doubling, then by halves.
+
+    From below, because at the far end it may be too much: an arm that always pays ends all pulls of the others.
+    """
     least, most = within
-    if not should_be_enough(most):
-        return most if is_enough(most) else None
-    while most > least * 1.01:
-        middle = sqrt(least * most)
-        least, most = (least, middle) if should_be_enough(middle) else (middle, most)
-    return _by_trials(is_enough, most, within)
+    above = least
+    while not is_enough(above):
+        if above >= most:
+            return None
+        least, above = above, min(2 * above, most)
+    while above > least * 1.01:
+        middle = sqrt(least * above)
+        least, above = (least, middle) if is_enough(middle) else (middle, above)
+    return above
 
 
 def _by_trials(is_enough: Callable[[float], bool], guess: float, within: tuple[float, float]) -> float | None:

@@ -7,8 +7,6 @@ from ldpbandits.lab.planning.answer import Plan
 from ldpbandits.lab.planning.rows import QUANTILES, Row, Standing
 from ldpbandits.lab.planning.verdict import percent
 
-UNKNOWN = ""
-
 
 @dataclass(frozen=True)
 class Table:
@@ -40,29 +38,44 @@ def remarks(plan: Plan) -> list[str]:
     return told
 
 
+def all_tables(plan: Plan) -> list[Table]:
+    """Return them in the order in which they are shown."""
+    users = with_users(plan)
+    return [separation(plan), costs(plan), *([] if users is None else [users]), odds(plan)]
+
+
 def separation(plan: Plan) -> Table:
-    """Return after how many responses the best arm is separated, and what that has cost."""
+    """Return after how many responses the best arm is separated."""
     shares = [f"{100 * share:.0f} %" for share in QUANTILES]
-    power = f"power {plan.question.power:g}"
-    head = ["epsilon", "pulls by", *shares, power, "forecast", "regret", "saw the best", "half-width", "trials"]
+    head = ["epsilon", "pulls by", *shares, f"power {plan.question.power:g}", "forecast", "z-test", "trials"]
     rows = [
         [
             *_begin(row),
-            *(_responses(at, row) for at in row.quantiles),
-            _responses(row.needed, row),
-            UNKNOWN if row.closed_form is None else f"{row.closed_form:,}",
-            *_standing(row.standing, "+" if row.is_cut else ""),
+            *(_responses(at, row) for at in (*row.quantiles, row.needed)),
+            *("" if number is None else f"{number:,}" for number in (row.closed_form, row.textbook)),
             f"{row.trials:,}",
         ]
         for row in plan.rows
     ]
-    cut = " A number with + is of trials that were played no further: it is more." if any(map(_is_open, plan.rows)) else ""
     note = (
-        "In so many of the trials, and in as many as the power asks for, the best arm is separated by then; the forecast "
-        "needs no trials and is for 50 %. Then: the regret in rewards, the share of users who saw the best arm, and half "
-        f"the width of the interval of an arm at the baseline. Epsilon none is no privacy.{cut}"
+        "10 %, 50 %, 90 %: in so many of the trials the best arm is separated by then; power: in as many as it asks "
+        "for. The forecast needs no trials and is for 50 %. The z-test is that of textbooks, for two arms, looked at "
+        "once. Epsilon none is no privacy."
     )
+    if any(None in (*row.quantiles, row.needed) and row.trials for row in plan.rows):
+        note += " With a + it is more: trials were played no further."
     return Table("Responses until the best arm is separated", head, rows, note)
+
+
+def costs(plan: Plan) -> Table:
+    """Return what it costs until then."""
+    head = ["epsilon", "pulls by", "regret", "saw the best", "half-width"]
+    rows = [[*_begin(row), *_standing(row.standing, "+" if row.is_cut else "")] for row in plan.rows]
+    note = (
+        "On average over the trials: the regret, in rewards; the share of users who saw the best arm; and half the "
+        "width of the interval of an arm at the baseline."
+    )
+    return Table("What it costs until then", head, rows, note)
 
 
 def with_users(plan: Plan) -> Table | None:
@@ -84,12 +97,10 @@ def with_users(plan: Plan) -> Table | None:
 
 def odds(plan: Plan) -> Table:
     """Return what somebody who sees a response may be right about."""
-    rows = [
-        [f"{each.epsilon:g}", f"{each.factor:.2f}", f"{100 * each.right_at_most:.1f} %"] for each in plan.odds
-    ]
+    rows = [[f"{each.epsilon:g}", f"{each.factor:.2f}", f"{100 * each.right_at_most:.1f} %"] for each in plan.odds]
     note = (
-        "Somebody who thinks that two rewards are equally likely, and then sees the response, is right about it with at "
-        "most this probability (docs/privacy.md)."
+        "Somebody who thinks that two rewards are equally likely, and then sees the response, is right about it with "
+        "at most this probability (docs/privacy.md)."
     )
     head = ["epsilon", "likelier by at most a factor of", "right at most"]
     return Table("What an attacker could be right about", head, rows, note)
@@ -107,9 +118,5 @@ def _responses(at: int | None, row: Row) -> str:
 
 def _standing(standing: Standing | None, mark: str = "") -> tuple[str, str, str]:
     if standing is None:
-        return UNKNOWN, UNKNOWN, UNKNOWN
+        return "", "", ""
     return f"{standing.regret:,.0f}{mark}", f"{100 * standing.best_share:.1f} %", f"{standing.half_width:.2g}"
-
-
-def _is_open(row: Row) -> bool:
-    return row.is_cut or None in (*row.quantiles, row.needed)

@@ -39,8 +39,10 @@ EARLY = {"rule": 32, "equal": 8}
 LATE = 64
 """The last look is after so many times the responses that it should take, or at the horizon."""
 
-MOST_STEPS = 10**7
-"""How far a rule is played that cannot leap."""
+LEAPING, STEPPING = 10**8, 2 * 10**6
+"""How far a rule is played, where nothing else is asked for: one that leaps, and one that is played round by round.
+
+Whoever needs more than 1e8 responses needs another plan."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,21 +79,22 @@ def moments(begin: float, end: float, users: int | None) -> Whole:
 
 def last_look(case: Case, allocation: Allocation, expected: float) -> int:
     """Return how far trials are played."""
-    horizon = FARTHEST if allocation == "equal" else case.question.horizon
-    if allocation == "rule" and not _leaps(case):
-        horizon = min(horizon, MOST_STEPS)
+    if allocation == "equal":
+        return int(min(FARTHEST, LATE * expected))
+    horizon = case.question.horizon or (LEAPING if leaps(case) else STEPPING)
     return int(min(horizon, LATE * expected))
 
 
-def _leaps(case: Case) -> bool:
+def leaps(case: Case) -> bool:
     """Tell whether the rule can leap, with sums of the responses themselves, by which arms are judged."""
     return reading_of(case.rule) is None and why_not(case.algorithm, case.laws) is None
 
 
 @dataclass(frozen=True)
 class Looks:
-    """When trials of a case are looked at, and how often."""
+    """How many trials are played, and when they are looked at: after so many responses."""
 
+    trials: int
     first: float
     last: int
     users: int | None = None
@@ -102,7 +105,6 @@ def play(
     case: Case,
     allocation: Allocation,
     looks: Looks,
-    trials: int,
     jobs: int | None = None,
     progress: Progress = lambda _: None,
 ) -> Outcome:
@@ -116,13 +118,13 @@ def play(
         rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy, spawn_key=(number,))))
         return trial(rng, stopped.is_set)
 
-    found: list[_Trial | None] = [None] * trials
+    found: list[_Trial | None] = [None] * looks.trials
     with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
-        futures = {pool.submit(run, number): number for number in range(trials)}
+        futures = {pool.submit(run, number): number for number in range(looks.trials)}
         try:
             for done, future in enumerate(as_completed(futures), 1):
                 found[futures[future]] = future.result()
-                progress(done / trials)
+                progress(done / looks.trials)
         except BaseException:  # Ctrl-C above all
             stopped.set()
             for future in futures:
@@ -187,7 +189,7 @@ def _sums(rng: np.random.Generator, case: Case, new: Whole) -> NDArray[Any]:
 
 def _rule_trial(case: Case, looked_at: Whole, looks: Looks) -> _Play:
     arms, judged = case.question.arms, judge(case.curator)
-    advance = (leaping if _leaps(case) else stepping)(case.algorithm, case.laws)
+    advance = (leaping if leaps(case) else stepping)(case.algorithm, case.laws)
     reads = reading_of(case.rule) is not None
     users = min(looks.users or 0, int(looked_at[-1]))
 

@@ -13,7 +13,9 @@ def verdict(question: Question, rule: Row, equal: Row) -> str:
     if not equal.trials:
         return f"not feasible {at}, however many respond: {_why_never(question, equal)}"
     if rule.needed is not None:
-        needed = f"feasible with {about(rule.needed)} responses {at} by {rule.rule}, with {_needed(equal)} in equal shares"
+        needed = (
+            f"feasible with {about(rule.needed)} responses {at} by {rule.rule}, with {_needed(equal)} in equal shares"
+        )
     elif equal.needed is not None:
         needed = f"feasible with {about(equal.needed)} responses {at} in equal shares; by {rule.rule} {_late(rule)}"
     else:
