@@ -12,6 +12,7 @@ from typing import NamedTuple
 from numba.extending import register_jitable
 
 from ldpbandits.agent.estimates import HOEFFDING
+from ldpbandits.errors import ParameterError
 from ldpbandits.lab.engine.compiled import compiled, uncached
 from ldpbandits.lab.engine.laws import Floats
 from ldpbandits.spec import sequences
@@ -53,7 +54,7 @@ def judge(curator: CuratorSpec) -> Judge:
         return Judge(0.0, 0.0, low, high)
     if type(mechanism) is Laplace:
         return Judge(mechanism.epsilon, mechanism.unit / 2, low, high)
-    raise NotImplementedError(mechanism.kind)
+    raise ParameterError(f"the lab cannot judge responses of the mechanism {mechanism.kind}")
 
 
 @uncached

@@ -115,8 +115,8 @@ class Question:
 
     @property
     def alpha(self) -> float:
-        """The probability that any interval ever misses its mean."""
-        return 1 - self.confidence
+        """The probability that any interval ever misses its mean; by default the server's, to the last digit."""
+        return ALPHA if self.confidence == 1 - ALPHA else 1 - self.confidence
 
     @property
     def responses(self) -> int | None:

@@ -32,7 +32,9 @@ def remarks(plan: Plan) -> list[str]:
     past = plan.question.past
     if past is None:
         return []
-    told = [f"{past.clipped:,} rewards beyond the range count as its ends."] if past.clipped else []
+    told = (
+        [f"Rewards beyond the range count as its ends: {past.clipped:,} of {past.rewards:,}."] if past.clipped else []
+    )
     if plan.question.curator == "ctb":
         told.append("Of past rewards only the mean matters here: CTB makes the same bits of all laws of one mean.")
     return told

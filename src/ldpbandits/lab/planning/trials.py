@@ -69,11 +69,12 @@ class Outcome:
         return float(np.mean(self.first <= responses))
 
 
-def moments(begin: float, end: float, users: int | None) -> Whole:
-    """Return when to look, in responses: from begin to end, and when all users have answered, if that is before."""
-    count = int(np.ceil(np.log(max(end / begin, 1.0)) / np.log(STEP)))
-    grid = np.rint(begin * STEP ** np.arange(count + 1))
-    more = [end] if users is None else [end, min(users, end)]
+def moments(looks: "Looks", least: float) -> Whole:
+    """Return when to look, in responses: from the first to the last, none before the least, and at all users."""
+    begin, end = max(looks.first, least), looks.last
+    count = int(np.ceil(np.log(max(end / begin, 1.0)) / np.log(looks.step)))
+    grid = np.rint(begin * looks.step ** np.arange(count + 1))
+    more = [end] if looks.users is None else [end, min(looks.users, end)]
     return np.unique(np.append(grid[grid < end], more)).astype(np.int64)
 
 
@@ -99,6 +100,7 @@ class Looks:
     last: int
     users: int | None = None
     """When all users have answered; trials go on until then."""
+    step: float = STEP
 
 
 def play(
@@ -109,7 +111,7 @@ def play(
     progress: Progress = lambda _: None,
 ) -> Outcome:
     """Play trials on threads; the same case and seed give the same numbers on any number of them."""
-    looked_at = moments(max(looks.first, 2.0 * case.question.arms), looks.last, looks.users)
+    looked_at = moments(looks, least=2.0 * case.question.arms)
     trial = _equal_trial(case, looked_at, looks) if allocation == "equal" else _rule_trial(case, looked_at, looks)
     entropy = (case.question.seed, _identity(case, allocation))
     stopped = Event()
