@@ -65,6 +65,7 @@ bench: $(READY)  ## what we claim about speed, measured beside the peers
 	$(BIN)/python benchmarks/policies.py
 	$(BIN)/python benchmarks/tails.py
 	$(BIN)/python benchmarks/threshold.py
+	$(BIN)/python benchmarks/plan.py
 	$(BIN)/python benchmarks/epsilons.py
 	$(BIN)/python benchmarks/demo.py
 	$(BIN)/python benchmarks/peers.py

@@ -185,8 +185,7 @@ def test_with_users_it_says_how_things_stand_then(made: Plan, allocation: Alloca
         assert row.with_users.power == np.mean(row.outcome.first <= 3000)
         assert row.outcome.with_users.sum(axis=1) == pytest.approx(3000)
         assert row.with_users.standing.regret == pytest.approx(0.3 * row.outcome.with_users[:, 0].mean())
-    if allocation == "equal":
-        assert row.with_users.power == 1
+        assert (row.with_users.power == 1) == (allocation == "equal")
 
 
 def test_the_smallest_lift_is_seen_and_a_smaller_one_is_not(made: Plan) -> None:

@@ -32,8 +32,8 @@ def by_report(spec: CuratorSpec, pulls: list[int], totals: list[float], missing:
 def compiled(spec: CuratorSpec, pulls: list[int], totals: list[float], missing: list[int]) -> int:
     """Return the same by the compiled test."""
     alphas = np.array([share(ALPHA, number) for number in range(len(pulls))])
-    rows = (np.array([row], dtype=float) for row in (pulls, totals, missing))
-    return int(first_separated(judge(spec), *rows, alphas)[1])
+    n, sums, unanswered = (np.array([row], dtype=float) for row in (pulls, totals, missing))
+    return int(first_separated(judge(spec), n, sums, unanswered, alphas)[1])
 
 
 def drawn(spec: CuratorSpec, rng: np.random.Generator) -> tuple[list[int], list[float], list[int]]:

