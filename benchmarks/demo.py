@@ -1,4 +1,4 @@
-"""How soon the agent of `ldpbandits demo` finds the best headline: the paper's rule, and those beyond it.
+"""How soon the agent of `ldpbandits demo` finds the best headline: equal traffic, the paper's rule, and later ones.
 
 Epsilon 1, the demo's five headlines, 16,000 responses one by one, 12 runs, means. `half` is the first response,
 of a hundred or more, at which the best headline has had half of all decisions, `named` the last at which another had
@@ -11,7 +11,7 @@ from statistics import fmean
 
 from ldpbandits.agent.agent import Agent
 from ldpbandits.agent.estimates import estimate_arm, share
-from ldpbandits.agent.rules import IMED, KLUCBPlus, Rule, Thompson, ldp_ucb_b
+from ldpbandits.agent.rules import IMED, UCB, KLUCBPlus, Rule, Thompson, ldp_ucb_b
 from ldpbandits.demo import LIKED
 from ldpbandits.spec.curator import CuratorSpec
 from ldpbandits.spec.mechanisms import Bernoulli
@@ -58,6 +58,7 @@ def main() -> None:
     print(__doc__)
     print(f"{'':<22}{'half':>8}{'named':>8}{'share':>8}{'regret':>8}{'apart':>8}")
     rules: dict[str, Rule] = {
+        "equal traffic": UCB(1e6),
         "the paper's": ldp_ucb_b(),
         "kl-ucb++, the default": KLUCBPlus(),
         "imed": IMED(),

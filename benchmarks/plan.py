@@ -33,11 +33,11 @@ CALL = ["plan", "--baseline", "0.05", "--lift", "0.1", "--arms", "4", "--epsilon
 
 def is_reported(case: Case, pulls: np.ndarray, totals: np.ndarray) -> bool:
     """Tell whether the server's report would call the second arm separated."""
-    intervals = []
+    worst = []
     for number, alpha in enumerate(case.alphas.tolist()):
         arm = ArmTally(int(pulls[number]), float(totals[number]))
-        intervals.append(worst_case(estimate_arm(arm, case.menu, alpha=alpha), arm, case.menu, 0))
-    return is_separated(1, intervals)
+        worst.append(worst_case(estimate_arm(arm, case.menu, alpha=alpha), arm, case.menu, 0))
+    return is_separated(1, worst)
 
 
 def live(case: Case, seed: int) -> int:

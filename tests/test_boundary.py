@@ -13,7 +13,7 @@ import ldpbandits
 from ldpbandits.spec import protocol
 
 PUBLIC = """
-IMED KLUCB UCB Agent Arm ArmError BernoulliCurator Client Curator CuratorSpec DatabaseError Estimate Flushed
+IMED KLUCB UCB Admin Agent Arm ArmError BernoulliCurator Client Curator CuratorSpec DatabaseError Estimate Flushed
 Guarantee KLUCBPlus LDPBanditsError LaplaceCurator Ledger LedgerError LimitError Limits Mechanism Menu MissingExtra
 OutputError ParameterError Pull Range RealLine Response ResponseError Reward RewardError Rule ServerError Sigmoid
 SnapshotError SpecError Thompson Threshold TicketError Transform __version__ curator_from_json default_rule estimate
@@ -42,10 +42,9 @@ ACCEPTED = [
     "client.observe('ticket', reward)",
     "agent.update(arm, curator.respond(reward))",
     "agent.update(arm, Response(0.0))",
-    "outbox.answer('ticket', curator.respond(reward), 0.0)",
-    "client._send(entry, curator.respond(reward), 0)",
+    "outbox.observe('ticket', curator.respond(reward), 0.0)",
     "http.post('/', {'ticket': 'ticket', 'response': curator.respond(reward)})",
-    "Entry('ticket', arm, 'green', curator, 0.0, 0.0, response=curator.respond(reward))",
+    "Entry(1, 'ticket', arm, 'green', curator, 0.0, 0.0, False, response=curator.respond(reward))",
 ]
 
 REWARD_EXPECTED = 'has incompatible type "str"; expected "Reward | float"'
@@ -56,13 +55,12 @@ REFUSED = [
     ("client.observe('ticket', '0.5')", f'"observe" of "Client" {REWARD_EXPECTED}'),
     ("agent.update(arm, reward)", f'"update" of "Agent" has {RESPONSE_EXPECTED}'),
     ("agent.update(arm, 1.0)", '"update" of "Agent" has incompatible type "float"; expected "Response'),
-    ("outbox.answer('ticket', reward, 0.0)", f'"answer" of "Outbox" has {RESPONSE_EXPECTED}'),
-    ("outbox.answer('ticket', 1.0, 0.0)", '"answer" of "Outbox" has incompatible type "float"; expected "Response'),
-    ("client._send(entry, reward, 0)", f'"_send" of "Client" has {RESPONSE_EXPECTED}'),
+    ("outbox.observe('ticket', reward, 0.0)", f'"observe" of "Outbox" has {RESPONSE_EXPECTED}'),
+    ("outbox.observe('ticket', 1.0, 0.0)", '"observe" of "Outbox" has incompatible type "float"; expected "Response'),
     ("http.post('/', {'response': reward})", '"str": "Reward"; expected "str": "str | Response | Epsilon"'),
     ("http.post('/', {'response': 1.0})", '"str": "float"; expected "str": "str | Response | Epsilon"'),
     (
-        "Entry('ticket', arm, 'green', curator, 0.0, 0.0, response=reward)",
+        "Entry(1, 'ticket', arm, 'green', curator, 0.0, 0.0, False, response=reward)",
         f'Argument "response" to "Entry" has {RESPONSE_EXPECTED}',
     ),
 ]
@@ -127,7 +125,15 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
         ("output/page.py", "from ldpbandits.lab.rewards import arm_text"),
         ("output/files.py", "import ldpbandits.device.ledger"),
         ("server/app.py", "from ldpbandits.output.style import STYLE"),
+        ("server/service.py", "from ldpbandits.server.console.words import percent"),
+        ("server/console/pages.py", "from ldpbandits.device.ledger import Limits"),
+        ("spec/curator.py", "import jinja2"),
         ("device/ledger.py", "from ldpbandits.output.progress import bar"),
+        ("admin/admin.py", "from ldpbandits.device.client import Client"),
+        ("admin/messages.py", "from ldpbandits.server.messages import Report"),
+        ("admin/text.py", "import numpy"),
+        ("server/service.py", "from ldpbandits.admin.admin import Admin"),
+        ("timely.py", "from ldpbandits.device.http import Http"),
     ],
 )
 def test_the_import_contract_catches_a_leak(root: Path, tmp_path: Path, module: str, line: str) -> None:

@@ -20,6 +20,7 @@ MODULES = sorted(
     if not module.name.endswith("__main__")
 )
 CLASSES = [
+    "Admin",
     "Agent",
     "BernoulliCurator",
     "Client",
@@ -33,8 +34,8 @@ CLASSES = [
 ]
 """Of the public classes, those that a user starts from."""
 
-LIVE = "ldpbandits.device.client"
-"""Its examples talk to a server."""
+LIVE = {"ldpbandits.device.client": "client", "ldpbandits.admin.admin": "admin"}
+"""Modules whose examples talk to a server, and the key that they hold."""
 
 
 def examples(module: ModuleType) -> list[doctest.DocTest]:
@@ -46,12 +47,13 @@ def examples(module: ModuleType) -> list[doctest.DocTest]:
 @pytest.fixture
 def names(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, str]]:
     """What examples may name beside their module: where an agent is, and the key to it."""
-    if request.node.callspec.params["name"] != LIVE:
+    role = LIVE.get(request.node.callspec.params["name"])
+    if role is None:
         yield {}
         return
     with running(tmp_path) as server:
         assert server.ask("POST", "/v1/experiments", HEADLINE).status == 201
-        yield {"url": server.url, "key": server.keys["client"]}
+        yield {"url": server.url, "key": server.keys[role]}
 
 
 def failures(module: ModuleType, names: dict[str, str]) -> str:

@@ -34,7 +34,18 @@ from tests.spec.kind_contract import (
     moves_as_it_declares,
 )
 
-from ldpbandits import Agent, Client, CuratorSpec, Ledger, Limits, ParameterError, ServerError, estimate, paper_rule
+from ldpbandits import (
+    Agent,
+    Client,
+    CuratorSpec,
+    Ledger,
+    Limits,
+    ParameterError,
+    Range,
+    ServerError,
+    estimate,
+    paper_rule,
+)
 from ldpbandits.agent.lookout import Moves
 from ldpbandits.agent.rules import RULES, rule_to_json
 from ldpbandits.cli import COMMANDS, main, parser
@@ -244,11 +255,13 @@ def test_the_rule_runs_in_an_agent(page: dict[str, ModuleType], seeded: Callable
 
 def take_part(server: Running, name: str, epsilon: float, pulls: int, ledger: Path) -> None:
     """Be a device with a ledger of its own; a reward of 3 reaches the level, and 0 does not."""
-    limits, user = Limits(epsilon=epsilon, budget=epsilon * pulls), random.Random(name)
+    rewards, user = CuratorSpec.from_json(OWN[name]["curator"]).transform, random.Random(name)
+    limits = Limits(rewards, epsilon=epsilon, budget=epsilon * pulls)
     with Client(server.url, name, key=server.keys["client"], limits=limits, ledger=ledger, background=False) as client:
         for _ in range(pulls):
             pull = client.decide()
             assert pull.observe(3.0 if user.random() < TRUTH[pull.name] else 0.0)
+            assert client.leave().acknowledged == 1
         assert client.spent() == pytest.approx(epsilon * pulls)
 
 
@@ -328,7 +341,7 @@ def test_a_device_without_the_curator_refuses(environment: dict[str, str], folde
     with running(tmp_path, options=["--load", "my_mechanism"], environment=environment) as server:
         curator = {"mechanism": "warner", "epsilon": 1}
         assert server.ask("POST", "/v1/experiments", {**HEADLINE, "curator": curator}).status == 201
-        ledger, limits = Ledger(tmp_path / "ledger.db"), Limits(epsilon=1, budget=1)
+        ledger, limits = Ledger(tmp_path / "ledger.db"), Limits(Range(0, 1), epsilon=1, budget=1)
         with (
             Client(server.url, "headline", key=server.keys["client"], limits=limits, ledger=ledger) as client,
             apart(folder),

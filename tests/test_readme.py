@@ -1,11 +1,12 @@
 """What the README shows, runs."""
 
-import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
+from ldpbandits.cli import main
 from ldpbandits.demo import running
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
@@ -31,15 +32,19 @@ def test_the_live_example_runs(
 ) -> None:
     """Against a real server: the experiment of the README is created, and its Python block takes part in it."""
     (block,) = LIVE
-    (message,) = re.findall(r"/v1/experiments -H .*\n +-d '(.*)'", README)
+    create, show = re.findall(r"^    ldpbandits (experiments .*)$", README, flags=re.MULTILINE)
     assert URL in block
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     with running() as agent:
         monkeypatch.setenv("CLIENT", agent.client)
-        agent.ask("/v1/experiments", json.loads(message))
+        monkeypatch.setenv("LDPBANDITS_URL", agent.url)
+        monkeypatch.setenv("LDPBANDITS_ADMIN_KEY", agent.admin)
+        assert main(shlex.split(create)) == 0
+        capsys.readouterr()
         run(block.replace(URL, agent.url))
-        assert agent.ask("/v1/experiments/headline")["responses"] == 1
-    assert capsys.readouterr().out.endswith("True 1.0\n")
+        assert capsys.readouterr().out.endswith("True 1.0\n")
+        assert main(shlex.split(show.removesuffix(" --watch"))) == 0
+        assert "1 response" in capsys.readouterr().out
     assert (tmp_path / "ldpbandits" / "ledger.db").exists()
 
 

@@ -1,5 +1,6 @@
 """Multi-armed bandits with local differential privacy: learn which arm is best without seeing anyone's reward."""
 
+from ldpbandits.admin.admin import Admin
 from ldpbandits.agent.agent import Agent
 from ldpbandits.agent.estimates import Estimate, estimate
 from ldpbandits.agent.rules import (
@@ -15,9 +16,11 @@ from ldpbandits.agent.rules import (
     paper_rule,
     ucb1,
 )
-from ldpbandits.device.client import Client, Flushed, Pull
+from ldpbandits.device.client import Client, Pull
 from ldpbandits.device.curators import BernoulliCurator, Curator, LaplaceCurator, curator_from_json
-from ldpbandits.device.ledger import Ledger, Limits
+from ldpbandits.device.ledger import Ledger
+from ldpbandits.device.limits import Limits
+from ldpbandits.device.sender import Flushed
 from ldpbandits.errors import (
     ArmError,
     DatabaseError,
@@ -46,6 +49,7 @@ __all__ = [
     "IMED",
     "KLUCB",
     "UCB",
+    "Admin",
     "Agent",
     "Arm",
     "ArmError",

@@ -1,5 +1,6 @@
 """Checks at the edges: each returns the value it was given, or says in one line which rule it breaks."""
 
+import re
 from math import isfinite
 from numbers import Integral, Real
 from typing import TypeGuard
@@ -37,6 +38,24 @@ def brief(value: object) -> str:
     except ValueError:  # an int of more digits than Python prints
         return "a number too long to show"
     return text if len(text) <= 80 else f"{text[:77]}..."  # noqa: PLR2004 - about a line
+
+
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""What a text can do to a page or a terminal: C0, DEL, C1, ends of lines and paragraphs, the direction of writing."""
+
+
+def has_controls(text: str) -> bool:
+    r"""Tell whether a text has control characters in it.
+
+    >>> has_controls("plain, \u00fc and \u4e2d"), has_controls("\x1b[2J")
+    (False, True)
+    """
+    return _CONTROLS.search(text) is not None
+
+
+def without_controls(text: str) -> str:
+    """Return a stranger's text with a question mark for each control character, so that it can be shown."""
+    return _CONTROLS.sub("?", text)
 
 
 def check_epsilon(epsilon: object) -> float:

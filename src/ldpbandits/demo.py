@@ -4,7 +4,6 @@ The server is a process of its own and sees nothing but what devices send. Here,
 often each headline is really liked, and can look on as the agent finds out.
 """
 
-import json
 import os
 import random
 import subprocess
@@ -16,11 +15,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from secrets import token_urlsafe
 from typing import Any, TypeAlias
-from urllib.request import Request, urlopen
 
+from ldpbandits.admin.admin import Admin
 from ldpbandits.device.client import Client
-from ldpbandits.device.ledger import Ledger, Limits
+from ldpbandits.device.ledger import Ledger
+from ldpbandits.device.limits import Limits
 from ldpbandits.errors import DatabaseError
+from ldpbandits.spec.transforms import Range
 
 LIKED = {"Weather": 0.2, "Sports": 0.35, "Politics": 0.25, "Science": 0.7, "Travel": 0.4}
 """How often each headline is really liked: known to nobody but this simulation."""
@@ -45,12 +46,13 @@ class DemoServer:
         """Where all about the experiment is to be seen."""
         return f"{self.url}/v1/experiments/headlines"
 
-    def ask(self, path: str, message: object = None) -> Any:  # noqa: ANN401 - JSON
+    def ask(self, path: str, message: Mapping[str, Any] | None = None) -> Any:  # noqa: ANN401 - JSON
         """Ask as the experimenter."""
-        body = None if message is None else json.dumps(message).encode()
-        request = Request(self.url + path, body, {"Authorization": f"Bearer {self.admin}"})  # noqa: S310 - our own URL
-        with urlopen(request, timeout=30) as reply:  # noqa: S310 - as above
-            return json.load(reply)
+        return Admin(self.url, self.admin).ask("GET" if message is None else "POST", path, message)
+
+    def console_link(self) -> str:
+        """Return a link that opens the console once, within a few minutes."""
+        return f"{self.url}/{self.ask('/v1/console/links', {})['path']}"
 
     def create(self, epsilon: float) -> None:
         """Create the experiment."""
@@ -86,7 +88,7 @@ def play(
     agent: DemoServer, devices: int, pulls: int, epsilon: float, watch: Callable[[ReportJson], None] | None = None
 ) -> ReportJson:
     """Let every device take part; call `watch` with a report now and then; return the last report."""
-    limits = Limits(epsilon=epsilon, budget=epsilon * pulls)
+    limits = Limits(rewards=Range(0, 1), epsilon=epsilon, budget=epsilon * pulls)
     with ThreadPoolExecutor(AT_ONCE) as crowd:
         visits = {crowd.submit(visit, agent, limits, pulls) for _ in range(devices)}
         try:
@@ -103,11 +105,15 @@ def play(
 
 
 def visit(agent: DemoServer, limits: Limits, pulls: int) -> None:
-    """Be one device: show what the agent says, see whether the user likes it, respond. Its owner allows just that."""
+    """Be one device: show what the agent says, see whether the user likes it, leave. Its owner allows just that.
+
+    Who leaves sends a response, liked or not: nobody waits here for the moment at which it would be sent otherwise.
+    """
     user = random.SystemRandom()
     ledger = Ledger(":memory:")
     with Client(agent.url, "headlines", key=agent.client, limits=limits, ledger=ledger, background=False) as client:
         for _ in range(pulls):
             pull = client.decide()
             pull.observe(user.random() < LIKED[pull.name])
+            client.leave()
     ledger.close()

@@ -1,18 +1,23 @@
 """Where a rule sends its pulls if chance stays away, and how long that makes it."""
 
+import math
+from dataclasses import replace
+
 import pytest
 
-from ldpbandits import CuratorSpec
+from ldpbandits import Agent, CuratorSpec
 from ldpbandits.agent.course import Course, Shape
 from ldpbandits.agent.estimates import share
 from ldpbandits.agent.fit import fitted
-from ldpbandits.agent.forecast import Prospect, more_responses
+from ldpbandits.agent.forecast import Prospect, more_by_rule, more_responses
 from ldpbandits.agent.kernels import ArmView
 from ldpbandits.agent.laplace_rules import KLUCBPlusLaplace
 from ldpbandits.agent.rules import IMED, KLUCB, UCB, KLUCBPlus, Rule, Thompson
 from ldpbandits.agent.tally import ArmTally, LevelTally
+from ldpbandits.errors import ParameterError
 from ldpbandits.spec.mechanisms import Bernoulli, Laplace
 from ldpbandits.spec.menu import Menu
+from ldpbandits.types import Arm
 
 CTB, CTL = Menu.of(CuratorSpec(Bernoulli(2.0))), Menu.of(CuratorSpec(Laplace(2.0)))
 MEANS = (0.3, 0.2, 0.25)
@@ -114,3 +119,29 @@ def test_what_is_not_in_sight_is_not_forecast() -> None:
     assert more_responses(best, [other], CTB, beyond=2000) is None
     best, other = prospects(0.9, 0.1, 1000)
     assert more_responses(best, [other], CTB) == 0
+
+
+def test_an_agent_says_how_many_more_responses_it_takes() -> None:
+    """By its own rule; 0 when separated; None where there is no response, one arm, or a rule that nothing is known of."""
+    agent = Agent.for_curator(CuratorSpec(Bernoulli(2.0)), 2)
+    assert agent.more_responses() is None
+    agent.tally.add(Arm(0), 1_000, 240)
+    assert agent.more_responses() is None
+    agent.tally.add(Arm(1), 9_000, 2_700)
+    best, other = (Prospect(agent.tally.arms[arm], share(0.05, arm), 0, 0, 0, 0.0) for arm in (1, 0))
+    assert agent.more_responses() == more_by_rule(best, [other], CTB, agent.fitted)
+    assert (agent.more_responses(alpha=0.001) or 0) > (agent.more_responses() or math.inf)
+    agent.tally.add(Arm(0), 20_000, 4_800)
+    agent.tally.add(Arm(1), 20_000, 6_000)
+    assert agent.more_responses() == 0
+    agent.retire(Arm(0))
+    assert agent.more_responses() is None
+    with pytest.raises(ParameterError, match="a forecast needs a curator"):
+        Agent(UCB(1.0), 2).more_responses()
+
+
+def test_nothing_is_foretold_of_a_rule_that_may_do_anything() -> None:
+    """A rule of one's own that does not say how its index moves."""
+    best, other = prospects(0.30, 0.27, 1000)
+    assert more_by_rule(best, [other], CTB, replace(fitted(UCB(1.0), CTB), moves=None)) is None
+    assert more_by_rule(best, [other], CTB, fitted(UCB(1.0), CTB)) is not None

@@ -108,6 +108,18 @@ def test_a_retired_arm_is_not_handed_out_and_its_number_is_not_used_again() -> N
         live.issue()
 
 
+def test_among_arms_that_are_in_use_only() -> None:
+    """Of one arm there is nothing to choose; none, a retired one, or one that there is not is refused."""
+    agent = Agent(ldp_ucb_b(), 4)
+    agent.retire(Arm(3))
+    assert [agent.issue(among=[Arm(2)]) for _ in range(5)] == [2] * 5
+    assert agent.tally.arms[2].out == 5
+    assert agent.select(among=[Arm(1), Arm(2)]) == 1
+    for among in ([], [Arm(3)], [Arm(0), Arm(4)]):
+        with pytest.raises(ArmError, match=r"arms to choose among must be of \[0, 1, 2\], got "):
+            agent.select(among)
+
+
 def test_t_counts_what_is_in_and_what_is_out() -> None:
     """The agent's clock is the sum of pulls and pulls out, whatever happens."""
     rng = random.Random(3)

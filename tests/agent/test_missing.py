@@ -32,8 +32,8 @@ def arm_of(cells: list[tuple[int, float]], menu: Menu) -> ArmTally:
     return ArmTally(pulls, total, cells=[LevelTally(*cell) for cell in cells] if len(menu) > 1 else [])
 
 
-def both(cells: list[tuple[int, float]], menu: Menu, unanswered: int) -> tuple[Estimate, tuple[float, float]]:
-    """Return the estimate from the answers, and the interval whatever the others would have said."""
+def both(cells: list[tuple[int, float]], menu: Menu, unanswered: int) -> tuple[Estimate, Estimate]:
+    """Return the estimate from the answers, and that whatever the others would have said."""
     arm = arm_of(cells, menu)
     known = estimate_arm(arm, menu, alpha=ALPHA)
     return known, worst_case(known, arm, menu, unanswered)
@@ -46,10 +46,10 @@ def both(cells: list[tuple[int, float]], menu: Menu, unanswered: int) -> tuple[E
 def test_with_none_missing_it_is_the_interval_itself(menu: Menu, cells: list[tuple[int, float]]) -> None:
     """Exactly, to the last bit; and each one that is missing widens it, at both ends."""
     known, worst = both(cells, menu, 0)
-    assert worst == (known.low, known.high)
+    assert worst == known
     for unanswered in (1, 10, 100, 1_000):
         _, wider = both(cells, menu, unanswered)
-        assert wider[0] < worst[0] < worst[1] < wider[1]
+        assert wider.low < worst.low < worst.high < wider.high
         worst = wider
 
 
@@ -124,7 +124,7 @@ def runs_that_miss(menu: Menu, delay: Delay, seed: int) -> tuple[int, int]:
             tallied = [(int(n), total) for n, total in cells]
             known, worst = both(tallied, menu, look - sum(n for n, _ in tallied))
             naive |= not known.low <= mean <= known.high
-            robust |= not worst[0] <= mean <= worst[1]
+            robust |= not worst.low <= mean <= worst.high
         return naive, robust
 
     found = [run() for _ in range(RUNS)]
@@ -156,31 +156,35 @@ def test_it_is_no_wider_than_it_must_be() -> None:
     """With 5 % missing of 10,000: for bits wider by the 5 %, debiased; for Laplace responses by 5 %; within a tenth."""
     for menu, total, expected in ((CTB, 4750, 0.05 / math.tanh(1)), (CTL, 4750, 0.05)):
         known, worst = both([(9_500, total)], menu, 500)
-        assert worst[1] - worst[0] - (known.high - known.low) == pytest.approx(expected, rel=0.1)
+        assert worst.high - worst.low - (known.high - known.low) == pytest.approx(expected, rel=0.1)
 
 
 def test_it_is_in_the_units_of_the_rewards_and_stays_in_their_range() -> None:
     """A range of [-10, 30] stretches it; with nobody's answer it is all of the range."""
     scaled = Menu.of(CuratorSpec(Bernoulli(2.0), Range(-10, 30)))
     (_, worst), (_, unit) = (both([(1000, 300)], menu, 50) for menu in (scaled, CTB))
-    assert worst == pytest.approx([-10 + 40 * end for end in unit])
-    assert both([(0, 0)], scaled, 50)[1] == (-10, 30)
-    assert both([(10, 5)], scaled, 10**9)[1] == (-10, 30)
+    assert (worst.low, worst.high) == pytest.approx((-10 + 40 * unit.low, -10 + 40 * unit.high))
+    for pulls, unanswered in (0, 50), (10, 10**9):
+        _, worst = both([(pulls, pulls / 2)], scaled, unanswered)
+        assert (worst.low, worst.high) == (-10, 30)
 
 
 def test_on_the_real_line_the_missing_may_be_anything() -> None:
     """There is no least reward: one missing answer makes everything possible, none leaves the interval as it is."""
     menu, arm = Menu.of(CuratorSpec(Laplace(1.0), RealLine())), ArmTally(100, 500.0)
     known = estimate_arm(arm, menu, alpha=ALPHA, sub_gaussian=1.0)
-    assert worst_case(known, arm, menu, 0) == (known.low, known.high)
-    assert worst_case(known, arm, menu, 1) == (-math.inf, math.inf)
+    assert worst_case(known, arm, menu, 0) == known
+    worst = worst_case(known, arm, menu, 1)
+    assert (worst.mean, worst.low, worst.high) == (5, -math.inf, math.inf)
 
 
 def test_bits_that_no_mean_explains_may_be_explained_by_those_that_are_missing() -> None:
     """1,000 ones of 1,000 refute every mean; with 1,000 more that may be zeros, some fit."""
     known, worst = both([(1_000, 1_000)], CTB, 1_000)
     assert not known.fits
-    assert worst[0] < worst[1] == 1
+    assert worst.fits
+    assert worst.low < worst.high == 1
+    assert not both([(1_000, 1_000)], CTB, 10)[1].fits
 
 
 def test_the_share_of_missing_answers_holds_whatever_becomes_of_those_that_are_out() -> None:

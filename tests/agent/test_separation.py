@@ -1,5 +1,6 @@
 """Which arm leads, and when it counts as told apart: the test that reports, forecasts and plans share."""
 
+from ldpbandits.agent.estimates import Estimate
 from ldpbandits.agent.separation import ALPHA, is_separated, leading
 
 
@@ -12,11 +13,22 @@ def test_the_arm_of_largest_mean_leads() -> None:
     assert leading([]) is None
 
 
+def known(low: float, high: float, *, fits: bool = True) -> Estimate:
+    """An estimate with this interval."""
+    return Estimate("mean reward", None, low, high, 0.05, 100, fits)
+
+
 def test_an_arm_is_separated_when_its_interval_lies_above_all_others() -> None:
-    """Touching is not enough, and one that overlaps is enough to prevent it."""
-    assert is_separated(2, [(0.1, 0.2), (0.0, 0.3), (0.31, 0.5)])
-    assert not is_separated(2, [(0.1, 0.2), (0.0, 0.31), (0.31, 0.5)])
-    assert not is_separated(0, [(0.1, 0.9), (0.0, 0.05), (0.3, 0.5)])
+    """Touching is not enough, and one that overlaps is enough to prevent it; alone, no arm is."""
+    assert is_separated(2, [known(0.1, 0.2), known(0.0, 0.3), known(0.31, 0.5)])
+    assert not is_separated(2, [known(0.1, 0.2), known(0.0, 0.31), known(0.31, 0.5)])
+    assert not is_separated(0, [known(0.1, 0.9), known(0.0, 0.05), known(0.3, 0.5)])
+    assert not is_separated(0, [known(0.1, 0.9)])
+
+
+def test_where_no_mean_fits_nothing_is_separated() -> None:
+    """Responses that no curator of this kind gives say nothing of the order."""
+    assert not is_separated(1, [known(0.0, 0.0, fits=False), known(0.3, 0.5)])
 
 
 def test_the_level_is_that_of_every_report() -> None:

@@ -338,7 +338,7 @@ def test_a_full_disk_ends_an_experiment_with_one_line(
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(Path, "replace", full)
     code, out, err = run(["simulate", str(path)], capsys)
     assert (code, out) == (1, "")
     assert err.count("\n") == 1

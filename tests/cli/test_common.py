@@ -27,7 +27,7 @@ def test_a_command_is_a_module_and_a_module_is_a_command() -> None:
 
 def test_no_command_prints_by_itself(root: Path) -> None:
     """Who prints with `show` and `say` cannot forget that the reader may be gone or the disk full."""
-    for path in (root / "src" / "ldpbandits" / "cli").glob("*.py"):
+    for path in (root / "src" / "ldpbandits" / "cli").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             assert not (isinstance(node, ast.Name) and node.id == "print"), path.name
             is_stdout = isinstance(node, ast.Attribute) and node.attr == "stdout"

@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from email.message import Message
@@ -13,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from ldpbandits import Client, Limits
+from ldpbandits import Client, Ledger, Limits, Range
 from ldpbandits.device import client as client_module
 from ldpbandits.device import randomness
+from ldpbandits.device import sender as sender_module
 
 CTB = {"mechanism": "bernoulli", "epsilon": 0.5}
 DROP, LOSE, HANG_UP = "drop", "lose", "hang up"
@@ -37,7 +39,16 @@ class FakeAgent:
 
     def __init__(self) -> None:
         """Start to listen."""
-        self.decision: dict[str, Any] = {"arm": 1, "name": "green", "curator": CTB, "default": 0, "expires_in": 600}
+        self.decision: dict[str, Any] = {
+            "arm": 1,
+            "name": "green",
+            "curator": CTB,
+            "default": 0,
+            "report_after": 300,
+            "sticky": 0,
+            "expires_at": 0,
+            "expires_in": 600,
+        }
         self.script: list[str | tuple[int, object]] = []
         self.requests: list[Request] = []
         self.counted: dict[str, float] = {}
@@ -46,6 +57,7 @@ class FakeAgent:
         self._news = Condition()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = False  # so that closing waits for them
+        self._server.handle_error = lambda *_: None  # type: ignore[method-assign]  # a device may hang up on us
         self._thread = Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()
         self.url = f"http://127.0.0.1:{self._server.server_port}"
@@ -66,9 +78,9 @@ class FakeAgent:
         return [request.body for request in self.requests if f'"{ticket}"'.encode() in request.body]
 
     def until(self, is_so: Callable[[], bool]) -> bool:
-        """Wait, for a few seconds at the most, until the agent's news make it so."""
+        """Wait, for some seconds at the most, until the agent's news make it so."""
         with self._news:
-            return self._news.wait_for(is_so, timeout=5)
+            return self._news.wait_for(is_so, timeout=20)
 
     def answer(self, path: str, message: Mapping[str, Any]) -> tuple[int, object]:
         """Say what an honest agent says."""
@@ -135,6 +147,14 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "ledger.db"
 
 
+@pytest.fixture
+def quick() -> Iterator[Ledger]:
+    """A ledger that waits for no disk, for tests of how long something takes."""
+    ledger = Ledger(":memory:")
+    yield ledger
+    ledger.close()
+
+
 Device = Callable[..., Client]
 
 
@@ -145,7 +165,8 @@ def device(agent: FakeAgent, path: Path) -> Iterator[Device]:
 
     def make(experiment: str = "headline", **options: Any) -> Client:
         url = options.pop("url", agent.url)
-        usual: dict[str, Any] = {"key": "client-key", "limits": Limits(1, 10), "ledger": path, "background": False}
+        limits = Limits(Range(0, 1), 1, 10)
+        usual: dict[str, Any] = {"key": "client-key", "limits": limits, "ledger": path, "background": False}
         clients.append(Client(url, experiment, **usual | {"timeout": 5} | options))
         return clients[-1]
 
@@ -169,20 +190,30 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 class Clock:
-    """A clock that stands still until it is set."""
+    """A clock that stands still until it is set, beside one that nobody can set."""
 
     def __init__(self) -> None:
         """Start somewhere."""
-        self.now = 1_000_000.0
+        self.now, self._passed = 1_000_000.0, 0.0
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += seconds
+        self._passed += seconds
 
     def time(self) -> float:
         """Tell the time, as the module does."""
         return self.now
+
+    def monotonic(self) -> float:
+        """Tell the time that has passed, since whenever."""
+        return time.monotonic() + self._passed
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of all clients."""
     clock = Clock()
-    monkeypatch.setattr(client_module, "time", clock)
+    for module in (client_module, sender_module):
+        monkeypatch.setattr(module, "time", clock)
     return clock

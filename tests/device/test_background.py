@@ -3,19 +3,22 @@
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ldpbandits import Client, Limits, TicketError
-from ldpbandits.device.client import LONGEST_LIFETIME
+from ldpbandits import Client, Limits, Range, TicketError
+from ldpbandits.device.decision import YEAR
 from ldpbandits.device.keeper import LONGEST_SLEEP
 from ldpbandits.device.ledger import Ledger
-from ldpbandits.types import Response
 
 if TYPE_CHECKING:
     from tests.device.conftest import Device, FakeAgent
+
+
+LIMITS = Limits(Range(0, 1), 1, 10)
 
 
 def keepers() -> list[threading.Thread]:
@@ -23,44 +26,53 @@ def keepers() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "ldpbandits"]
 
 
-def test_the_default_is_sent_without_a_call(agent: "FakeAgent", device: "Device") -> None:
-    """No reward comes: when the ticket's time is nearly up, the thread privatises the default and sends it, once."""
-    agent.decision["expires_in"] = 0.2
+@pytest.mark.parametrize("is_observed", [False, True])
+def test_a_response_is_sent_at_its_moment_without_a_call(
+    agent: "FakeAgent",
+    device: "Device",
+    is_observed: bool,  # noqa: FBT001 - a case
+) -> None:
+    """With a reward and without, the thread sends it once, and not before."""
+    agent.decision["report_after"] = 0.3
     client = device(background=True)
     pull = client.decide()
-    assert agent.until(lambda: pull.ticket in agent.counted)
+    if is_observed:
+        pull.observe(1)
+    assert agent.until(lambda: len(agent.counted) == 1)
+    assert pull.report_at is not None
+    assert time.time() >= pull.report_at
     with pytest.raises(TicketError):
         pull.observe(1)
     client.close()
-    assert len(agent.bodies(pull.ticket)) == 1
+    assert len(agent.bodies("ticket-1")) == 1
 
 
 def test_what_failed_is_sent_again_without_a_call(agent: "FakeAgent", device: "Device") -> None:
     """The thread repeats the same bytes when the wait is over."""
     client = device(background=True)
-    pull = client.decide()
+    client.decide()
     agent.script = [(503, {})]
-    assert pull.observe(1) is False
-    assert agent.until(lambda: pull.ticket in agent.counted)
-    assert len(set(agent.bodies(pull.ticket))) == 1
+    assert client.leave().waiting == 1
+    assert agent.until(lambda: "ticket-1" in agent.counted)
+    assert len(set(agent.bodies("ticket-1"))) == 1
 
 
 def test_what_an_earlier_client_left_is_sent_without_a_call(agent: "FakeAgent", device: "Device") -> None:
     """After a restart it is enough to make the client."""
-    agent.decision["expires_in"] = 0.01
+    agent.decision["report_after"] = 0.01
     earlier = device()
-    answered, unanswered = earlier.decide(), earlier.decide()
-    earlier._outbox.answer(answered.ticket, Response(1.0), 0)
-    earlier.close()
+    earlier.decide()
+    earlier.decide()
+    earlier.close(keep=True)
+    kept = {entry.ticket: entry.response for entry in device()._outbox.entries()}
     device(background=True)
     assert agent.until(lambda: len(agent.counted) == 2)
-    assert agent.counted[answered.ticket] == 1.0
-    assert unanswered.ticket in agent.counted
+    assert agent.counted == kept
 
 
 def test_the_thread_ends_with_the_client(agent: "FakeAgent", path: Path) -> None:
     """A client starts a thread with its first pull, `with` ends it, and to close twice does no harm."""
-    with Client(agent.url, "headline", key="k", limits=Limits(1, 10), ledger=path) as client:
+    with Client(agent.url, "headline", key="k", limits=LIMITS, ledger=path) as client:
         assert keepers() == []
         client.decide()
         (keeper,) = keepers()
@@ -72,22 +84,23 @@ def test_the_thread_ends_with_the_client(agent: "FakeAgent", path: Path) -> None
 
 
 def test_a_closed_client_sends_no_more(agent: "FakeAgent", device: "Device") -> None:
-    """What was open when it was closed is left to the next one."""
-    agent.decision["expires_in"] = 0.2
+    """What was kept when it was closed is left to the next one."""
+    agent.decision["report_after"] = 0.2
     client = device(background=True)
     client.decide()
-    client.close()
+    client.close(keep=True)
     assert not threading.Event().wait(0.3)
     assert agent.counted == {}
     assert device().flush(now=1e12).acknowledged == 1
 
 
 def test_close_waits_for_one_request_at_the_most(agent: "FakeAgent", device: "Device") -> None:
-    """However much waits to be sent, the thread ends after what is under way."""
-    agent.decision["expires_in"] = 0.01
+    """However much waits to be sent from before, the thread ends after what is under way."""
+    agent.decision["report_after"] = 0.01
     first = device()
     for _ in range(10):
         first.decide()
+    first.close(keep=True)
     answer, is_asked, may_answer = agent.answer, threading.Event(), threading.Event()
 
     def answer_slowly(path: str, message: Any) -> tuple[int, object]:
@@ -110,7 +123,6 @@ def test_close_waits_for_one_request_at_the_most(agent: "FakeAgent", device: "De
 
 def test_without_background_there_is_no_thread(agent: "FakeAgent", device: "Device") -> None:
     """Then only calls send."""
-    agent.decision["expires_in"] = 0.01
     client = device(background=False)
     client.decide()
     assert keepers() == []
@@ -121,17 +133,19 @@ def test_a_ledger_that_cannot_be_written_does_not_make_the_thread_flood_the_agen
     agent: "FakeAgent", device: "Device", path: Path
 ) -> None:
     """An acknowledgement that cannot be written down is asked for again after longer and longer, not all the time."""
+    agent.decision["report_after"] = 0.01
     ledger = Ledger(path)
-    earlier = device(ledger=ledger)
-    pull = earlier.decide()
-    earlier._outbox.answer(pull.ticket, Response(1.0), 0)
+    device(ledger=ledger).decide()
     ledger.database._connection.execute(
         "CREATE TEMP TRIGGER full BEFORE DELETE ON pulls BEGIN SELECT RAISE(ABORT, 'the disk is full'); END"
     )
+    ledger.database._connection.execute(
+        "CREATE TEMP TRIGGER free AFTER UPDATE OF next_try ON pulls BEGIN UPDATE pulls SET next_try = 0; END"
+    )
     client = device(background=True, ledger=ledger)
-    assert agent.until(lambda: len(agent.bodies(pull.ticket)) >= 3)
+    assert agent.until(lambda: len(agent.bodies("ticket-1")) >= 3)
     assert not threading.Event().wait(0.5)
-    assert len(agent.bodies(pull.ticket)) <= 5  # 10 more without the growing wait
+    assert len(agent.bodies("ticket-1")) <= 5  # 10 more without the growing wait
     client.close()
     ledger.close()
 
@@ -139,7 +153,7 @@ def test_a_ledger_that_cannot_be_written_does_not_make_the_thread_flood_the_agen
 def test_no_wait_is_too_long_for_a_lock(agent: "FakeAgent", device: "Device", monkeypatch: pytest.MonkeyPatch) -> None:
     """Before a ticket of a year the thread looks again every five minutes: clocks are set, computers sleep."""
     waits: list[float | None] = []
-    agent.decision["expires_in"] = LONGEST_LIFETIME
+    agent.decision |= {"expires_in": YEAR, "report_after": YEAR / 2}
     client = device(background=True)
     assert client._keeper is not None
     news = client._keeper._news
@@ -159,8 +173,9 @@ def test_no_wait_is_too_long_for_a_lock(agent: "FakeAgent", device: "Device", mo
 
 FORK = """
 import os, sys
-from ldpbandits import Client, Limits
-client = Client(sys.argv[1], "headline", key="k", limits=Limits(1, 1000), ledger=sys.argv[2])
+from ldpbandits import Client, Limits, Range
+limits = Limits(Range(0, 1), 1, 1000, at_once=True)
+client = Client(sys.argv[1], "headline", key="k", limits=limits, ledger=sys.argv[2])
 client.decide().observe(1)
 children = []
 for _ in range(3):
@@ -180,6 +195,7 @@ if children[-1]:
 
 def test_a_client_goes_on_after_fork(agent: "FakeAgent", path: Path) -> None:
     """Parent and children speak over connections of their own, hold no lock of each other, and have their threads."""
+    agent.decision["report_after"] = 0
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", FORK, agent.url, str(path)],
         capture_output=True,

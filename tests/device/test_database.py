@@ -3,86 +3,101 @@
 import os
 import sqlite3
 import stat
+from collections.abc import Callable
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
-from ldpbandits import BernoulliCurator, Ledger, LedgerError, LimitError, Limits
-from ldpbandits.device.ledger import DAY
-from ldpbandits.device.outbox import Entry, Outbox
-from ldpbandits.types import Arm, Response
+from ldpbandits import Ledger, LedgerError
+from ldpbandits.device import database
+from ldpbandits.device.limits import DAY
 
 NOW = 1_000_000.0
-HERE = ("https://agent.example", "headline")
-CHARGE = "INSERT INTO spent VALUES (0, 1)"
+CHARGE = "INSERT INTO spent (accepted_at, epsilon) VALUES (0, 1)"
+
 
 VERSION_0_1 = """
 CREATE TABLE spent (at REAL NOT NULL, epsilon REAL NOT NULL);
-CREATE TABLE pulls (
-    ticket TEXT PRIMARY KEY,
-    url TEXT NOT NULL,
-    experiment TEXT NOT NULL,
-    arm INTEGER NOT NULL,
-    name TEXT NOT NULL,
-    curator TEXT NOT NULL,
-    default_reward REAL NOT NULL,
-    due REAL NOT NULL,
-    response REAL,
-    tries INTEGER NOT NULL DEFAULT 0,
-    next_try REAL NOT NULL DEFAULT 0
-);
 PRAGMA application_id = 1279545410;
 PRAGMA user_version = 1;
-INSERT INTO spent VALUES (999900.0, 0.5), (999950.0, 0.5);
-INSERT INTO pulls VALUES
-('open', 'https://agent.example', 'headline', 1, 'green',
- '{"mechanism": "bernoulli", "epsilon": 0.5, "transform": {"kind": "range", "low": 0.0, "high": 1.0}}',
- 0.0, 1000600.0, NULL, 0, 0.0),
-('sent', 'https://agent.example', 'headline', 0, 'red',
- '{"mechanism": "bernoulli", "epsilon": 0.5, "transform": {"kind": "range", "low": 0.0, "high": 1.0}}',
- 0.0, 1000600.0, 1.0, 3, 1000010.0);
+INSERT INTO spent VALUES (999900.0, 0.5);
 """
-"""A file as version 0.1.0 writes it."""
+"""A file as version 0.1.0 writes it, in part."""
 
 
-def test_a_ledger_of_version_0_1_goes_on(path: Path) -> None:
-    """What it says was spent counts, its pulls are under way, and new ones are written beside them."""
+@pytest.mark.parametrize("script", [VERSION_0_1, VERSION_0_1.replace("version = 1", "version = 3")])
+def test_a_ledger_of_another_version_is_refused_and_left_as_it_is(path: Path, script: str) -> None:
+    """To read it wrongly would forget what was spent."""
     connection = sqlite3.connect(path)
-    connection.executescript(VERSION_0_1)
+    connection.executescript(script)
     connection.close()
+    before = path.read_bytes()
+    with pytest.raises(LedgerError, match="the file given as the ledger is of another version, and left as it is"):
+        Ledger(path)
+    assert path.read_bytes() == before
+
+
+def test_an_empty_file_is_damaged_and_not_new(path: Path) -> None:
+    """A ledger that lost all it held, as after a full disk or a careless copy, is not taken for one without charges."""
+    path.touch()
+    with pytest.raises(LedgerError, match=r"ledger\.db is damaged: the file is empty, and left as it is"):
+        Ledger(path)
+    assert path.read_bytes() == b""
+
+
+def test_a_new_ledger_appears_when_it_is_complete(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever looks while it is made sees no file of its name; what is left of a crash in between is no ledger."""
+    make, there = database._make_tables, []
+
+    def look(connection: sqlite3.Connection) -> None:
+        there.append(path.exists())
+        make(connection)
+        there.append(path.exists())
+
+    monkeypatch.setattr(database, "_make_tables", look)
     ledger = Ledger(path)
-    outbox, curator = Outbox(ledger, *HERE), BernoulliCurator(0.5)
-    still_open = Entry("open", Arm(1), "green", curator, 0.0, NOW + 600)
-    assert outbox.entries() == [
-        still_open,
-        Entry("sent", Arm(0), "red", curator, 0.0, NOW + 600, Response(1), 3, NOW + 10),
-    ]
-    assert outbox.find("open") == still_open
-    outbox.answer("open", Response(0.0), NOW)
-    outbox.done("sent")
-    another = Entry("new", Arm(0), "red", curator, 0.0, NOW + 600)
-    with pytest.raises(LimitError, match="on top of the 1 spent"):
-        outbox.keep([another], Limits(1, 1), NOW)
-    outbox.keep([another], Limits(1, 1.5), NOW)
-    assert [entry.ticket for entry in outbox.entries()] == ["open", "new"]
+    assert there == [False, False]
+    assert [file.name for file in path.parent.iterdir()] == ["ledger.db"]
     ledger.close()
 
+    def crash(_: sqlite3.Connection) -> None:
+        raise KeyboardInterrupt
 
-def test_a_new_ledger_has_the_tables_of_version_0_1(tmp_path: Path) -> None:
-    """So that an older version of the library, which shares the file, can read what this one writes."""
-    old, new = tmp_path / "old.db", tmp_path / "new.db"
-    connection = sqlite3.connect(old)
-    connection.executescript(VERSION_0_1)
-    connection.close()
-    Ledger(new).close()
-    layouts = []
-    for file in (old, new):
-        connection = sqlite3.connect(file)
-        tables = [connection.execute(f"PRAGMA table_info({table})").fetchall() for table in ("spent", "pulls")]
-        marks = [connection.execute(f"PRAGMA {mark}").fetchone() for mark in ("application_id", "user_version")]
-        layouts.append((tables, marks))
-        connection.close()
-    assert layouts[0] == layouts[1]
+    monkeypatch.setattr(database, "_make_tables", crash)
+    path.unlink()
+    with pytest.raises(KeyboardInterrupt):
+        Ledger(path)
+    assert list(path.parent.iterdir()) == []
+
+
+def test_who_comes_second_takes_the_ledger_that_is_there(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processes that start together share one ledger: what the first has written stays, with links or without."""
+    for without_links in (False, True):
+        path.unlink(missing_ok=True)
+        make = database._make_file
+
+        def come_second(where: Path, make: Callable[[Path], None] = make) -> None:
+            make(where)
+            connection = sqlite3.connect(where)
+            connection.execute(CHARGE)
+            connection.commit()
+            connection.close()
+            make(where)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(database, "_make_file", come_second)
+            if without_links:
+                patch.setattr(Path, "hardlink_to", no_links)
+            ledger = Ledger(path)
+        assert ledger.spent(0, DAY) == 1
+        ledger.close()
+        assert [file.name for file in path.parent.iterdir()] == ["ledger.db"]
+
+
+def no_links(*_: object) -> None:
+    """Be a file system that has none."""
+    raise PermissionError("no links here")
 
 
 def test_only_its_owner_can_read_it(path: Path) -> None:
@@ -125,7 +140,7 @@ def test_a_file_that_is_no_ledger_is_refused_and_left_as_it_is(path: Path, conte
 
 
 def test_another_programs_database_is_left_as_it_is(path: Path) -> None:
-    """A SQLite file with other tables, or of another version of the ledger, is refused."""
+    """A SQLite file with other tables is refused."""
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE recipes (name TEXT)")
     connection.close()
@@ -133,13 +148,6 @@ def test_another_programs_database_is_left_as_it_is(path: Path) -> None:
     with pytest.raises(LedgerError, match="something else than a ledger"):
         Ledger(path)
     assert path.read_bytes() == before
-    path.unlink()
-    Ledger(path).close()
-    connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version = 2")
-    connection.close()
-    with pytest.raises(LedgerError, match="of another version"):
-        Ledger(path)
 
 
 def test_a_place_that_cannot_be_written_is_a_ledger_error(tmp_path: Path) -> None:
@@ -158,9 +166,12 @@ def test_a_place_that_cannot_be_written_is_a_ledger_error(tmp_path: Path) -> Non
 def test_a_ledger_that_is_locked_for_long_is_a_ledger_error(path: Path) -> None:
     """Who cannot have the file to himself does not charge."""
     ledger, other = Ledger(path), sqlite3.connect(path, isolation_level=None)
-    ledger.database._connection.execute("PRAGMA busy_timeout = 10")
     other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(LedgerError, match="locked"), ledger.database.transaction() as transaction:
+    with (
+        pytest.raises(LedgerError, match="locked"),
+        ledger.database.hurry(monotonic() + 0.05),
+        ledger.database.transaction() as transaction,
+    ):
         transaction.execute(CHARGE)
     other.execute("ROLLBACK")
     assert ledger.spent(NOW, DAY) == 0

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ldpbandits import Client, LDPBanditsError, Limits, ServerError, TicketError
-from ldpbandits.device import client as device_client
+from ldpbandits import Client, LDPBanditsError, Limits, Range, ServerError, TicketError
+from ldpbandits.device import decision as device_decision
 from ldpbandits.device.curators import CURATORS
 from ldpbandits.spec import mechanisms
 
@@ -21,12 +21,16 @@ if TYPE_CHECKING:
     from tests.device.conftest import Device, FakeAgent
 
 CTB = {"mechanism": "bernoulli", "epsilon": 0.5}
+CONTROLS = ["\0", "\t", "\n", "\r", "\x1b", "\x1f", "\x7f", "\x80", "\x9f", "\u2028", "\u2029"]
+CONTROLS += ["\u061c", "\u200e", "\u200f", "\u202a", "\u202e", "\u2066", "\u2069"]
 NESTED: Any = json.loads("[" * 200 + "]" * 200)
 BAD: dict[str, list[Any]] = {
     "arm": [None, "1", 1.5, True, [], -1, 2**63, 10**400, math.nan],
-    "name": [None, 5, [], "\ud800", "x" * 100_000],
+    "name": [None, 5, [], "\ud800", "x" * 100_000, *(f"gr{control}een" for control in CONTROLS)],
     "ticket": [None, "", 5, {}, "\udfff", "x" * 100_000],
     "default": [None, "0", 1.5, -0.1, math.nan, math.inf, 10**400, True, [0]],
+    "report_after": [None, -1, 600, 601, math.nan, math.inf, -math.inf, 10**400, "60", True, False, [60]],
+    "sticky": [None, -1, 366 * 24 * 3600 + 1, math.nan, math.inf, 10**400, "60", True, [60]],
     "expires_in": [None, 0, -1, math.nan, math.inf, -math.inf, 1e300, 10**400, "60", True, [60]],
     "curator": [None, [], "bernoulli", {}, {**CTB, "seed": 1}, {**CTB, "mechanism": "none"}],
 }
@@ -78,9 +82,9 @@ def test_a_mechanism_that_this_device_cannot_draw(
     assert "no curator for the mechanism laplace" in str(refused_for_nothing(agent, device))
 
 
-@pytest.mark.parametrize("missing", ["arm", "ticket", "curator", "default", "expires_in"])
+@pytest.mark.parametrize("missing", ["arm", "ticket", "curator", "default", "report_after", "expires_in"])
 def test_a_decision_with_a_field_left_out(agent: "FakeAgent", device: "Device", missing: str) -> None:
-    """All but the name are needed."""
+    """All but the name, and whether the arm is sticky, are needed."""
     decision = {"ticket": "t", **agent.decision}
     del decision[missing]
     agent.script = [(200, decision)]
@@ -136,7 +140,7 @@ def test_nesting_that_can_be_read_but_not_shown(
     def too_deep(_: object) -> str:
         raise RecursionError
 
-    monkeypatch.setattr(device_client, "brief", too_deep)
+    monkeypatch.setattr(device_decision, "brief", too_deep)
     agent.script = [(200, {"ticket": "t", **agent.decision, "expires_in": NESTED})]
     assert refused_for_nothing(agent, device).code == "nonsense"
 
@@ -154,6 +158,21 @@ def test_a_ticket_that_was_handed_out_before(agent: "FakeAgent", device: "Device
     assert client.pulls() == [pull]
 
 
+@pytest.mark.parametrize("control", CONTROLS, ids=ascii)
+def test_an_agents_words_are_shown_without_control_characters(
+    agent: "FakeAgent", device: "Device", control: str
+) -> None:
+    """Neither its sentences and codes nor the names that it makes up reach a terminal or a log as they are."""
+    client = device()
+    unknown = {**agent.decision, "ticket": "t", "curator": {**CTB, f"se{control}ed": 1}}
+    replies = [(409, {"code": f"pau{control}sed", "message": f"not{control}now"}), (200, unknown)]
+    for reply in replies:
+        agent.script = [reply]
+        with pytest.raises(ServerError, match=r"not[?]now|se[?]ed") as caught:
+            client.decide()
+        assert control not in str(caught.value) + repr(caught.value) + caught.value.code
+
+
 @pytest.mark.parametrize(
     "reply",
     [
@@ -165,6 +184,7 @@ def test_a_ticket_that_was_handed_out_before(agent: "FakeAgent", device: "Device
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}",
         b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 500 + b"\r\n{}",
         b"HTTP/1.1 200 " + b"O" * 100_000 + b"\r\n\r\n{}",
+        b"\x1b[2J\x07 nonsense\r\n\r\n",
     ],
     ids=lambda reply: repr(reply)[:50],
 )
@@ -183,8 +203,9 @@ def test_what_is_not_even_http(device: "Device", reply: bytes) -> None:
         thread.start()
         client = device(url=f"http://127.0.0.1:{listener.getsockname()[1]}")
         for _ in range(2):
-            with pytest.raises(ServerError):
+            with pytest.raises(ServerError) as caught:
                 client.decide()
+            assert str(caught.value).isprintable()
         thread.join()
         assert client.spent() == 0
 
@@ -206,7 +227,7 @@ def test_a_server_that_sends_a_byte_now_and_then(tmp_path: Path, head: bytes) ->
         thread = Thread(target=answer)
         thread.start()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        limits = Limits(epsilon=1, budget=1)
+        limits = Limits(Range(0, 1), epsilon=1, budget=1)
         with Client(
             url, "one", key="k", limits=limits, ledger=tmp_path / "l.db", timeout=0.4, background=False
         ) as slow:

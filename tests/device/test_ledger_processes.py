@@ -14,8 +14,9 @@ HERE = ("https://agent.example", "headline")
 
 START = """
 import os, sys, threading, time
-from ldpbandits import LaplaceCurator, LedgerError, Ledger, LimitError, Limits
-from ldpbandits.device.outbox import Entry, Outbox
+from ldpbandits import LaplaceCurator, LedgerError, Ledger, LimitError, Limits, Range
+from ldpbandits.device.decision import Decision
+from ldpbandits.device.outbox import Outbox
 path, name = sys.argv[1:3]
 
 def say(*words):
@@ -24,18 +25,18 @@ def say(*words):
 def open_outbox():
     return Outbox(Ledger(path), "https://agent.example", "headline")
 
-def entry(ticket):
-    return Entry(str(ticket), 0, "", LaplaceCurator(0.1), 0.0, 1e9)
+def asked(ticket):
+    return Decision(0, "", str(ticket), (LaplaceCurator(0.1),), 0.0, report_after=300.0, lifetime=600.0)
 """
 
 CHARGE_FOR_EVER = """
-outbox, limits = open_outbox(), Limits(1, 1e6)
+outbox, limits = open_outbox(), Limits(Range(0, 1), 1, 1e6)
 for i in range(10**6):
     ticket = f"{name}-{i}"
     say("asks", ticket)
-    outbox.keep([entry(ticket)], limits, 1e6)
+    outbox.keep(asked(ticket), limits, 1e6)
     say("charged", ticket)
-    outbox.answer(ticket, i / 2**20, 1e6)
+    outbox.observe(ticket, i / 2**20, 1e6)
     say("stored", ticket, i / 2**20)
 """
 
@@ -45,20 +46,20 @@ sys.stdin.readline()
 outbox = open_outbox()
 for i in range(1000):
     try:
-        outbox.keep([entry(f"{name}-{i}")], Limits(1, 1.5), 1e6)
+        outbox.keep(asked(f"{name}-{i}"), Limits(Range(0, 1), 1, 1.5), 1e6)
     except LimitError:
         break
     say("charged")
 """
 
 FORK = """
-outbox, memory, limits, is_over = open_outbox(), Ledger(":memory:"), Limits(1, 1e6), threading.Event()
+outbox, memory, limits, is_over = open_outbox(), Ledger(":memory:"), Limits(Range(0, 1), 1, 1e6), threading.Event()
 database = outbox._database
 
 def charge_on():
     i = 0
     while not is_over.is_set():
-        outbox.keep([entry(f"thread-{i}")], limits, 1e6)
+        outbox.keep(asked(f"thread-{i}"), limits, 1e6)
         say("charged")
         time.sleep(0.002)  # SQLite is not fair: give the children a chance
         i += 1
@@ -71,7 +72,7 @@ for number in range(4):
     child = os.fork()
     if child == 0:
         for i in range(2):
-            outbox.keep([entry(f"child-{number}-{i}")], limits, 1e6)
+            outbox.keep(asked(f"child-{number}-{i}"), limits, 1e6)
             say("charged")
         assert database._connection is not inherited  # SQLite says that a connection must not be used after fork
         try:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ldpbandits import Client, ServerError, TicketError
+from ldpbandits import Client, Flushed, ServerError, TicketError
 from ldpbandits.device.ledger import Ledger
 from ldpbandits.device.outbox import Outbox
 from ldpbandits.spec.protocol import FINAL
@@ -52,22 +52,23 @@ def entries(client: Client) -> Any:
 def test_the_response_is_on_disk_before_it_is_sent(
     agent: "FakeAgent", device: "Device", path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While the first request is under way, another process finds the very same response in the file."""
+    """While the first request is under way, another process finds that response in the file, as one that has left."""
     agent.decision["curator"] = LAPLACE
     client = device()
     pull = client.decide()
-    on_disk: list[float | None] = []
+    on_disk: list[float] = []
     post = client._http.post
 
-    def look_and_post(where: str, message: Any) -> Any:
+    def look_and_post(where: str, message: Any, **options: Any) -> Any:
         other = Ledger(path)
-        on_disk.extend(entry.response for entry in Outbox(other, agent.url, "headline").entries())
+        on_disk.extend(entry.response for entry in Outbox(other, agent.url, "headline").entries() if entry.has_left)
         other.close()
-        return post(where, message)
+        return post(where, message, **options)
 
     monkeypatch.setattr(client._http, "post", look_and_post)
     pull.observe(0.5)
-    assert on_disk == [agent.counted[pull.ticket]]
+    client.leave()
+    assert on_disk == [agent.counted[str(pull.ticket)]]
 
 
 @pytest.mark.parametrize("failure", MAY_PASS, ids=lambda failure: repr(failure)[:40])
@@ -77,41 +78,41 @@ def test_what_may_pass_is_tried_again_with_the_same_bytes(
     """Whatever goes wrong on the way, one response is drawn, all that is sent is the same, and it counts once."""
     agent.decision["curator"] = LAPLACE
     client = device()
-    pull = client.decide()
-    agent.script = [failure, failure, failure]  # a connection that was open and breaks is tried twice at once
-    assert pull.observe(0.5) is False
-    assert client.pulls() == []
+    ticket = str(client.decide().ticket)
+    client.observe(ticket, 0.5)
     draws = sum(count > 8 for count in drawn)
+    clock.wait(300)
+    agent.script = [failure, failure, failure]  # a connection that was open and breaks is tried twice at once
+    assert client.flush() == Flushed(acknowledged=0, waiting=1, refused=())
     agent.script = []
     assert client.flush().waiting == 1  # not yet
-    clock.now += 1
-    assert client.flush().acknowledged == 1
+    clock.wait(1)
+    assert client.flush() == Flushed(acknowledged=1, waiting=0, refused=())
     assert client.flush(now=1e12).acknowledged == 0
-    bodies = agent.bodies(pull.ticket)
+    bodies = agent.bodies(ticket)
     assert len(bodies) >= 2
     assert len(set(bodies)) == 1
-    assert json.loads(bodies[0])["response"] == agent.counted[pull.ticket]
-    assert draws == sum(count > 8 for count in drawn) == 1
+    assert json.loads(bodies[0])["response"] == agent.counted[ticket]
+    assert draws == sum(count > 8 for count in drawn) == 2  # for the default and for the reward
 
 
 def test_a_connection_that_was_closed_meanwhile_is_opened_again_at_once(agent: "FakeAgent", device: "Device") -> None:
     """A server may hang up between two requests: nobody waits because of that, and nothing counts twice."""
     client = device()
-    agent.script = ["hang up"]
-    pull = client.decide()
-    agent.script = ["hang up"]
-    assert pull.observe(1) is True
-    assert client.decide().observe(1) is True
-    assert len({request.connection for request in agent.requests}) == 3
+    for _ in range(2):
+        agent.script = ["hang up", "hang up"]
+        client.decide()
+        assert client.leave().acknowledged == 1
+    assert len({request.connection for request in agent.requests}) == 4
 
 
 def test_a_lost_reply_on_an_open_connection_is_settled_by_a_duplicate(agent: "FakeAgent", device: "Device") -> None:
     """The agent has counted, the reply is lost: the second try, at once, hears of a duplicate, and all is well."""
     client = device()
-    pull = client.decide()
+    client.decide()
     agent.script = ["lose"]
-    assert pull.observe(1) is True
-    assert len(agent.bodies(pull.ticket)) == 2
+    assert client.leave().acknowledged == 1
+    assert len(agent.bodies("ticket-1")) == 2
     assert len(agent.counted) == 1
 
 
@@ -123,58 +124,57 @@ def test_a_server_that_is_not_there(device: "Device", clock: "Clock", agent: "Fa
     with pytest.raises(ServerError, match="cannot be reached") as caught:
         client.decide()
     assert (caught.value.status, caught.value.code) == (0, "unreachable")
-    assert pull.observe(1) is False
-    clock.now += 400
+    assert pull.observe(1) is True
+    clock.wait(400)
     assert client.flush().waiting == 1
     with pytest.raises(ServerError, match="cannot be reached"):
         device(url=f"http://{'x' * 70}.invalid").decide()
 
 
-def test_a_crash_between_writing_and_sending_sends_what_was_written(
+def test_a_crash_just_before_sending_sends_what_was_written(
     agent: "FakeAgent", device: "Device", drawn: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next client on the same ledger sends that response, without a draw and without the reward."""
     agent.decision["curator"] = LAPLACE
     client = device()
-    pull = client.decide()
+    client.decide().observe(0.5)
 
-    def crash(*_: object) -> None:
+    def crash(*_: object, **__: object) -> None:
         raise SystemExit
 
     monkeypatch.setattr(client._http, "post", crash)
     with pytest.raises(SystemExit):
-        pull.observe(0.5)
+        client.leave()
     (entry,) = entries(client)
-    client.close()
+    client.close(keep=True)
     again, before = device(), len(drawn)
     assert again.pulls() == []
     with pytest.raises(TicketError):
-        again.observe(pull.ticket, 0.5)
-    assert again.flush().waiting == 1  # the one who wrote it may be sending it
+        again.observe("ticket-1", 0.5)
+    assert again.flush().waiting == 1  # the one who took it may be sending it
     assert again.flush(now=entry.next_try).acknowledged == 1
-    assert agent.counted == {pull.ticket: entry.response}
+    assert agent.counted == {"ticket-1": entry.response}
     assert len(drawn) == before
 
 
 @pytest.mark.parametrize("code", sorted(FINAL))
 def test_what_the_agent_will_never_take_is_dropped_and_told(agent: "FakeAgent", device: "Device", code: str) -> None:
-    """observe() raises it, flush() lists it; it is not sent again, and what it cost stays spent."""
+    """flush() and leave() list it; it is not sent again, and what it cost stays spent."""
     client = device()
-    observed, flushed = client.decide(), client.decide()
     refusal = (410, {"code": code, "message": "never"})
-    agent.script = [refusal]
-    with pytest.raises(ServerError, match=r"refuses \(410\): never") as caught:
-        observed.observe(1)
-    assert (caught.value.status, caught.value.code) == (410, code)
-    agent.script = [(503, {}), refusal]
-    assert flushed.observe(1) is False
-    (error,) = client.flush(now=1e12).refused
-    assert (error.status, error.code) == (410, code)
+    for send in (client.leave, lambda: client.flush(now=1e12)):
+        pull = client.decide()
+        agent.script = [refusal]
+        told = send()
+        assert (told.acknowledged, told.waiting) == (0, 0)
+        (error,) = told.refused
+        assert (error.status, error.code) == (410, code)
+        assert str(error) == "the server refuses (410): never"
+        with pytest.raises(TicketError):
+            pull.observe(1)
     assert entries(client) == []
-    assert client.flush(now=1e13).waiting == 0
+    assert client.flush(now=1e13) == Flushed(0, 0, ())
     assert client.spent() == 1
-    with pytest.raises(TicketError):
-        observed.observe(1)
 
 
 def test_waits_grow_to_five_minutes_and_differ_between_devices(
@@ -184,9 +184,9 @@ def test_waits_grow_to_five_minutes_and_differ_between_devices(
     clients = [device(ledger=Ledger(":memory:")) for _ in range(2)]
     waits: list[list[float]] = [[], []]
     for client, mine in zip(clients, waits, strict=True):
-        pull = client.decide()
+        client.decide()
         agent.script = [(503, {})] * 12
-        pull.observe(1)
+        client.leave()
         for _ in range(11):
             (entry,) = entries(client)
             mine.append(entry.next_try - clock.now)
@@ -203,9 +203,9 @@ def test_waits_grow_to_five_minutes_and_differ_between_devices(
 def test_a_server_that_is_away_for_weeks(agent: "FakeAgent", device: "Device", clock: "Clock") -> None:
     """The number of tries has no end: 2^1024 is more than a float holds, and nothing breaks there."""
     client = device()
-    pull = client.decide()
+    client.decide()
     agent.script = [(503, {})] * 2
-    pull.observe(1)
+    client.leave()
     client._ledger.database._connection.execute("UPDATE pulls SET tries = 5000")
     assert client.flush(now=1e12).waiting == 1
     assert 150 <= entries(client)[0].next_try - clock.now <= 300
@@ -215,7 +215,7 @@ def test_a_server_that_is_away_for_weeks(agent: "FakeAgent", device: "Device", c
 def test_an_acknowledgement_stands_though_it_cannot_be_written(agent: "FakeAgent", device: "Device") -> None:
     """A disk that is full after the response was sent makes no error of a success; the same is sent once more later."""
     client = device()
-    pull = client.decide()
+    client.decide()
     answer = agent.answer
 
     def fill_disk(path: str, message: Any) -> tuple[int, object]:
@@ -223,8 +223,8 @@ def test_an_acknowledgement_stands_though_it_cannot_be_written(agent: "FakeAgent
         return answer(path, message)
 
     agent.answer = fill_disk  # type: ignore[method-assign]
-    assert pull.observe(1) is True
+    assert client.leave().acknowledged == 1
     client._ledger.database._connection.execute("PRAGMA query_only = OFF")
     assert client.flush(now=1e12).acknowledged == 1
-    assert len(set(agent.bodies(pull.ticket))) == 1
+    assert len(set(agent.bodies("ticket-1"))) == 1
     client._ledger.database._connection.execute("PRAGMA query_only = OFF")

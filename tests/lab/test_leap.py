@@ -2,6 +2,7 @@
 
 import math
 from decimal import Decimal, localcontext
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -188,6 +189,12 @@ def kernel_leap(module: dict[str, Any]) -> Any:
     return leap_once
 
 
+@cache  # it takes seconds to compile
+def leap_of_blocks(daring: bool) -> Any:  # noqa: FBT001 - two sorts
+    """A leap by the kernels as they are, or by daring ones."""
+    return kernel_leap(mutant(leap_ucb, DARING) if daring else vars(leap_ucb))
+
+
 KERNELS = [
     # gap, drift, rare, scale: chosen so that every branch of a block is taken often
     (0.15, 1e-6, 0.1, 0.0),
@@ -216,8 +223,7 @@ def test_blocks_pass_the_gap_when_single_responses_do(case: tuple[float, ...], d
 
     Also with blocks so long that most have to be cut, by every way there is to cut one.
     """
-    made = kernel_leap(mutant(leap_ucb, DARING) if daring else vars(leap_ucb))
-    assert smallest_p(passages(made, case, 1), passages(one_response, case, 2)) > FALSE_ALARM
+    assert smallest_p(passages(leap_of_blocks(daring), case, 1), passages(one_response, case, 2)) > FALSE_ALARM
 
 
 @numba.njit(error_model="numpy")  # type: ignore[untyped-decorator]
@@ -241,13 +247,24 @@ def noise_between(
     return path.noise + noise_in_blocks(noise, rng, j - path.pulls, 1e9, scale)  # type: ignore[no-any-return]
 
 
+@numba.njit(error_model="numpy")  # type: ignore[untyped-decorator]
+def many_noises(
+    noise: Any, noise_at: Any, rng: np.random.Generator, n: int, j: int, level: float, scale: float, runs: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The noise of n pulls, and of j, in many runs each."""
+    ends, middles = np.empty(runs), np.empty(runs)
+    for run in range(runs):
+        ends[run] = noise_in_blocks(noise, rng, n, level, scale)
+        middles[run] = noise_between(noise, noise_at, rng, n, j, level, scale)
+    return ends, middles
+
+
 def noise_p(module: dict[str, Any]) -> float:
     """The smallest p-value of tests that noise in blocks, and inside blocks, is a sum of Laplace noises."""
     rng, draw, look, found = np.random.default_rng(6), module["draw_noise"], module["noise_at"], []
     for n, j, level, scale in ((12, 5, 3.0, 1.0), (40, 30, 2.0, 1.0), (200, 60, 10.0, 0.7)):
         exact = rng.laplace(0, scale, (40_000, n))
-        ends = np.array([noise_in_blocks(draw, rng, n, level, scale) for _ in range(40_000)])
-        middles = np.array([noise_between(draw, look, rng, n, j, level, scale) for _ in range(40_000)])
+        ends, middles = many_noises(draw, look, rng, n, j, level, scale, 40_000)
         pairs = ((ends, exact.sum(axis=1)), (middles, exact[:, :j].sum(axis=1)))
         found += [float(stats.ks_2samp(one, other, method="asymp").pvalue) for one, other in pairs]
     return min(found)

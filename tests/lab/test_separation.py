@@ -19,14 +19,14 @@ NONE = CuratorSpec(Bernoulli(50.0))
 
 def by_report(spec: CuratorSpec, pulls: list[int], totals: list[float], missing: list[int]) -> int:
     """Return the arm that intervals separate, found one by one as a report finds them; -1 if none."""
-    menu, means, intervals = Menu.of(spec), [], []
+    menu, means, worst = Menu.of(spec), [], []
     for number, (count, total, unanswered) in enumerate(zip(pulls, totals, missing, strict=True)):
         arm = ArmTally(count, total)
         known = estimate_arm(arm, menu, alpha=share(ALPHA, number))
         means.append(known.mean)
-        intervals.append(worst_case(known, arm, menu, unanswered))
+        worst.append(worst_case(known, arm, menu, unanswered))
     best = leading(means)
-    return best if best is not None and is_separated(best, intervals) else -1
+    return best if best is not None and is_separated(best, worst) else -1
 
 
 def compiled(spec: CuratorSpec, pulls: list[int], totals: list[float], missing: list[int]) -> int:
@@ -87,10 +87,13 @@ def test_the_first_moment_is_found() -> None:
 
 
 def test_means_beyond_the_range_do_not_count() -> None:
-    """Bits that are rarer than any mean allows refute all means below: the report's interval is cut off there."""
-    tally = [10_000, 10_000], [100.0, 700.0], [0, 0]
-    assert by_report(CTB, *tally) == compiled(CTB, *tally) == -1
-    assert CTB.mechanism.response_mean(0) > 0.07
+    """Bits that are rarer, or more frequent, than any mean allows: then nothing is separated."""
+    least, most = (CTB.mechanism.response_mean(value) for value in (0.0, 1.0))
+    for shares in ((0.01, 0.07), (0.01, 0.5), (0.3, 0.99), (least - 0.005, 0.5), (0.5, most + 0.005)):
+        tally = [100_000, 100_000], [float(round(100_000 * share)) for share in shares], [0, 0]
+        assert by_report(CTB, *tally) == compiled(CTB, *tally)
+    assert compiled(CTB, [100_000] * 2, [1_000.0, 50_000.0], [0, 0]) == -1
+    assert compiled(CTB, [100_000] * 2, [round(100_000 * least - 50), 50_000.0], [0, 0]) == 1
 
 
 def test_a_mechanism_of_another_kind_is_refused() -> None:

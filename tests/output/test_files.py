@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ldpbandits.errors import OutputError
-from ldpbandits.output.files import check_file, check_folder, write
+from ldpbandits.output.files import check_file, check_folder, write, writing
 
 
 def test_a_full_disk_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -15,17 +15,29 @@ def test_a_full_disk_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.Mon
     target = tmp_path / "results.csv"
     write(target, b"old")
 
-    def full(self: Path, content: bytes) -> int:
-        with self.open("wb") as file:
-            file.write(content[:1])
+    def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(OutputError, match="No space left on device") as caught:
         write(target, b"new")
     assert caught.value.is_full
     assert target.read_bytes() == b"old"
     assert [path.name for path in tmp_path.iterdir()] == ["results.csv"]
+
+
+def test_a_file_that_is_written_in_pieces_is_there_when_it_is_whole(tmp_path: Path) -> None:
+    """Not before, and not at all when something goes wrong on the way."""
+    target = tmp_path / "new" / "export.csv"
+    with writing(target) as file:
+        file.write(b"a")
+        assert not target.exists()
+        file.write(b"b")
+    assert target.read_bytes() == b"ab"
+    with pytest.raises(ZeroDivisionError), writing(target) as file:
+        file.write(b"half" * (1 // 0))
+    assert target.read_bytes() == b"ab"
+    assert [path.name for path in target.parent.iterdir()] == ["export.csv"]
 
 
 def test_a_folder_is_made_and_left_empty(tmp_path: Path) -> None:

@@ -31,7 +31,8 @@ async def ask(
     key: str | None = None,
     headers: dict[str, str] | None = None,
 ) -> Reply:
-    """Send one request; a body that is not bytes is sent as JSON."""
+    """Send one request; a body that is not bytes is sent as JSON. What follows a question mark is the query."""
+    path, _, query = path.partition("?")
     raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
     given = {**(headers or {}), **({} if key is None else {"Authorization": f"Bearer {key}"})}
     scope = {
@@ -43,7 +44,7 @@ async def ask(
         "path": path,
         "raw_path": path.encode(),
         "root_path": "",
-        "query_string": b"",
+        "query_string": query.encode(),
         "headers": [(name.lower().encode(), value.encode()) for name, value in given.items()],
         "client": ("127.0.0.1", 1),
         "server": ("127.0.0.1", 80),

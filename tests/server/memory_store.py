@@ -109,9 +109,9 @@ class MemoryStore:
         with self._transaction() as memory:
             del memory.experiments[experiment]
             memory.events = {key: count for key, count in memory.events.items() if key[0] != experiment}
-            memory.responses = [
-                None if known is None or known.ticket.experiment == experiment else known for known in memory.responses
-            ]
+            used = memory.nonces.items()
+            memory.nonces = {key: n for key, n in used if not _is_of(memory.responses[n - 1], experiment)}
+            memory.responses = [None if _is_of(known, experiment) else known for known in memory.responses]
 
     def events(self) -> list[Event]:
         """Return how often each thing has happened."""
@@ -136,7 +136,10 @@ class MemoryStore:
         if number is not None:
             first = memory.responses[number - 1]
             return Outcome.DUPLICATE if first is not None and first[1:3] == answer[1:3] else Outcome.CHANGED
-        if ticket.experiment in memory.experiments and memory.experiments[ticket.experiment].status == "closed":
+        experiment = memory.experiments.get(ticket.experiment)
+        if experiment is None and ticket.experiment <= memory.last_experiment:  # it was deleted
+            return Outcome.CLOSED
+        if experiment is not None and experiment.status == "closed":
             return Outcome.CLOSED
         memory.responses.append(answer)
         memory.nonces[ticket.expires_at, ticket.nonce] = len(memory.responses)
@@ -210,6 +213,10 @@ class MemoryStore:
 
     def close(self) -> None:
         """Leave the memory as it is: another service may take it up."""
+
+
+def _is_of(answer: Answer | None, experiment: int) -> bool:
+    return answer is not None and answer.ticket.experiment == experiment
 
 
 def _set_arm(memory: Memory, experiment: int, arm: int, new: StoredArm) -> None:

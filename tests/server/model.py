@@ -43,6 +43,7 @@ class ModelExperiment:
     lifetime: int
     arms: list[ModelArm]
     status: str = "running"
+    shipped: int | None = None
     lost_until: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
 
@@ -70,6 +71,8 @@ class Model:
         self.clock = now
         self.forgotten = 0
         self.experiments: dict[str, ModelExperiment] = {}
+        self.deleted: dict[str, ModelExperiment] = {}
+        """By a name that none can have."""
         self.tickets: list[Ticket] = []
         self.nonces: list[Ticket] = []
         self.forged = 0
@@ -90,10 +93,25 @@ class Model:
         """Tell whether a client key holds."""
         return key in self.keys and _holds(self.keys[key], self.now)
 
+    def of(self, ticket: Ticket) -> ModelExperiment:
+        """Return the experiment of a ticket, which may be gone."""
+        return {**self.experiments, **self.deleted}[ticket.experiment]
+
+    def delete(self, name: str) -> None:
+        """Remove an experiment; its tickets are those of nobody, and its nonces are not needed."""
+        experiment = self.experiments.pop(name)
+        gone = f"deleted {experiment.number}"
+        self.deleted[gone] = experiment
+        self.nonces = [ticket for ticket in self.nonces if ticket.experiment != name]
+        for ticket in self.tickets:
+            if ticket.experiment == name:
+                ticket.experiment, ticket.pending, ticket.value = gone, False, None
+
     def respond(self, ticket: Ticket, value: int | None) -> tuple[int, str]:
         """Return the status and the code of a response; None stands for an impossible value."""
-        experiment = self.experiments[ticket.experiment]
-        if ticket.secret not in self.secrets or not _holds(self.secrets[ticket.secret], self.now):
+        experiment = self.of(ticket)
+        is_signed = ticket.secret in self.secrets and _holds(self.secrets[ticket.secret], self.now)
+        if ticket.experiment in self.deleted or not is_signed:
             self.forged += 1
             return 403, "forged"
         if ticket.expires_at <= self.now:

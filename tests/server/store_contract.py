@@ -591,6 +591,19 @@ def a_deleted_experiment_is_gone_and_its_number_with_it(place: Place) -> None:
 
 
 @rule
+def a_response_to_a_deleted_experiment_spoils_no_other(place: Place) -> None:
+    """One that was on its way when the experiment was deleted does not count, and those beside it do."""
+    with opened(place) as store:
+        kept, gone = start(store, "kept"), start(store, "gone")
+        store.count([answer(1, 1, experiment=gone)])
+        store.delete(gone)
+        both = [answer(1, 1, experiment=gone), answer(2, 1, experiment=kept), answer(3, 0, experiment=gone)]
+        assert store.count(both)[0] == [CLOSED, COUNTED, CLOSED]
+        assert exported(store, gone) == []
+        assert exported(store, kept) == [(0, 1)]
+
+
+@rule
 def events_add_up_over_commits_and_restarts(place: Place) -> None:
     """What happened is added to what had happened, by experiment, arm and kind, also when no response came with it."""
     with opened(place) as store:

@@ -161,8 +161,8 @@ def test_the_export_has_every_response(live: Live) -> None:
         assert live.respond(live.decide(), value) == (200, "counted")
     reply = live.ask("GET", f"{E}/responses.csv")
     head, *rows = reply.body.decode().splitlines()
-    assert (reply.status, head) == (200, "response_number,arm,response")
-    assert [(int(row.split(",")[0]), float(row.split(",")[2])) for row in rows] == [(1, 1), (2, 0), (3, 1), (4, 1)]
+    assert (reply.status, head) == (200, "response_number,arm,arm_name,response")
+    assert [(int(row.split(",")[0]), float(row.split(",")[3])) for row in rows] == [(1, 1), (2, 0), (3, 1), (4, 1)]
     assert live.ask("GET", "/healthz").json == {"status": "ok"}
 
 

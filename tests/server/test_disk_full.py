@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.server.running import HEADLINE, Running, running
 
-from ldpbandits import Client, Limits
+from ldpbandits import Client, Limits, Range
 
 SIZE = 8 << 20
 MOUNT = f'mount -t tmpfs -o size={SIZE} tmpfs "$0" && exec "$@"'
@@ -119,13 +119,14 @@ def test_a_full_disk_does_not_lose_what_was_acknowledged(tmp_path: Path) -> None
 def test_a_device_sends_again_when_there_is_room(tmp_path: Path) -> None:
     """The device keeps the response that could not be counted, and delivers the same one later."""
     with on_a_small_disk(tmp_path) as (server, disk):
-        limits, ledger = Limits(epsilon=1, budget=10), tmp_path / "ledger"
+        limits, ledger = Limits(rewards=Range(0, 1), epsilon=1, budget=10), tmp_path / "ledger"
         with Client(
             server.url, "headline", key=server.keys["client"], limits=limits, ledger=ledger, background=False
         ) as client:
             pull = client.decide()
             disk.fill()
-            assert pull.observe(1.0) is False
+            assert pull.observe(1.0) is True
+            assert client.leave().waiting == 1
             later = client.flush(now=time.time() + 1000)
             assert (later.acknowledged, later.waiting, later.refused) == (0, 1, ())
             disk.free()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ldpbandits import Client, LimitError, Limits
+from ldpbandits import Client, LimitError, Limits, Menu
 from ldpbandits.cli import main
 from ldpbandits.demo import running
 
@@ -54,13 +54,14 @@ def test_the_python_client_takes_part(tmp_path: Path, curator: dict[str, object]
     """Each pull of a Python device is counted once, its owner's budget ends it, and the books of both sides agree."""
     with running() as agent:
         agent.ask("/v1/experiments", {**BLUE_GREEN, "curator": curator})
-        limits = Limits(epsilon=1, budget=PULLS)
+        limits = Limits(rewards=Menu.of(curator).transform, epsilon=1, budget=PULLS)
         with Client(
             agent.url, "colour", key=agent.client, limits=limits, ledger=tmp_path / "ledger.db", background=False
         ) as client:
             for _ in range(PULLS):
                 pull = client.decide()
                 assert pull.observe(1.0 if pull.name == "green" else 0.0)
+                assert client.leave().acknowledged == 1
             with pytest.raises(LimitError):
                 client.decide()
             assert client.spent() == PULLS

@@ -50,7 +50,7 @@ def test_the_first_start_shows_the_keys_and_the_next_shows_none(tmp_path: Path) 
     with running(tmp_path) as first:
         keys = first.keys
         assert set(keys) == {"admin", "viewer", "client"}
-        assert "Create an experiment:" in first.printed()
+        assert "ldpbandits experiments create" in first.printed()
         assert first.stop() == 0
     assert b"".join(path.read_bytes() for path in tmp_path.glob("agent.db*")).count(keys["admin"].encode()) == 0
     with running(tmp_path, keys=keys) as second:
@@ -229,10 +229,10 @@ def test_exports_match(server: Running) -> None:
     reply = server.ask("GET", "/v1/experiments/exported/responses.csv")
     assert reply.headers["content-type"] == "text/csv; charset=utf-8"
     rows = list(csv.DictReader(reply.body.decode().splitlines()))
-    assert list(rows[0]) == ["response_number", "arm", "response"]
+    assert list(rows[0]) == ["response_number", "arm", "arm_name", "response"]
     assert [(int(row["arm"]), float(row["response"])) for row in rows] == sent
-    numbers = [int(row["response_number"]) for row in rows]
-    assert numbers == sorted(set(numbers))
+    assert [row["arm_name"] for row in rows] == [ODD_NAMES[arm] for arm, _ in sent]
+    assert [int(row["response_number"]) for row in rows] == list(range(1, 31))
     tallies = server.ask("GET", "/v1/experiments/exported/tallies").json
     for arm in tallies["arms"]:
         values = [Fraction(value) for number, value in sent if number == arm["arm"]]

@@ -1,71 +1,20 @@
 """What the server refuses: the status, a code for programs, a sentence for people, always as JSON."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from tests.server.inprocess import Reply, ask
+from tests.server.local import ADMIN, CLIENT, CURATOR, NEW, VIEWER, E, Local
 
 from ldpbandits.errors import ParameterError
-from ldpbandits.server.app import application
-from ldpbandits.server.http import LARGEST_BODY
+from ldpbandits.server.limits import LARGEST_BODY
 from ldpbandits.server.operations import OPERATIONS
 from ldpbandits.server.service import Service
 from ldpbandits.server.store.sqlite import SqliteStore
-
-ADMIN, VIEWER, CLIENT = (f"{role}-key-of-the-tests" for role in ("admin", "viewer", "client"))
-KEYS = {"LDPBANDITS_ADMIN_KEY": ADMIN, "LDPBANDITS_VIEWER_KEY": VIEWER, "LDPBANDITS_CLIENT_KEY": CLIENT}
-CURATOR = {"mechanism": "bernoulli", "epsilon": 1}
-NEW = {"name": "headline", "arms": ["blue", "green"], "curator": CURATOR}
-E = "/v1/experiments/headline"
-
-
-class Now:
-    """A clock that stands where it is put."""
-
-    seconds = 1_000_000
-
-    def __call__(self) -> float:
-        """Tell the time."""
-        return self.seconds
-
-
-class Local:
-    """The application, asked from a test that waits for each answer."""
-
-    def __init__(self, path: Path, environment: dict[str, str] | None = None) -> None:
-        """Start on a new database."""
-        self.now = Now()
-        self.service = Service(SqliteStore(path), KEYS if environment is None else environment, now=self.now)
-        self.app = application(self.service)
-        self._loop = asyncio.new_event_loop()
-
-    def __call__(self, method: str, path: str, body: object = None, key: str | None = ADMIN, **headers: str) -> Reply:
-        """Ask."""
-        asking = ask(self.app, method, path, body, key=key, headers=headers)
-        return self._loop.run_until_complete(asking)
-
-    def do(self, work: Any) -> Any:
-        """Wait for something else."""
-        return self._loop.run_until_complete(work)
-
-    def close(self) -> None:
-        """Leave nothing behind."""
-        self.service.close()
-        self._loop.run_until_complete(self._loop.shutdown_default_executor())
-        self._loop.close()
-
-
-@pytest.fixture
-def local(tmp_path: Path) -> Iterator[Local]:
-    """A server with one experiment."""
-    made = Local(tmp_path / "agent.db")
-    assert made("POST", "/v1/experiments", NEW).status == 201
-    yield made
-    made.close()
 
 
 def ticket(local: Local) -> str:
@@ -204,6 +153,9 @@ MALFORMED: list[tuple[str, object]] = [
     ("/v1/experiments", {**NEW, "arms": []}),
     ("/v1/experiments", {**NEW, "arms": ["line-break\n"]}),
     ("/v1/experiments", {**NEW, "arms": ["\x00"]}),
+    ("/v1/experiments", {**NEW, "arms": ["\x85"]}),
+    ("/v1/experiments", {**NEW, "arms": ["right\u202eleft"]}),
+    ("/v1/experiments", {**NEW, "arms": ["two\u2028lines"]}),
     ("/v1/experiments", {**NEW, "arms": [""]}),
     ("/v1/experiments", {**NEW, "arms": [str(number) for number in range(257)]}),
     ("/v1/experiments", {**NEW, "ticket_lifetime": 0}),
@@ -295,10 +247,11 @@ def test_a_number_that_no_float_holds_is_refused(local: Local, body: bytes) -> N
 def test_the_client_key_opens_what_devices_need_and_nothing_else(local: Local, operation: Any) -> None:
     """A client key on any other route is 403, whatever is asked; only responses and /healthz need no key."""
     path = operation.path.replace("{name}", "headline").replace("{arm}", "0").replace("{role}", "signing")
-    open_to_clients = path in {"/v1/responses", f"{E}/decisions", "/healthz"}
+    open_to_all = {"/v1/responses", "/v1/responses/batch", "/healthz"}
+    open_to_clients = path in {*open_to_all, f"{E}/decisions", f"{E}/decisions/batch"}
     reply = local(operation.method, path, None, CLIENT)
     assert (reply.status == 403 and reply.json["code"] == "forbidden") is not open_to_clients
-    assert (local(operation.method, path, None, None).status == 401) == (path not in {"/v1/responses", "/healthz"})
+    assert (local(operation.method, path, None, None).status == 401) == (path not in open_to_all)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: f"{operation.method} {operation.path}")
@@ -307,7 +260,7 @@ def test_a_viewer_reads_everything_and_changes_nothing(local: Local, operation: 
     path = operation.path.replace("{name}", "headline").replace("{arm}", "0").replace("{role}", "signing")
     status = local(operation.method, path, None, VIEWER).status
     assert (status == 200) == (operation.method == "GET")
-    assert (status == 403) == (operation.method != "GET" and path != "/v1/responses")
+    assert (status == 403) == (operation.method != "GET" and path not in {"/v1/responses", "/v1/responses/batch"})
 
 
 def test_a_method_that_is_not_there_is_405_and_says_which_are(local: Local) -> None:

@@ -9,7 +9,7 @@ from tests.server.running import PATIENCE, running
 from ldpbandits.server.operations import OPERATIONS
 
 CONFIG = """
-# These three refuse some bodies that are right by themselves, for a reason that is written in /openapi.json.
+# These refuse some bodies that are right by themselves, for a reason that is written in /openapi.json.
 
 [[operations]]  # a response may be impossible for the curator of its ticket; a ticket that is made up is forged
 include-name = "POST /v1/responses"
@@ -21,6 +21,10 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", "409", "422"]
 
 [[operations]]  # an experiment may be paused, or closed
 include-name = "POST /v1/experiments/{name}/decisions"
+checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "409", "410"]
+
+[[operations]]
+include-name = "POST /v1/experiments/{name}/decisions/batch"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "409", "410"]
 """
 KEY = "admin-key-of-the-tests"

@@ -146,7 +146,8 @@ class Life(RuleBasedStateMachine):
         self.change("/v1/experiments", body, expect=409 if name in known else 201)
         if name not in known:
             cap = None if mechanism == "bernoulli" else ceil(28 / EPSILON * 2**20)
-            known[name] = ModelExperiment(len(known) + 1, cap, lifetime, [ModelArm(arm) for arm in made])
+            number = len(known) + len(self.model.deleted) + 1
+            known[name] = ModelExperiment(number, cap, lifetime, [ModelArm(arm) for arm in made])
 
     @rule(name=names, what=st.sampled_from(["resume", "pause", "close"]), really=st.integers(0, 2))
     def set_status(self, name: str, what: str, really: int) -> None:
@@ -157,7 +158,30 @@ class Life(RuleBasedStateMachine):
         refused = experiment is not None and experiment.status == "closed" != status
         self.change(f"/v1/experiments/{name}/{what}", expect=404 if experiment is None else 409 if refused else 200)
         if experiment is not None and not refused:
-            experiment.status = status
+            experiment.status, experiment.shipped = status, None
+
+    @rule(name=names, arm=st.integers(0, 4), by_name=st.booleans())
+    def ship(self, name: str, arm: int, by_name: bool) -> None:  # noqa: FBT001 - drawn
+        """Any arm that is not retired can be shipped, unless the experiment is closed."""
+        experiment, path = self.model.experiments.get(name), f"/v1/experiments/{name}/ship"
+        known = [] if experiment is None else [each.name for each in experiment.arms]
+        body = {"arm": (known[arm] if arm < len(known) else "no arm") if by_name else arm}
+        if experiment is None or (arm >= len(known) and experiment.status != "closed"):
+            self.change(path, body, expect=404)
+        elif experiment.status == "closed" or experiment.arms[arm].retired:
+            self.change(path, body, expect=409)
+        else:
+            self.change(path, body)
+            experiment.status, experiment.shipped = "shipped", arm
+
+    @rule(name=names, really=st.integers(0, 3))
+    def delete(self, name: str, really: int) -> None:
+        """A deleted experiment is gone with its responses; deleting is rare."""
+        if really == 0:
+            reply = self.ask("DELETE", f"/v1/experiments/{name}")
+            assert reply.status == (200 if name in self.model.experiments else 404)
+            if name in self.model.experiments:
+                self.model.delete(name)
 
     @rule(name=names, arm=st.integers(0, 5))
     def add_arm(self, name: str, arm: int) -> None:
@@ -173,11 +197,11 @@ class Life(RuleBasedStateMachine):
 
     @rule(name=names, arm=st.integers(0, 4))
     def retire_arm(self, name: str, arm: int) -> None:
-        """Any arm but the last can be retired, and again."""
+        """Any arm but the last, and one that everybody gets, can be retired, and again."""
         experiment, path = self.model.experiments.get(name), f"/v1/experiments/{name}/arms/{arm}/retire"
         if experiment is None or (arm >= len(experiment.arms) and experiment.status != "closed"):
             self.change(path, expect=404)
-        elif experiment.status == "closed" or experiment.shown == [arm]:
+        elif experiment.status == "closed" or experiment.shown == [arm] or experiment.shipped == arm:
             self.change(path, expect=409)
         else:
             self.change(path)
@@ -189,6 +213,9 @@ class Life(RuleBasedStateMachine):
         experiment = self.model.experiments.get(name)
         for _ in range(count):
             reply = self.ask("POST", f"/v1/experiments/{name}/decisions", {}, key=self.client_key)
+            if experiment is not None and experiment.shipped is not None:
+                assert (reply.status, reply.json["arm"], reply.json["ticket"]) == (200, experiment.shipped, None)
+                return
             if experiment is None or experiment.status != "running":
                 said = 404 if experiment is None else {"paused": 409, "closed": 410}[experiment.status]
                 assert reply.status == said
@@ -214,7 +241,7 @@ class Life(RuleBasedStateMachine):
     def respond(self, number: int, share: float, again: bool) -> None:  # noqa: FBT001 - drawn
         """A possible response: counted, or a duplicate, changed, late, closed, unknown."""
         ticket = self.pick(number)
-        experiment = self.model.experiments[ticket.experiment]
+        experiment = self.model.of(ticket)
         least, most = experiment.limits
         value = ticket.value if again and ticket.value is not None else round(least + share * (most - least))
         assert self.send(ticket.text, value * experiment.unit) == self.model.respond(ticket, value)
@@ -229,8 +256,7 @@ class Life(RuleBasedStateMachine):
 
         async def send_all() -> list[Reply]:
             messages = [
-                {"ticket": ticket.text, "response": value * self.model.experiments[ticket.experiment].unit}
-                for ticket, value in drawn
+                {"ticket": ticket.text, "response": value * self.model.of(ticket).unit} for ticket, value in drawn
             ]
             asking = (ask(self.app, "POST", "/v1/responses", body, key=self.client_key) for body in messages)
             return await asyncio.gather(*asking)
@@ -239,11 +265,21 @@ class Life(RuleBasedStateMachine):
         assert [(r.status, r.json["status" if r.status == 200 else "code"]) for r in replies] == expected
 
     @precondition(lambda self: self.model.tickets)
+    @rule(numbers=st.lists(st.tuples(picks, st.integers(0, 1)), min_size=1, max_size=6))
+    def respond_in_a_batch(self, numbers: list[tuple[int, int]]) -> None:
+        """The same, in one request."""
+        drawn = [(self.pick(number), value) for number, value in numbers]
+        expected = [self.model.respond(ticket, value)[1] for ticket, value in drawn]
+        sent = [{"ticket": ticket.text, "response": value * self.model.of(ticket).unit} for ticket, value in drawn]
+        reply = self.ask("POST", "/v1/responses/batch", {"responses": sent})
+        assert [each["code"] or each["status"] for each in reply.json] == expected
+
+    @precondition(lambda self: self.model.tickets)
     @rule(number=picks, kind=st.integers(0, 5))
     def respond_impossibly(self, number: int, kind: int) -> None:
         """What no curator gives is refused: off the grid, beyond the cap, huge."""
         ticket = self.pick(number)
-        experiment = self.model.experiments[ticket.experiment]
+        experiment = self.model.of(ticket)
         least, most = experiment.limits
         beyond = ((most + 1) * experiment.unit, (least - 1) * experiment.unit)
         value = (*beyond, 1e300, -1e300, 0.5 * experiment.unit, experiment.unit + 2.0**-40)[kind]
@@ -256,7 +292,7 @@ class Life(RuleBasedStateMachine):
         ticket = self.pick(number)
         text, raw = ticket.text, bytearray(urlsafe_b64decode(ticket.text))
         raw[bit // 8] ^= 1 << bit % 8
-        experiment = self.model.experiments[ticket.experiment].number
+        experiment = self.model.of(ticket).number
         other = Signer({ticket.secret: b"another secret, of another server"})
         forged = (
             urlsafe_b64encode(raw).decode(),
@@ -319,7 +355,7 @@ class Life(RuleBasedStateMachine):
         self.model.clock = before
         if restart:
             self.restart()
-        unit = self.model.experiments[ticket.experiment].unit
+        unit = self.model.of(ticket).unit
         assert self.send(ticket.text, share * unit) == self.model.respond(ticket, share) != (200, "counted")
 
     @rule()
@@ -348,6 +384,7 @@ class Life(RuleBasedStateMachine):
             kinds = ("expired", "impossible", "changed", "closed", "duplicate")
             expected = {kind: experiment.rejected[kind] for kind in kinds}
             assert made["rejected"] == {**expected, "forged": self.model.forged}
+            assert (made["status"], made["shipped"]) == (experiment.status, experiment.shipped)
             assert (made["status"], made["responses"]) == (experiment.status, sum(a.pulls for a in experiment.arms))
 
     @invariant()

@@ -15,8 +15,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from tests.agent.walks import Walk
 
-from ldpbandits import UCB, Agent, CuratorSpec, Response, Rule, SpecError, estimate
+from ldpbandits import UCB, Agent, Arm, CuratorSpec, Response, Rule, SpecError, estimate
 from ldpbandits.agent.rules import RULES, check_fit, check_rule, default_rule, rule_from_json, rule_to_json
+from ldpbandits.agent.tally import ArmTally, Tally
 from ldpbandits.device.curators import curator_from_json
 from ldpbandits.lab.algorithms import Algorithm
 from ldpbandits.lab.engine.channels import known_response
@@ -250,6 +251,21 @@ def hands_out_every_arm_to_a_crowd(rule: Rule) -> None:
     for _ in range(20):
         agent.issue()
     assert agent.t == 25
+
+
+@rule_promise
+def chooses_among_some_as_if_the_others_were_retired(rule: Rule) -> None:
+    """With the same tally and the same draws, the choice among some arms is that of an agent who has no others."""
+    rng = random.Random(3)
+    tallies = [(pulls, sum(rng.random() for _ in range(pulls))) for pulls in (30, 0, 7, 12, 1, 25)]
+    some = [Arm(0), Arm(1), Arm(3), Arm(5)]
+    for seed in range(10):
+        one, other = (Agent(rule, len(tallies), random=random.Random(seed)) for _ in range(2))
+        for agent in (one, other):
+            agent.tally = Tally(ArmTally(pulls, total, out=1) for pulls, total in tallies)
+        other.retire(Arm(2))
+        other.retire(Arm(4))
+        assert [one.issue(some) for _ in range(5)] == [other.issue() for _ in range(5)]
 
 
 @rule_promise

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
-from math import log, sqrt
+from math import log
 from random import Random
 from typing import NamedTuple
 
@@ -91,16 +91,30 @@ class Course:
         return index(view, _NOBODY, self.rule.parameters)
 
 
+def is_foreseeable(rule: Fitted) -> bool:
+    """Tell whether anything is known of how the index of a rule moves, or of the law by which it is drawn."""
+    return rule.moves is not None or rule.log_density is not None
+
+
 def _falls(excess: Callable[[float], float], least: float, most: float) -> float:
-    """Return where a falling function of a number of pulls reaches 0: by halves, on a scale of logarithms."""
-    if excess(least) <= 0:
+    """Return where a falling function of a number of pulls reaches 0, on a scale of logarithms.
+
+    By false position, with the Illinois halving that moves both ends; every third step halves the way, since an index
+    may be flat.
+    """
+    above, below = excess(least), excess(most)
+    if above <= 0:
         return least
-    if excess(most) >= 0:
+    if below >= 0:
         return most
+    step = 0
     while most > least * (1 + PRECISION):
-        middle = sqrt(least * most)
-        if excess(middle) > 0:
-            least = middle
+        step += 1
+        part = 0.5 if step % 3 == 0 else above / (above - below)
+        middle = least * (most / least) ** min(max(part, 0.01), 0.99)
+        found = excess(middle)
+        if found > 0:
+            least, above, below = middle, found, below / 2
         else:
-            most = middle
+            most, below, above = middle, found, above / 2
     return most

@@ -11,9 +11,13 @@ from functools import cache
 from math import ceil, sqrt
 from typing import TypeAlias
 
-from ldpbandits.agent.estimates import estimate_arm
+from ldpbandits.agent.course import Course, is_foreseeable
+from ldpbandits.agent.estimates import Estimate, estimate_arm
+from ldpbandits.agent.fit import Fitted
+from ldpbandits.agent.levels import Levels
 from ldpbandits.agent.missing import worst_case
 from ldpbandits.agent.tally import ArmTally, LevelTally
+from ldpbandits.spec.mechanisms import Mechanism
 from ldpbandits.spec.menu import Menu
 
 BEYOND = 10**9
@@ -38,25 +42,35 @@ class Prospect:
     out: int
     share: float
 
-    def worst(self, menu: Menu, more: float, share: float | None = None) -> tuple[float, float]:
-        """Return the ends of the worst-case interval after so many more responses to all arms; out are as many.
+    def worst(self, menu: Menu, more: float, share: float | None = None) -> Estimate:
+        """Return the worst-case estimate after so many more responses to all arms; out are as many as now.
 
         Of those it gets its share, unless another is named.
         """
         new = (self.share if share is None else share) * more
-        grown = _grown(self.arm, 1 + new / self.arm.pulls, menu.unit)
+        grown = _grown(self.arm, new, menu)
         missing = self.missing + (new * self.missing / self.answered if self.answered else 0)
         known = estimate_arm(grown, menu, alpha=self.alpha)
         return worst_case(known, grown, menu, round(missing) + self.out)
 
 
-def _grown(arm: ArmTally, times: float, unit: float) -> ArmTally:
-    """Return an arm with so many times its responses, of the same mean in each cell."""
-    return ArmTally(
-        pulls=round(arm.pulls * times),
-        total=round(arm.total * times / unit) * unit,
-        cells=[LevelTally(round(cell.pulls * times), round(cell.total * times / unit) * unit) for cell in arm.cells],
-    )
+def _grown(arm: ArmTally, new: float, menu: Menu) -> ArmTally:
+    """Return an arm with so many more responses, by the epsilons of those that it has, to values of the mean so far."""
+    if len(menu) == 1:
+        mean = min(max(menu.first.debiased_mean(arm.total / arm.pulls), 0.0), 1.0)
+        return ArmTally(*_added(LevelTally(arm.pulls, arm.total), new, menu.first, mean))
+    mean = Levels.of(menu).mean([number for cell in arm.cells for number in cell])
+    cells = [
+        _added(cell, new * cell.pulls / arm.pulls, curator.mechanism, mean)
+        for cell, curator in zip(arm.cells, menu.curators, strict=True)
+    ]
+    return ArmTally(sum(cell.pulls for cell in cells), sum(cell.total for cell in cells), cells=cells)
+
+
+def _added(cell: LevelTally, new: float, mechanism: Mechanism, mean: float) -> LevelTally:
+    """Add so many responses to values of this mean, rounded to whole ones."""
+    total = cell.total + round(new) * mechanism.response_mean(mean)
+    return LevelTally(cell.pulls + round(new), round(total / mechanism.unit) * mechanism.unit)
 
 
 def more_responses(
@@ -75,13 +89,13 @@ def more_responses(
 
     @cache
     def low(more: float) -> float:
-        return best.worst(menu, more, after(more)[0])[0]
+        return best.worst(menu, more, after(more)[0]).low
 
     needed = 0.0
-    for place, other in sorted(enumerate(others, 1), key=lambda placed: placed[1].worst(menu, 0)[1], reverse=True):
+    for place, other in sorted(enumerate(others, 1), key=lambda placed: placed[1].worst(menu, 0).high, reverse=True):
 
         def is_below(more: float, place: int = place, other: Prospect = other) -> bool:
-            return other.worst(menu, more, after(more)[place])[1] < low(more)
+            return other.worst(menu, more, after(more)[place]).high < low(more)
 
         if not is_below(needed):
             if not is_below(beyond):
@@ -93,3 +107,16 @@ def more_responses(
                 needed, enough = (needed, middle) if is_below(middle) else (middle, enough)
             needed = enough
     return ceil(needed)
+
+
+def more_by_rule(
+    best: Prospect, others: list[Prospect], menu: Menu, rule: Fitted, *, minimum_share: float = 0.0
+) -> int | None:
+    """Return the same where pulls go as the rule sends them; None also where that is not known.
+
+    The others are all other arms in use.
+    """
+    if not is_foreseeable(rule):
+        return None
+    course = Course.of(rule, [best.arm, *(other.arm for other in others)], minimum_share)
+    return more_responses(best, others, menu, course.shares)

@@ -26,6 +26,7 @@ not covered. (A response beyond 28 / epsilon is refused for what it says, with p
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import inf
 from typing import TypeAlias
 
@@ -39,15 +40,15 @@ from ldpbandits.spec.sequences import bernoulli_interval, mixed_worst_interval
 WorstInterval: TypeAlias = Callable[[int, float, int, float, float], tuple[float, float]]
 
 
-def worst_case(known: Estimate, arm: ArmTally, menu: Menu, unanswered: int) -> tuple[float, float]:
-    """Return the ends of an interval for the arm's mean that holds whatever the unanswered would have said.
+def worst_case(known: Estimate, arm: ArmTally, menu: Menu, unanswered: int) -> Estimate:
+    """Return the estimate with an interval that holds whatever the unanswered would have said.
 
     `known` is the estimate from those who answered. Its alpha is spent once: with probability 1 - alpha what is
     returned here covers the mean at all times, those included when all have answered and it is the estimate's interval.
     It is never narrower than that one.
     """
     if unanswered == 0:
-        return known.low, known.high
+        return known
     edges = -inf, inf
     if arm.pulls and menu.transform.bounded:
         if len(menu) == 1:
@@ -55,9 +56,11 @@ def worst_case(known: Estimate, arm: ArmTally, menu: Menu, unanswered: int) -> t
         else:
             cells = [number for cell in arm.cells for number in cell]
             edges = mixed_worst_interval(cells, Levels.of(menu).numbers, unanswered, known.alpha)
-    worst = in_rewards(menu.transform, None, edges, known.alpha, arm.pulls)
-    # It holds the estimate's in any case, but for the last digits.
-    return (min(worst.low, known.low), max(worst.high, known.high)) if known.fits else (worst.low, worst.high)
+    worst = replace(in_rewards(menu.transform, None, edges, known.alpha, arm.pulls), mean=known.mean)
+    if not known.fits:  # to those who answered; it may fit to all
+        return worst
+    # The interval holds the estimate's own in any case, but for the last digits.
+    return replace(worst, low=min(worst.low, known.low), high=max(worst.high, known.high), fits=True)
 
 
 def _one_epsilon(mechanism: Mechanism, arm: ArmTally, unanswered: int, alpha: float) -> tuple[float, float]:

@@ -5,13 +5,11 @@ with its `share` of ALPHA: so with probability 1 - ALPHA no arm but the best is 
 """
 
 from collections.abc import Sequence
-from typing import TypeAlias
+
+from ldpbandits.agent.estimates import Estimate
 
 ALPHA = 0.05
 """The probability that any interval of an experiment ever misses its mean, however many arms are added."""
-
-Interval: TypeAlias = tuple[float, float]
-"""The low and the high end."""
 
 
 def leading(means: Sequence[float | None]) -> int | None:
@@ -20,15 +18,15 @@ def leading(means: Sequence[float | None]) -> int | None:
     >>> leading([None, 0.2, 0.3])
     2
     """
-    known = [place for place, mean in enumerate(means) if mean is not None]
-    return max(known, key=lambda place: means[place] or 0.0) if known else None
+    known = [(mean, place) for place, mean in enumerate(means) if mean is not None]
+    return max(known, key=lambda pair: pair[0])[1] if known else None
 
 
-def is_separated(best: int, intervals: Sequence[Interval]) -> bool:
+def is_separated(best: int, estimates: Sequence[Estimate]) -> bool:
     """Tell whether the interval at this place lies above all others.
 
-    >>> is_separated(1, [(0.1, 0.2), (0.3, 0.4)]), is_separated(1, [(0.1, 0.35), (0.3, 0.4)])
-    (True, False)
+    Where there are no others nothing does, and where no mean fits the responses of an arm nothing can be said.
     """
-    low = intervals[best][0]
-    return all(low > high for place, (_, high) in enumerate(intervals) if place != best)
+    others = [known for place, known in enumerate(estimates) if place != best]
+    is_above = bool(others) and estimates[best].low > max(other.high for other in others)
+    return is_above and all(known.fits for known in estimates)

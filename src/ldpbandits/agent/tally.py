@@ -1,11 +1,12 @@
 """What an agent keeps: for each arm the number and the sum of its responses, and how many of its pulls are out."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple, TypeAlias
 
 from ldpbandits.agent.levels import Levels
+from ldpbandits.checks import brief
 from ldpbandits.errors import ArmError
 from ldpbandits.types import Arm
 
@@ -70,6 +71,14 @@ class Tally:
         if not self._in_use:
             raise ArmError("every arm is retired")
         return self._in_use
+
+    def places(self, arms: Sequence[Arm]) -> list[int]:
+        """Return where the rows have these arms, of which there must be one, and each must be in use."""
+        places = [self._place.get(arm) for arm in arms]
+        found = [place for place in places if place is not None]
+        if not found or len(found) < len(places):
+            raise ArmError(f"arms to choose among must be of {brief(self.in_use)}, got {brief(list(arms))}")
+        return found
 
     def add(self, arm: Arm, pulls: int, total: float, read: float | None = None, level: int = 0) -> None:
         """Count further responses of this arm and level, their sum, and the sum of what the rule reads of them."""
@@ -155,6 +164,11 @@ class Tally:
         elif known.pulls and self._levels is not None:
             self.cells[place] = cells = _row(known.cells)
             self.means[place] = self._levels.mean(cells)
+
+    @property
+    def responses(self) -> int:
+        """How many there are of all arms, retired ones included."""
+        return self._pulls_in_all
 
     @property
     def cells_of_all(self) -> Row:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 import ldpbandits
-from ldpbandits.cli import audit, bounds, calibrate, demo, plan, reproduce, serve, simulate
+from ldpbandits.cli import audit, bounds, calibrate, demo, experiments, plan, reproduce, serve, simulate
 from ldpbandits.cli.common import BAD_INPUT, INTERRUPTED, OK, Command, Parser, say
 from ldpbandits.errors import LDPBanditsError, OutputError, ParameterError
 
@@ -20,6 +20,7 @@ COMMANDS = (
     bounds.COMMAND,
     calibrate.COMMAND,
     serve.COMMAND,
+    experiments.COMMAND,
     demo.COMMAND,
     audit.COMMAND,
 )

@@ -6,11 +6,12 @@ import os
 from time import sleep
 from typing import TYPE_CHECKING
 
+from ldpbandits.admin.admin import Admin
+from ldpbandits.admin.calibration import search_live
 from ldpbandits.agent.bisection import Bisection
 from ldpbandits.cli.common import EPSILON_HELP, Command, number, plural, read_arms, say, show, show_json
 from ldpbandits.errors import ParameterError
 from ldpbandits.extras import needs
-from ldpbandits.server.calibration import Experimenter, search_live
 from ldpbandits.spec.transforms import Threshold
 
 if TYPE_CHECKING:
@@ -70,11 +71,9 @@ def _run_live(options: argparse.Namespace) -> None:
     key = os.environ.get("LDPBANDITS_ADMIN_KEY")
     if not key:
         raise ParameterError("LDPBANDITS_ADMIN_KEY is needed with --server: the key that the server has printed")
-    search, experimenter = Bisection(options.low, options.high, options.epsilon), Experimenter(options.server, key)
-    experimenter.ask("/v1/experiments", None)  # a wrong URL or key is told at once; later, the server is waited for
-    ended = search_live(
-        experimenter.ask, options.experiment, options.arm, search, wait=lambda: sleep(SECONDS), tell=_tell
-    )
+    search, admin = Bisection(options.low, options.high, options.epsilon), Admin(options.server, key)
+    admin.list()  # a wrong URL or key is told at once; later, the server is waited for
+    ended = search_live(admin, options.experiment, options.arm, search, wait=lambda: sleep(SECONDS), tell=_tell)
     if options.json:
         show_json({"theta": ended.theta, "curator": ended.curator.to_json(), **_cost(ended)})
     else:

@@ -12,12 +12,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ldpbandits.checks import LARGEST_EPSILON, SMALLEST_EPSILON, check_count
 from ldpbandits.errors import LDPBanditsError, OutputError, ParameterError
 from ldpbandits.extras import needs
 from ldpbandits.lab.rewards import Law, parse_arms
+from ldpbandits.output.columns import ASCII
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -30,6 +32,8 @@ ARM_HELP = (
     "or empirical(FILE.csv), a table of your own with the columns arm and reward, for all its arms; "
     "5*beta(4,1) is five alike; give the option once for each"
 )
+_HOME, _CLEAR_LINE = "\x1b[H\x1b[J", "\x1b[K"
+"""To the upper left corner, and clear all that follows; clear the rest of the line."""
 
 
 @dataclass(frozen=True)
@@ -146,9 +150,46 @@ def show(*lines: str) -> None:
     except BrokenPipeError:
         _drop_output()
     except (OSError, ValueError) as error:  # a ValueError: closed, or a character that cannot be encoded
-        _drop_output()
-        reason = getattr(error, "strerror", None) or type(error).__name__
-        raise OutputError(f"cannot write the output: {reason}", is_full=True) from None  # no fault of the input
+        raise _unwritable(error) from None
+
+
+def show_over(text: str) -> None:
+    """Print in the place of all that a terminal shows."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        raise ParameterError("--watch draws on a terminal, and this is none")
+    show(f"{_HOME}{text}")
+
+
+class Stdout:
+    """Takes bytes to stdout as they come. Who reads no more ends the command, and that is no error."""
+
+    def write(self, content: bytes) -> None:
+        """Print a piece."""
+        if sys.stdout is None:
+            raise BrokenPipeError
+        try:
+            sys.stdout.buffer.write(content)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _drop_output()
+            raise
+        except (OSError, ValueError) as error:
+            raise _unwritable(error) from None
+
+
+def legible(text: str) -> str:
+    """Return a text in the letters that stdout can take."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(ASCII).encode(encoding, "replace").decode(encoding)
+    return text
+
+
+def width() -> int:
+    """Return how many columns the terminal has; 80 when there is none."""
+    return get_terminal_size().columns
 
 
 def show_json(data: object) -> None:
@@ -163,6 +204,27 @@ def say(text: str) -> None:
         sys.stderr.flush()
 
 
+def note(text: str) -> None:
+    """Write a passing line on stderr, where somebody watches; the next one takes its place."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        sys.stderr.write(f"{text}{_CLEAR_LINE}\r")
+        sys.stderr.flush()
+
+
+def agrees(question: Callable[[], str], *, yes: bool) -> bool:
+    """Tell whether what cannot be undone is meant: by --yes, or by an answer in a terminal."""
+    if yes:
+        return True
+    if sys.stdin is None or sys.stderr is None or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise ParameterError("--yes is needed where nobody can be asked whether it is meant")
+    sys.stderr.write(f"{legible(question())} [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() in {"y", "yes"}:
+        return True
+    say("nothing was changed")
+    return False
+
+
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return rows in columns, numbers to the right."""
     columns = []
@@ -175,7 +237,14 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def plural(count: int, noun: str) -> str:
     """Return `1 arm`, `2 arms`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    return f"{count} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _unwritable(error: Exception) -> OutputError:
+    """Return the error of an output that cannot be written: no fault of the input."""
+    _drop_output()
+    reason = getattr(error, "strerror", None) or type(error).__name__
+    return OutputError(f"cannot write the output: {reason}", is_full=True)
 
 
 def _drop_output() -> None:

@@ -3,11 +3,12 @@
 import argparse
 import signal
 import sys
+import webbrowser
 from time import perf_counter, sleep
 
 from ldpbandits.checks import LARGEST_EPSILON, check_count
 from ldpbandits.cli.common import Command, number, say, show_json
-from ldpbandits.demo import LIKED, ReportJson, play, running
+from ldpbandits.demo import LIKED, DemoServer, ReportJson, play, running
 from ldpbandits.errors import ParameterError
 from ldpbandits.extras import needs
 from ldpbandits.server.limits import SMALLEST_EPSILON
@@ -23,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--epsilon", type=number, default=1.0, metavar="E", help="epsilon of each response, 0.01 to 50 (default 1)"
     )
+    parser.add_argument("--open", action="store_true", help="open the console in a browser, and stay until Ctrl-C")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -42,6 +44,7 @@ def run(options: argparse.Namespace) -> None:
             f"{devices:,} devices take part {pulls} times each, at epsilon = {epsilon:g} a response.\n"
             "The server sees random bits; how often a headline is really liked is known here only.\n"
         )
+        _show_console(agent, is_to_open=options.open)
         start = perf_counter()
         report = play(agent, devices, pulls, epsilon, chart.draw if is_watched else None)
         chart.draw(report)
@@ -49,12 +52,21 @@ def run(options: argparse.Namespace) -> None:
         if options.json:
             show_json(report)
         say(summary(report, seconds))
-        look = f"curl -H 'Authorization: Bearer {agent.admin}' {agent.report_url}"
-        if is_watched and sys.stdin.isatty():
-            say(f"All about it, until Ctrl-C stops the server:\n  {look}")
+        if options.open or (is_watched and sys.stdin.isatty()):
+            settings = f"LDPBANDITS_URL={agent.url} LDPBANDITS_ADMIN_KEY={agent.admin}"
+            say(f"Until Ctrl-C stops the server:\n  {settings} ldpbandits experiments show headlines\n")
+            _show_console(agent)
             _wait_for_interrupt()
         else:
             say(f"All about it was at {agent.report_url} (in a terminal, the server goes on until Ctrl-C).")
+
+
+def _show_console(agent: DemoServer, *, is_to_open: bool = False) -> None:
+    """Print a link into the console, and open it."""
+    link = agent.console_link()
+    say(f"The console, signed in (this link works once, within five minutes):\n  {link}\n")
+    if is_to_open and not webbrowser.open(link):
+        say("No browser was found: open the link yourself.\n")
 
 
 class Chart:

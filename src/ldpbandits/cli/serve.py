@@ -13,11 +13,6 @@ from ldpbandits.extras import needs
 if TYPE_CHECKING:
     from ldpbandits.server.keys import Role
 
-EXAMPLE = (
-    '{"name": "headline", "arms": ["Blue skies ahead", "Rain at last"], '
-    '"curator": {"mechanism": "bernoulli", "epsilon": 1}}'
-)
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add its options."""
@@ -64,7 +59,7 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 def _welcome(database: Path, url: str, new_keys: "dict[Role, str]") -> str:
-    lines = [f"ldpbandits agent server at {url}, database {database}. Ctrl-C stops it."]
+    lines = [f"ldpbandits agent server at {url}, console at {url}/console, database {database}. Ctrl-C stops it."]
     keys = {role.value: key for role, key in new_keys.items()}
     if keys:
         lines += ["", "New keys, shown this once:"]
@@ -77,11 +72,10 @@ def _welcome(database: Path, url: str, new_keys: "dict[Role, str]") -> str:
     if "admin" in keys:
         lines += [
             "",
-            "Create an experiment:",
-            f"  curl {url}/v1/experiments -H 'Authorization: Bearer {keys['admin']}' \\",
-            f"    -d '{EXAMPLE}'",
-            "and look at it:",
-            f"  curl {url}/v1/experiments/headline -H 'Authorization: Bearer {keys['admin']}'",
+            "Create an experiment in the console, or by a command, and look at it:",
+            f"  export LDPBANDITS_URL={url} LDPBANDITS_ADMIN_KEY={keys['admin']}",
+            "  ldpbandits experiments create headline --arm 'Blue skies ahead' --arm 'Rain at last' --epsilon 1",
+            "  ldpbandits experiments show headline --watch",
             f"All that can be asked for: {url}/openapi.json",
         ]
     return "\n".join(lines)

@@ -1,42 +1,42 @@
 """Take part in an experiment: ask for an arm, observe the reward, and let nothing leave but the private response.
 
-    client = Client("https://agent.example", "headline", key="client-...", limits=Limits(epsilon=1, budget=10))
+    limits = Limits(rewards=Range(0, 1), epsilon=1, budget=10)
+    client = Client("https://agent.example", "headline", key="client-...", limits=limits)
     pull = client.decide()  # show the user pull.name
-    pull.observe(reward)  # a response to it is drawn, written down, and sent
+    pull.observe(reward)  # a response to it is drawn and written down; it is sent at the pull's reporting moment
 
 The agent is not trusted: what it asks for is checked against the owner's limits and charged in the ledger before an arm
-is accepted. A response is drawn once and written down before it is first sent; a retry sends the same one, so that
-listening to retries tells no more. When no reward comes in time, the declared default is privatised and sent instead:
-no response is missing because there was none.
+is accepted. Whether, when and in which order responses are sent does not depend on rewards: each pull has a response
+from the start, that of the declared default, which the response to a reward replaces; and it is sent at a moment that
+was known before there was a reward, or when the app leaves. A retry sends the same one.
 """
 
-import json
+import atexit
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, TypeGuard
+from typing import Self
 from weakref import WeakSet
 
 from ldpbandits.checks import brief
-from ldpbandits.device.curators import Refused, curators_from_text, transformed
-from ldpbandits.device.http import NONSENSE, Http, Message
+from ldpbandits.device.decision import read_decision
+from ldpbandits.device.http import Http
 from ldpbandits.device.keeper import Keeper
-from ldpbandits.device.ledger import Ledger, Limits, default_path
-from ldpbandits.device.outbox import Entry, Outbox
-from ldpbandits.errors import LedgerError, LimitError, ServerError, SpecError, TicketError
-from ldpbandits.spec.protocol import FINAL, RESPONSES, Acknowledged, decisions_path
-from ldpbandits.types import Arm, Epsilon, Response, Reward
+from ldpbandits.device.ledger import Ledger, default_path
+from ldpbandits.device.limits import Limits
+from ldpbandits.device.outbox import Entry, Outbox, Showing
+from ldpbandits.device.sealed import sealed
+from ldpbandits.device.sender import Flushed, Sender
+from ldpbandits.errors import LDPBanditsError, LedgerError, LimitError
+from ldpbandits.spec.protocol import decisions_path
+from ldpbandits.types import Arm, Reward
 
-LONGEST_LIFETIME = 366 * 24 * 3600
-LONGEST_TEXT = 1000
-"""An agent must not fill a device's disk."""
-MOST_ARMS = 1 << 31
-MARGIN = 60.0
-"""How long before a ticket expires its default is sent at the latest, in seconds."""
+PATIENCE = 2.0
+"""How long leaving may take, in seconds: what was not sent by then is sent at the next start."""
 
 
 @dataclass(frozen=True)
@@ -45,38 +45,32 @@ class Pull:
 
     arm: Arm
     name: str
-    ticket: str
+    ticket: str | None
+    """None if no response is asked for: the experiment is over and its best arm shown, or this one is shown again."""
     epsilon: float
     """What its response costs: it is spent."""
+    report_at: float | None
+    """When its response is sent, in seconds since 1970: rewards count until then."""
     _respond: Callable[[Reward | float, bool], bool] = field(repr=False, compare=False)
 
-    def observe(self, reward: Reward | float, *, clip: bool = False) -> bool:
-        """Privatise a reward and send the response; True if it has arrived, False if it will be sent again later.
+    @sealed
+    def observe(self, reward: Reward | float, *, clip: bool = True) -> bool:
+        """Draw the response to a reward and keep it until it is sent; False if no response is asked for.
 
-        With `clip`, a reward out of range counts as the nearest one in range.
+        A reward out of range counts as the nearest one in range. With `clip=False` it is an error; then the pull stays
+        open, and what is sent at its moment is the response to the default, unless a right reward comes before.
         """
-        try:
-            return self._respond(reward, clip)
-        finally:
-            del reward  # a traceback shows the variables of this frame to whoever collects errors
-
-
-@dataclass(frozen=True)
-class Flushed:
-    """What became of the responses in the outbox: how many arrived, how many wait, and what the server refused."""
-
-    acknowledged: int
-    waiting: int
-    refused: tuple[ServerError, ...]
+        return self._respond(reward, clip)
 
 
 class Client:
     """A device's part in one experiment. Several clients, processes and experiments may share one ledger.
 
-    >>> limits = Limits(epsilon=1, budget=10)
+    >>> from ldpbandits import Range
+    >>> limits = Limits(rewards=Range(0, 1), epsilon=1, budget=10)
     >>> with Client(url, "headline", key=key, limits=limits, ledger=":memory:") as client:
     ...     pull = client.decide()  # show the user pull.name
-    ...     pull.observe(1)  # the reward stays here; one random bit is sent
+    ...     pull.observe(1)  # the reward stays here; one random bit is sent, at the end of this block
     ...     client.spent()
     True
     1.0
@@ -105,8 +99,11 @@ class Client:
         self._ledger = ledger if isinstance(ledger, Ledger) else Ledger(default_path() if ledger is None else ledger)
         self._owns_ledger = self._ledger is not ledger
         self._outbox = Outbox(self._ledger, url, experiment)
-        self._timeout = timeout
-        self._keeper = Keeper(self._settle_all, self._until_due) if background else None
+        self._sender = Sender(self._outbox, self._http, limits, timeout)
+        self._mine: dict[str, float] = {}
+        """The pulls that were decided here, and when they are over by a clock that nobody sets."""
+        self._is_closed = False
+        self._keeper = Keeper(self._send_all, self._until_due) if background else None
         _clients.add(self)
         if background and self._outbox.entries():  # from before a restart
             self._wake()
@@ -115,47 +112,66 @@ class Client:
         """Ask which arm to pull; accept it only within the owner's limits.
 
         Where the agent leaves a choice of epsilons, it is the one named here, else the largest within the limits. It is
-        made and charged now, before there is a reward: a choice that depended on the reward would tell of it.
+        made and charged now, before there is a reward: a choice that depended on the reward would tell of it. An arm
+        that is sticky is shown again without asking.
         """
-        reply = self._http.post(self._decisions, {})
-        now = time.time()
-        offered = read_decision(reply, now)
-        chosen = [entry for entry in offered if epsilon is None or entry.curator.spec.epsilon == epsilon]
-        if not chosen:
-            listed = ", ".join(f"{entry.curator.spec.epsilon:g}" for entry in reversed(offered))
-            raise LimitError(f"the agent offers epsilon = {listed}, and not {brief(epsilon)}")
-        entry = self._outbox.keep(chosen, self._limits, now)
-        self._wake()
-        return self._pull(entry)
+        showing = self._outbox.showing(time.time())
+        if showing is None:
+            decision = read_decision(self._http.post(self._decisions, {}))
+            if decision.ticket is None:
+                return self._pull(Showing(decision.arm, decision.name, None))
+            chosen = tuple(curator for curator in decision.curators if epsilon in {None, curator.epsilon})
+            if not chosen:
+                listed = ", ".join(f"{curator.epsilon:g}" for curator in reversed(decision.curators))
+                raise LimitError(f"the agent offers epsilon = {listed}, and not {brief(epsilon)}")
+            now = time.time()
+            showing = self._outbox.keep(replace(decision, curators=chosen), self._limits, now)
+            if showing.is_new and showing.entry is not None:
+                self._mine[showing.entry.ticket] = time.monotonic() + showing.entry.report_at - now
+                self._wake()
+        return self._pull(showing)
 
-    def observe(self, ticket: str, reward: Reward | float, *, clip: bool = False) -> bool:
-        """Privatise the reward of the pull with this ticket and send the response, as `Pull.observe` does."""
-        try:
-            return self._pull(self._outbox.find(ticket)).observe(reward, clip=clip)
-        finally:
-            del reward
+    @sealed
+    def observe(self, ticket: str, reward: Reward | float, *, clip: bool = True) -> bool:
+        """Draw the response to the reward of the pull with this ticket and keep it, as `Pull.observe` does."""
+        return self._respond(ticket, reward, clip)
 
     def pulls(self) -> list[Pull]:
         """Return the pulls of this experiment that still await a reward, also from before a restart."""
-        return [self._pull(entry) for entry in self._outbox.entries() if entry.response is None]
+        self._catch_up()
+        now = time.time()
+        entries = [entry for entry in self._outbox.entries() if entry.is_open(now)]
+        return [self._pull(Showing(entry.arm, entry.name, entry)) for entry in entries]
 
     def spent(self) -> float:
         """Return the epsilon that this device has spent within the window of its owner, in all experiments."""
         return self._ledger.spent(time.time(), self._limits.window)
 
     def flush(self, *, now: float | None = None) -> Flushed:
-        """Send what waits to be sent, and the default for pulls whose time is nearly up."""
-        outcomes = list(self._settle_all(now))
-        refused = tuple(error for error in outcomes if isinstance(error, ServerError))
-        return Flushed(outcomes.count(True), outcomes.count(False), refused)
+        """Send what is due; tell what has become of responses since the last call, also of those sent by themselves."""
+        waiting = sum(is_waiting for is_waiting in self._send_all(now))
+        if waiting:
+            self._wake()
+        return self._sender.collect(waiting)
 
-    def close(self) -> None:
-        """End the thread in the background and close the connection and the ledger; what is written in it stays."""
-        if self._keeper is not None:
-            self._keeper.close()
-        self._http.close()
-        if self._owns_ledger:
-            self._ledger.close()
+    def leave(self) -> Flushed:
+        """Send now what was decided here, reward or not, as on leaving a page; tell what has become of it.
+
+        Pulls that were open can be observed no more. It takes a few seconds at the most; what could not be sent by then
+        is sent later, or at the next start.
+        """
+        left = self._leave(time.monotonic() + PATIENCE)
+        if left.waiting:
+            self._wake()
+        return left
+
+    def close(self, *, keep: bool = False) -> None:
+        """Leave, end the thread in the background, and close the connection and the ledger; to close twice is harmless.
+
+        With `keep`, pulls stay as they are, for an app that goes on in another process: there their rewards may be
+        observed, and what is due is sent.
+        """
+        self._close(time.monotonic() + PATIENCE, keep=keep)
 
     def __enter__(self) -> Self:
         """Take part until the block ends."""
@@ -165,71 +181,106 @@ class Client:
         """Close the client."""
         self.close()
 
-    def _pull(self, entry: Entry) -> Pull:
-        return Pull(entry.arm, entry.name, entry.ticket, entry.curator.spec.epsilon, partial(self._respond, entry))
+    def _pull(self, showing: Showing) -> Pull:
+        entry = showing.entry
+        if entry is None:
+            return Pull(showing.arm, showing.name, None, 0.0, None, _no_response)
+        respond = partial(self._respond, entry.ticket)
+        return Pull(entry.arm, entry.name, entry.ticket, entry.curator.epsilon, entry.report_at, respond)
 
-    def _respond(self, entry: Entry, reward: Reward | float, clip: bool) -> bool:  # noqa: FBT001 - see Pull
-        """Draw the response to a reward, write it down, and send it; a refusal is raised."""
-        try:
-            self._outbox.check_open(entry.ticket)
-            response = entry.curator.respond(reward, clip=clip)
-        finally:
-            del reward
-        self._outbox.answer(entry.ticket, response, time.time() + self._timeout)
-        outcome = self._send(entry, response, tries=0)
-        if isinstance(outcome, ServerError):
-            raise outcome
-        self._wake()
-        return outcome
+    def _respond(self, ticket: str, reward: Reward | float, clip: bool) -> bool:  # noqa: FBT001 - see Pull
+        """Draw the response to a reward and write it down; send it only where that is to be done at once."""
+        self._catch_up()
+        entry = self._outbox.find(ticket, time.time())
+        response = entry.curator.respond(reward, clip=clip)
+        del reward
+        self._outbox.observe(ticket, response, time.time())
+        if entry.at_once:
+            with suppress(LedgerError):  # it is kept: whatever is wrong now, it is sent later
+                self._sender.send(entry, time.time())
+            self._wake()
+        return True
 
-    def _settle_all(self, now: float | None = None) -> Iterator[bool | ServerError | None]:
-        """Settle each pull in turn; `now` stands still if it is given."""
-        for entry in self._outbox.entries():
-            yield self._settle(entry, time.time() if now is None else now)
+    def _catch_up(self) -> None:
+        """Report the pulls of ours that are over by the monotonic clock, though not by one that was set back."""
+        moment = time.monotonic()
+        over = [ticket for ticket, report_at in self._mine.copy().items() if report_at <= moment]
+        if over:
+            self._outbox.report(over, time.time())
 
-    def _settle(self, entry: Entry, now: float) -> bool | ServerError | None:
-        """Do what is due for a pull; return what came of its response, None if it has none that we are to send."""
-        response = entry.response
-        if entry.has_to_wait(now):
-            return None if response is None else False
-        if response is None:
-            response = entry.curator.respond(entry.default_reward)
-            try:
-                self._outbox.answer(entry.ticket, response, now + self._timeout)
-            except TicketError:  # a reward came at the last moment, in another thread or process
-                return None
-        return self._send(entry, response, entry.tries)
+    def _send_all(self, now: float | None = None) -> Iterator[bool]:
+        """Send each response that is due, in turn; say of each pull whether its response is due and still here.
 
-    def _send(self, entry: Entry, response: Response, tries: int) -> bool | ServerError:
-        """Send a response; True if it has arrived, False if it waits for another try, the error if it never can."""
-        outcome: bool | ServerError
-        ticket = entry.ticket
-        message: Message = {"ticket": ticket, "response": response, "epsilon": Epsilon(entry.curator.spec.epsilon)}
-        try:
-            outcome = is_acknowledgement(self._http.post(RESPONSES, message))
-        except ServerError as error:
-            outcome = error if error.code in FINAL else False
-        # What the agent has said stands, even if the ledger cannot be written now: then the same will be sent again.
-        with suppress(LedgerError):
-            if outcome is False:
-                self._outbox.postpone(ticket, tries, time.time())
-            else:
-                self._outbox.done(ticket)
-        return outcome
+        `now` stands still if it is given.
+        """
+        self._catch_up()
+        for entry in self._entries():
+            moment = time.time() if now is None else now
+            outcome = self._sender.send(entry, moment) if entry.is_due(moment) else None
+            yield entry.is_due(moment) and (outcome is None or outcome is False)
+
+    def _leave(self, until: float) -> Flushed:
+        mine = set(self._mine)
+        if mine:
+            with self._ledger.database.hurry(until):
+                self._outbox.report(mine, time.time())
+                for entry in self._entries():
+                    left = until - time.monotonic()
+                    outcome = self._sender.send(entry, time.time(), left) if entry.ticket in mine and left > 0 else None
+                    if outcome is False:  # the agent cannot be reached now
+                        break
+                    if outcome is not None:
+                        mine.remove(entry.ticket)
+                        self._mine.pop(entry.ticket, None)
+        return self._sender.collect(len(mine & self._mine.keys()))
+
+    def _entries(self) -> list[Entry]:
+        """Return every pull that is under way, the oldest first; of ours, forget those that are not any more."""
+        mine = set(self._mine)
+        entries = self._outbox.entries()
+        for ticket in mine - {entry.ticket for entry in entries}:
+            self._mine.pop(ticket, None)
+        return entries
+
+    def _close(self, until: float, *, keep: bool) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self._keeper is not None:
+            self._keeper.stop()
+        if not keep:
+            with suppress(LDPBanditsError):  # what cannot be sent now is sent at the next start
+                self._leave(until)
+        if self._keeper is not None:
+            self._keeper.join(until - time.monotonic())
+        self._http.close()  # which breaks off a request of the thread's that still goes on
+        if self._keeper is not None:
+            self._keeper.join(1)
+        if self._owns_ledger:
+            self._ledger.close()
 
     def _wake(self) -> None:
         if self._keeper is not None:
             self._keeper.wake()
 
     def _until_due(self) -> float | None:
-        """Return the seconds until a pull is due or a response is to be sent again; None if none is open."""
-        moments = [entry.due if entry.response is None else entry.next_try for entry in self._outbox.entries()]
-        return min(moments) - time.time() if moments else None
+        """Return the seconds until a pull is due or a response is to be sent again; None if none is under way."""
+        now, moment = time.time(), time.monotonic()
+        waits = [self._sender.until_due(entry, now) for entry in self._entries()]
+        ours = [report_at - moment for report_at in self._mine.copy().values() if report_at > moment]
+        return min([*waits, *ours], default=None)
 
     def _after_fork(self) -> None:
+        """Start anew in a child process: what the parent decided, the parent sends."""
+        self._mine.clear()
         self._http.after_fork()
+        self._sender.after_fork()
         if self._keeper is not None:
             self._keeper.after_fork()
+
+
+def _no_response(reward: Reward | float, clip: bool) -> bool:  # noqa: ARG001, FBT001 - nothing is done with it
+    return False
 
 
 _clients: WeakSet[Client] = WeakSet()
@@ -240,55 +291,14 @@ def _tell_clients_of_fork() -> None:
         client._after_fork()  # noqa: SLF001 - our own
 
 
+def _tell_clients_of_exit() -> None:
+    """Leave with every client that is still open, in the time of one: an exit is not held up, and does not fail."""
+    until = time.monotonic() + PATIENCE
+    with suppress(BaseException):  # Ctrl-C: then somebody has no patience
+        for client in list(_clients):
+            client._close(until, keep=False)  # noqa: SLF001 - our own
+
+
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_tell_clients_of_fork)
-
-
-def read_decision(reply: Mapping[str, Any], now: float) -> list[Entry]:
-    """Return the pull that an agent has asked for now, or say what is wrong with its reply.
-
-    If it leaves a choice, the pull is there by each epsilon, the largest first.
-    """
-    try:
-        return _read_decision(reply, now)
-    except RecursionError:  # lists in lists, which cannot even be shown
-        raise ServerError("the agent's decision is nested without end", code=NONSENSE) from None
-
-
-def is_acknowledgement(reply: Mapping[str, Any]) -> bool:
-    """Tell whether the agent says that a response is counted, now or before: a hotel's login page answers 200 too."""
-    return reply.get("status") in tuple(Acknowledged)  # a tuple: the agent may have sent a list, which has no hash
-
-
-def _read_decision(reply: Mapping[str, Any], now: float) -> list[Entry]:
-    try:
-        curators = curators_from_text(json.dumps(reply.get("curator"), sort_keys=True))
-    except SpecError as error:
-        raise ServerError(f"the agent asks for a curator that there is not: {error}", code=NONSENSE) from None
-    arm, name, ticket = reply.get("arm"), reply.get("name", ""), reply.get("ticket")
-    default, lifetime = reply.get("default"), reply.get("expires_in")
-    if (
-        not _is_number(arm)
-        or not isinstance(arm, int)
-        or not 0 <= arm < MOST_ARMS
-        or not _is_text(name)
-        or not _is_text(ticket)
-        or not ticket
-    ):
-        raise ServerError("the agent's decision has no arm, name and ticket", code=NONSENSE)
-    if not _is_number(lifetime) or not 0 < lifetime <= LONGEST_LIFETIME:
-        raise ServerError(f"the agent's ticket must hold for up to a year, got {brief(lifetime)}", code=NONSENSE)
-    if not _is_number(default) or isinstance(transformed(curators[0].spec.transform, default), Refused):
-        raise ServerError("the agent's default is not a possible reward", code=NONSENSE)
-    due = now + lifetime - min(MARGIN, lifetime / 10)
-    return [Entry(ticket, Arm(arm), name, curator, float(default), due) for curator in reversed(curators)]
-
-
-def _is_number(value: object) -> TypeGuard[float]:
-    """Tell whether JSON has a number here, of any size; true and false are none."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_text(value: object) -> TypeGuard[str]:
-    """Tell whether a text can be kept and shown: half of a surrogate pair, which JSON can hold, cannot."""
-    return isinstance(value, str) and len(value) <= LONGEST_TEXT and not any("\ud800" <= c <= "\udfff" for c in value)
+atexit.register(_tell_clients_of_exit)

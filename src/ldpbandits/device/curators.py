@@ -2,8 +2,8 @@
 
 `BernoulliCurator` is the paper's CTB, `LaplaceCurator` its CTL; behind `Sigmoid()` they are CTB-S and CTL-S.
 
-Every check of a reward is in `transformed`. A reward that cannot be taken is answered with the rule it breaks; the
-exception is raised elsewhere, because the frames of its traceback hold local variables, and there the reward is one.
+Every check of a reward is in `transformed`. A reward that cannot be taken is answered with the rule it breaks. What
+sees a reward is `sealed`: whatever interrupts it, no frame of a traceback holds the reward.
 """
 
 import json
@@ -16,6 +16,7 @@ from numbers import Rational, Real
 from typing import Any, ClassVar
 
 from ldpbandits.device.randomness import WORD, DiscreteLaplace, Draw, discrete_laplace, first_bits, system_words
+from ldpbandits.device.sealed import sealed
 from ldpbandits.errors import RewardError, SpecError
 from ldpbandits.spec.curator import CuratorSpec, Guarantee
 from ldpbandits.spec.mechanisms import GRID_BITS, Bernoulli, Laplace, Mechanism
@@ -28,6 +29,9 @@ UNIT_BITS = 53
 """CTB takes a reward in [0, 1] to a multiple of 2^-53, which loses nothing above 2^-53 in a float."""
 
 
+_PLAIN = frozenset({float, int, bool, Fraction})
+
+
 class Refused(str):
     """The rule that a reward breaks."""
 
@@ -36,40 +40,45 @@ class Refused(str):
 
 def transformed(transform: Transform, reward: object, *, clip: bool = False) -> float | Fraction | Refused:
     """Check a reward and apply the transform. With `clip`, a reward out of range counts as the nearest one in range."""
-    number = _number(reward)
+    plain = _plain(reward)
+    number = plain if isinstance(plain, Refused) else _number(plain)
     if isinstance(number, Refused):
         return number
-    if clip:
-        nearest = transform.nearest(number)
-        if nearest is None:
-            return Refused(f"a {transform.kind} has no range to clip to: declare one with Range(low, high)")
-        number = nearest
-    else:
+    nearest = transform.nearest(number) if clip else None
+    if nearest is None:  # not to be clipped, or so far out that nothing is nearest
         rule = transform.refusal(number)
         if rule is not None:
             return Refused(rule)
+        nearest = number
     if not transform.exact:
-        return transform.apply(number, transform.parameters)
-    exact = _exact(reward)
-    return exact if isinstance(exact, Refused) else transform.apply(exact, transform.parameters)  # type: ignore[arg-type]
-
-
-def _number(reward: object) -> float | Refused:
-    """Return the reward as a float, infinite when it is beyond the floats."""
-    if not isinstance(reward, (float, int)) and not isinstance(reward, Real):
-        return Refused("a reward must be a number: an int, a float or another real number")
-    try:
-        number = float(reward)
-    except OverflowError:
-        return inf if reward > 0 else -inf  # type: ignore[operator]
-    return Refused("a reward must be a number, not NaN") if isnan(number) else number
-
-
-def _exact(reward: object) -> Fraction | Refused:
-    """Return the reward without rounding: a float would move large ints, and neighbours apart."""
+        return transform.apply(nearest, transform.parameters)
     if not isinstance(reward, (float, Rational)):
         return Refused("a reward on the real line must be an int, a float or a Fraction")
-    return Fraction(reward)
+    exact = Fraction(plain if nearest == number else nearest)  # a float would move large ints, and neighbours apart
+    return transform.apply(exact, transform.parameters)  # type: ignore[arg-type]
+
+
+def _plain(reward: object) -> float | Fraction | Refused:
+    """Return the reward as a number of Python's own. Only here does a reward run code of its own, which may fail."""
+    if type(reward) in _PLAIN:
+        return reward  # type: ignore[return-value]
+    try:
+        if isinstance(reward, Rational):
+            return Fraction(int(reward.numerator), int(reward.denominator))
+        if isinstance(reward, Real):
+            return float(reward)
+    except Exception:  # noqa: BLE001 - what it says may have the reward in it
+        return Refused("a reward must be a number, and this one cannot be read")
+    return Refused("a reward must be a number: an int, a float or another real number")
+
+
+def _number(plain: float | Fraction) -> float | Refused:
+    """Return the number as a float, infinite when it is beyond the floats."""
+    try:
+        number = float(plain)
+    except OverflowError:
+        return inf if plain > 0 else -inf
+    return Refused("a reward must be a number, not NaN") if isnan(number) else number
 
 
 class Curator(ABC):
@@ -109,28 +118,28 @@ class Curator(ABC):
         """The JSON of this curator; `curator_from_text` takes it back."""
         return json.dumps(self.to_json(), sort_keys=True)
 
+    @sealed
     def respond(self, reward: Reward | float, *, clip: bool = False) -> Response:
         """Return one private response to this reward; each call spends epsilon anew."""
-        value = transformed(self._spec.transform, reward, clip=clip)
-        if isinstance(value, Refused):
-            del reward  # a traceback shows the variables of this frame to whoever collects errors
-            raise RewardError(value)
-        return self._privatise(value, system_words)
+        return self._respond(reward, system_words, clip=clip)
 
+    @sealed
     def respond_many(self, rewards: Iterable[Reward | float], *, clip: bool = False) -> list[Response]:
         """Return one private response to each reward; nothing is drawn unless every reward can be taken."""
         values = [transformed(self._spec.transform, reward, clip=clip) for reward in rewards]
         refused = [value for value in values if isinstance(value, Refused)]
         if refused:
-            del rewards, values  # as in respond
             raise RewardError(refused[0])
         return [self._privatise(value, system_words) for value in values if not isinstance(value, Refused)]
 
+    @sealed
     def respond_not_private(self, reward: Reward | float, draw: Draw, *, clip: bool = False) -> Response:
         """Respond with the caller's randomness, for tests and shared vectors: who knows the words knows the reward."""
+        return self._respond(reward, draw, clip=clip)
+
+    def _respond(self, reward: Reward | float, draw: Draw, *, clip: bool) -> Response:
         value = transformed(self._spec.transform, reward, clip=clip)
         if isinstance(value, Refused):
-            del reward
             raise RewardError(value)
         return self._privatise(value, draw)
 

@@ -33,13 +33,16 @@ class Keeper:
                 self._thread.start()
             self._news.notify()
 
-    def close(self) -> None:
-        """End the thread, after the step that it is in."""
+    def stop(self) -> None:
+        """Let the thread end after the step that it is in."""
         with self._news:
             self._is_closed = True
             self._news.notify()
+
+    def join(self, patience: float) -> None:
+        """Wait until the thread has ended, for so many seconds at the most."""
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(max(patience, 0))
 
     def after_fork(self) -> None:
         """Start anew in a child process: the thread, and whoever held the lock, are in the parent."""

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbandits.errors import MissingExtra
 from ldpbandits.lab.algorithms import Algorithm
 from ldpbandits.lab.play import Engine
 from ldpbandits.lab.rewards import Law, arm_name, gaps
+from ldpbandits.output.frames import frame
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -73,10 +73,6 @@ class Simulation:
 
     def to_frame(self) -> Any:  # noqa: ANN401 - of pandas, which need not be there
         """Return a tidy table as a pandas DataFrame: a row for each trial and checkpoint, with regret and pulls."""
-        try:
-            import pandas as pd  # noqa: PLC0415 - needed here only, and by those only who have it
-        except ModuleNotFoundError:
-            raise MissingExtra("to_frame needs pandas: pip install pandas") from None
         trials, points, _ = self.pulls.shape
         columns: dict[str, Any] = {
             "algorithm": self.algorithm.name,
@@ -86,9 +82,7 @@ class Simulation:
             "regret": self.regret.ravel(),
         }
         names = [arm_name(arm, number) for number, arm in enumerate(self.arms)]
-        return pd.DataFrame(
-            columns | {f"pulls_{name}": self.pulls[:, :, arm].ravel() for arm, name in enumerate(names)}
-        )
+        return frame(columns | {f"pulls_{name}": self.pulls[:, :, arm].ravel() for arm, name in enumerate(names)})
 
     def plot(self) -> "Figure":
         """Draw the mean regret with a band of two standard errors; return matplotlib's Figure, which notebooks show."""

@@ -1,4 +1,5 @@
-"""What several parts write in one way: files, pages, figures and a progress bar. It knows nothing of those parts.
+"""What several parts write in one way: files, pages, tables, figures and a progress bar. It knows none of those parts.
 
-`files` and `page` need nothing but Python; `progress` and `style` need the extra `lab`.
+`files`, `page` and `columns` need nothing but Python, `frames` needs pandas, `progress` and `style` need the extra
+`lab`.
 """

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import BinaryIO
 
 from ldpbandits.errors import OutputError
 
@@ -23,16 +24,24 @@ def guard(path: Path) -> Iterator[None]:
         raise OutputError(f"{path} cannot be written: {error.strerror}", is_full=is_full) from None
 
 
-def write(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all; its folder is made if need be."""
+@contextmanager
+def writing(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that is there when the block has ended without an error, and not before; so is its folder."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     with guard(path):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            part.write_bytes(content)
+            with part.open("wb") as file:
+                yield file
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all; its folder is made if need be."""
+    with writing(path) as file:
+        file.write(content)
 
 
 def check_folder(path: Path) -> None:

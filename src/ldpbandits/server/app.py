@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,15 +14,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, request_response
 
+from ldpbandits.server.console.application import Console
 from ldpbandits.server.http import HEADERS, Endpoint, Methods, problem
 from ldpbandits.server.openapi import openapi
 from ldpbandits.server.operations import OPERATIONS
 from ldpbandits.server.service import Service
+from ldpbandits.server.stopping import stop_separated
 from ldpbandits.server.store import Unavailable
 from ldpbandits.spec.protocol import Code
 
 FORGET_EVERY = 60.0
 WRITE_EVENTS_EVERY = 2.0
+LOOK_EVERY = 2.0
 _log = logging.getLogger(__name__)
 
 
@@ -37,6 +41,7 @@ def application(service: Service) -> Starlette:
         chores = [
             asyncio.create_task(_repeat(service.forget, FORGET_EVERY)),
             asyncio.create_task(_repeat(service.write_events, WRITE_EVENTS_EVERY)),
+            asyncio.create_task(_repeat(partial(stop_separated, service), LOOK_EVERY)),
         ]
         try:
             yield
@@ -50,8 +55,11 @@ def application(service: Service) -> Starlette:
     for operation in OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method] = Endpoint(service, operation)
     paths["/openapi.json"] = {"GET": request_response(show_openapi)}
+    routes = [Route(path, Methods(methods)) for path, methods in paths.items()]
+    console = Console(service)
+    routes += [Route("/console", console), Route("/console/{rest:path}", console)]  # last: devices never ask for them
     app = Starlette(
-        routes=[Route(path, Methods(methods)) for path, methods in paths.items()],
+        routes=routes,
         exception_handlers={HTTPException: _http_problem, Exception: _broken},
         lifespan=lifespan,
     )

@@ -51,9 +51,12 @@ class Committer:
         """Count that something has happened; it is written with the next commit."""
         self._events[experiment, arm, kind] += count
 
-    def forget_events(self, experiment: int) -> None:
-        """Drop what has happened in an experiment that is no more."""
-        self._events = Counter({key: count for key, count in self._events.items() if key[0] != experiment})
+    def forget_events(self, experiment: int) -> list[Event]:
+        """Drop what has happened in an experiment that is no more, and return it."""
+        dropped = [Event(*key, count) for key, count in self._events.items() if key[0] == experiment]
+        for event in dropped:
+            del self._events[event[:3]]
+        return dropped
 
     async def write_events(self) -> None:
         """Write what has happened, where no commit of responses has done so."""
@@ -62,14 +65,15 @@ class Committer:
             try:
                 await self.run(self._store.count, (), events)
             except BaseException:
-                self._put_back(events)
+                self.put_back(events)
                 raise
 
     def _take_events(self) -> list[Event]:
         events, self._events = self._events, Counter()
         return [Event(*key, count) for key, count in events.items()]
 
-    def _put_back(self, events: list[Event]) -> None:
+    def put_back(self, events: list[Event]) -> None:
+        """Take events to be written after all."""
         for event in events:
             self._events[event[:3]] += event.times
 
@@ -128,7 +132,7 @@ class Committer:
             self.commits += 1
             self._take_over(totals)
         except Exception as error:  # noqa: BLE001 - whatever it is, nobody may wait for ever
-            self._put_back(events)
+            self.put_back(events)
             for _, future in batch:
                 if not future.done():
                     future.set_exception(error)

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -12,6 +12,8 @@ from ldpbandits.agent.fit import Fitted, fitted
 from ldpbandits.agent.rules import Rule, rule_from_json, rule_to_json
 from ldpbandits.agent.tally import ArmTally, LevelTally, Tally
 from ldpbandits.errors import DatabaseError, ParameterError
+from ldpbandits.server.guardrails import Guardrails, check_room
+from ldpbandits.server.history import Moment, Trail
 from ldpbandits.server.messages import NewExperiment, ResponseMessage
 from ldpbandits.server.settings import Settings, reporting_moment
 from ldpbandits.server.store import Answer, CellTotal, Definition, Event, Status, StoredArm, StoredExperiment
@@ -25,8 +27,8 @@ READING_UNIT = 2.0**-20
 
 MOST_LISTED = 20
 
-DECISION, MISSING = "decision", "missing"
-"""Kinds of events; the others are the outcomes of responses that were not counted."""
+DECISION, MISSING, STOPPED = "decision", "missing", "stopped"
+"""Kinds of events; the others are the outcomes of responses that were not counted. An experiment stops by itself."""
 
 Note: TypeAlias = Callable[[int, int, str, int], None]
 """Told of an event: experiment, arm, kind, and how often it has happened."""
@@ -65,11 +67,17 @@ class LiveExperiment:
     created_at: int
     agent: Agent
     records: list[ArmRecord]
-    lost_until: int
-    """When the last of the lost tickets expires."""
+    lost_until: int | None
+    """When the last of the lost tickets expires; None when none is lost."""
     note: Note
+    trail: Trail
+    guardrails: Guardrails | None = None
     open: OpenTickets = field(default_factory=OpenTickets)
     rejected: Counter[str] = field(default_factory=Counter)
+    stopped: bool = False
+    """It has stopped by itself: whoever resumes it knows that."""
+    looked_at: int = -1
+    """How many responses there were when it was last looked at whether it is to stop."""
 
     @cached_property
     def curator(self) -> dict[str, Any]:
@@ -96,12 +104,13 @@ class LiveExperiment:
     def decide(self, now: int) -> Ticket:
         """Hand out an arm; nothing is written but that one more was."""
         self.expire(now)
-        arm = self.agent.issue()
+        guardrails = self.guardrails
+        arm = self.agent.issue(None if guardrails is None else guardrails.among(self.agent.tally))
         ticket = Ticket(self.number, arm, now + self.ticket_lifetime, new_nonce())
         for forgotten in self.open.add(ticket):
             self.agent.take_back(forgotten)
             self.records[forgotten].lost += 1
-            self.lost_until = max(self.lost_until, ticket.expires_at)
+            self.lost_until = max(self.lost_until or 0, ticket.expires_at)
         self._decided(arm)
         return ticket
 
@@ -114,7 +123,8 @@ class LiveExperiment:
         for arm in self.open.expire(now):
             self.agent.take_back(arm)
             self._miss(arm, 1)
-        if now >= self.lost_until:
+        if self.lost_until is not None and now >= self.lost_until:
+            self.lost_until = None
             for number, record in enumerate(self.records):
                 if record.lost:
                     self._miss(number, record.lost)
@@ -154,6 +164,21 @@ class LiveExperiment:
         read = self.agent.fitted.read(message.response)
         return Answer(ticket, value, level, 0 if read is None else round(read / READING_UNIT))
 
+    @property
+    def responses(self) -> int:
+        """How many there are, those that were brought along included."""
+        return self.agent.tally.responses
+
+    @property
+    def moment(self) -> Moment:
+        """The totals of all cells, now."""
+        return _moment(self.records)
+
+    def remember(self) -> None:
+        """Keep the present totals for the history, if it is time again."""
+        if self.responses >= self.trail.due:
+            self.trail.add(self.moment)
+
     def count(self, cell: CellTotal) -> None:
         """Take over the pulls and the sums of a cell as the store has them."""
         read = None if self.agent.fitted.reading is None else cell.read * READING_UNIT
@@ -167,8 +192,9 @@ class LiveExperiment:
         return replace(self, agent=agent, records=records, open=OpenTickets(), rejected=self.rejected.copy())
 
 
-def define(new: NewExperiment, menu: Menu, rule: Rule, now: int) -> Definition:
-    """Write down a new experiment as a store keeps it."""
+def define(new: NewExperiment, menu: Menu, rule: Rule, now: int, known: Sequence[CellTotal] = ()) -> Definition:
+    """Write down a new experiment, which starts from known totals, as a store keeps it."""
+    brought = [sum(cell.pulls for cell in known if cell.arm == arm) for arm in range(len(new.arms))]
     settings = Settings(
         report_after=reporting_moment(new.report_after, int(new.ticket_lifetime)),
         sticky=new.sticky,
@@ -177,7 +203,9 @@ def define(new: NewExperiment, menu: Menu, rule: Rule, now: int) -> Definition:
         ramp=new.ramp,
         stop_when_separated=new.stop_when_separated,
         first_arms=len(new.arms),
+        warm_pulls=tuple(brought) if any(brought) else (),
     )
+    check_room(settings, len(new.arms))
     default = menu.transform.default_reward if new.default_reward is None else float(new.default_reward)
     return Definition(
         name=new.name,
@@ -196,7 +224,12 @@ def _agent(rule: Rule, menu: Menu, arms: list[ArmTally]) -> Agent:
     return agent
 
 
-def _tally(arm: StoredArm, menu: Menu, plays_by: Fitted) -> ArmTally:
+def _moment(records: Iterable[ArmRecord]) -> Moment:
+    cells = tuple(cell for record in records for cell in record.cells.values())
+    return Moment(sum(cell.pulls for cell in cells), cells)
+
+
+def tally_of(arm: StoredArm, menu: Menu, plays_by: Fitted) -> ArmTally:
     """Return an arm as its agent sees it."""
     kept = {cell.cell: LevelTally(cell.pulls, cell.total * menu.unit) for cell in arm.cells}
     levels = 0 if plays_by.levels is None else plays_by.levels.count
@@ -219,11 +252,14 @@ def restore(stored: StoredExperiment, events: Iterable[Event], note: Note, now: 
     settings = Settings.from_json(definition.settings)
     records = [ArmRecord(arm.name, {cell.cell: cell for cell in arm.cells}) for arm in stored.arms]
     rejected: Counter[str] = Counter()
+    stopped = False
     for _, arm, kind, count in events:
         if kind == DECISION:
             records[arm].decisions += count
         elif kind == MISSING:
             records[arm].missing += count
+        elif kind == STOPPED:
+            stopped = True
         else:
             rejected[kind] += count
     for number, record in enumerate(records):
@@ -248,9 +284,12 @@ def restore(stored: StoredExperiment, events: Iterable[Event], note: Note, now: 
         status=stored.status,
         shipped=stored.shipped,
         created_at=definition.created_at,
-        agent=_agent(rule, menu, [_tally(arm, menu, plays_by) for arm in stored.arms]),
+        agent=_agent(rule, menu, [tally_of(arm, menu, plays_by) for arm in stored.arms]),
         records=records,
         lost_until=now + definition.ticket_lifetime,
         note=note,
+        trail=Trail(_moment(records), unread=sum(arm.pulls for arm in stored.arms) - sum(settings.warm_pulls)),
+        guardrails=Guardrails.of(settings),
         rejected=rejected,
+        stopped=stopped,
     )

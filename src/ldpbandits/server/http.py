@@ -15,17 +15,16 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from ldpbandits.server.keys import Role
 from ldpbandits.server.messages import Problem
 from ldpbandits.server.operations import Operation, Text
+from ldpbandits.server.reading import Reader
 from ldpbandits.server.refusals import Refusal
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import Unavailable
 from ldpbandits.spec.protocol import Code
 
-LARGEST_BODY = 64 * 1024
 HEADERS = {"Access-Control-Allow-Origin": "*"}
 """Pages of any origin may read what the server says."""
 
 _HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
-_UNAVAILABLE = "nothing was written; send the same again"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -41,7 +40,7 @@ class Endpoint:
         """Prepare to read the messages of this operation."""
         self._service = service
         self._operation = operation
-        self._decoder = None if operation.body is None else msgspec.json.Decoder(operation.body)
+        self._reader = None if operation.body is None else Reader(operation.body)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request: the reply of the operation, or the refusal."""
@@ -53,7 +52,8 @@ class Endpoint:
             if status == 401:  # noqa: PLR2004 - the HTTP status
                 headers = [*headers, (b"www-authenticate", b"Bearer")]
         except Unavailable:
-            status, body = 503, problem(Code.RETRY, _UNAVAILABLE)
+            told = Refusal.unavailable()
+            status, body = told.status, problem(told.code, told.message)
             headers = [*headers, (b"retry-after", b"1")]
         else:
             if isinstance(result, Text):
@@ -70,7 +70,8 @@ class Endpoint:
         operation, service = self._operation, self._service
         if operation.role is not None:
             _check_key(service, operation.role, scope["headers"])
-        body = None if self._decoder is None else _read(self._decoder, await _body(receive))
+        # A message of which nothing is required may be left out.
+        body = None if self._reader is None else self._reader.read(await _body(receive, operation.largest) or b"{}")
         if operation.is_change:
             async with service.changing:
                 return await operation.run(service, scope["path_params"], body)
@@ -88,26 +89,17 @@ def _check_key(service: Service, needed: Role, headers: list[tuple[bytes, bytes]
         raise Refusal(403, Code.FORBIDDEN, f"this needs the {needed.value} key")
 
 
-async def _body(receive: Receive) -> bytes:
+async def _body(receive: Receive, largest: int) -> bytes:
     body: bytes = b""
     while True:
         message: Message = await receive()
         if message["type"] == "http.disconnect":
             raise Refusal(400, Code.MALFORMED, "the request was broken off")
         body += message.get("body", b"")
-        if len(body) > LARGEST_BODY:
-            raise Refusal(413, Code.TOO_LARGE, f"a body has at most {LARGEST_BODY} bytes")
+        if len(body) > largest:
+            raise Refusal(413, Code.TOO_LARGE, f"a body has at most {largest} bytes")
         if not message.get("more_body", False):
             return body
-
-
-def _read(decoder: "msgspec.json.Decoder[Any]", body: bytes) -> object:
-    try:
-        return decoder.decode(body or b"{}")  # a message of which nothing is required may be left out
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Refusal(400, Code.MALFORMED, f"the body is not what is asked for: {error}") from None
-    except RecursionError:
-        raise Refusal(400, Code.MALFORMED, "the body is not what is asked for: it is nested without end") from None
 
 
 class Methods:

@@ -53,8 +53,16 @@ class Keys:
 
     def role(self, key: bytes, now: float) -> Role | None:
         """Return whose key this is. The lookup is by hash: how long it takes says nothing about the key."""
-        role, valid_until = self._roles.get(sha256(key).digest(), (None, None))
+        return self.role_of_hash(sha256(key).digest(), now)
+
+    def role_of_hash(self, hashed: bytes, now: float) -> Role | None:
+        """Return whose key has this hash, None when it does not hold now."""
+        role, valid_until = self._roles.get(hashed, (None, None))
         return role if valid_until is None or now < valid_until else None
+
+    def hash_of(self, role: Role) -> bytes:
+        """Return the hash of the key of this role that is to hold from now on."""
+        return next(hashed for hashed, (of, until) in self._roles.items() if of is role and until is None)
 
     def is_fixed(self, role: Role) -> bool:
         """Tell whether the key of this role comes from the environment, where we cannot change it."""

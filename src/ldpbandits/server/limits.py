@@ -20,6 +20,15 @@ LARGEST = 1e100
 LARGEST_PARAMETER = 1e6
 """Of a rule: a width or a floor beyond it is a mistake."""
 
+LARGEST_BODY = 64 * 1024
+"""Of a request, in bytes."""
+
+LARGEST_EXPERIMENT = 1024 * 1024
+"""Of the one that creates an experiment: 256 arms with long names, and all that is known of them."""
+
+LARGEST_BATCH = 100
+"""Of decisions or responses in one request."""
+
 LONGEST_JSON = 2000
 LONGEST_LIFETIME = 30 * 24 * 3600
 MOST_ARMS = 256

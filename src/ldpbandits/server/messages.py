@@ -6,22 +6,31 @@ number, the same for everybody, and travels from the server to the devices.
 
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct
 
-from ldpbandits.server.limits import LARGEST, LONGEST_LIFETIME, MOST_ARMS
+from ldpbandits.server.limits import LARGEST, LARGEST_BATCH, LONGEST_LIFETIME, MOST_ARMS
 from ldpbandits.server.settings import Ending, Ramp, Responses, Settings, Share
 from ldpbandits.server.store import Status
+from ldpbandits.server.wording import HIDDEN, WORDS
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9-]{0,63}(?!\n)$"
 """In Python, and only there, $ alone would let a line break pass at the end."""
 
-Name = Annotated[
-    str, Meta(pattern=NAME_PATTERN, description="lower-case letters, digits and hyphens", examples=["headline"])
+ARM_NAME_PATTERN = r"^[^\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]{1,100}(?!\n)$"
+"""Devices refuse names with characters that cannot be seen but change how others are shown."""
+
+_NAME = "at most 64 lower-case letters, digits and hyphens, and start with a letter or digit"
+_ARM_NAME = "1 to 100 characters, none of which is a line break or another control character"
+Name = Annotated[str, Meta(pattern=NAME_PATTERN, description=_NAME, examples=["headline"], extra={WORDS: _NAME})]
+ArmName = Annotated[
+    str, Meta(pattern=ARM_NAME_PATTERN, description=_ARM_NAME, examples=["green"], extra={WORDS: _ARM_NAME})
 ]
-ArmName = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f]{1,100}(?!\n)$", examples=["green"])]
 LONGEST_STICKY = 366 * 24 * 3600
 Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 Count = Annotated[int, Meta(ge=0)]
+WholeNumber = int | Annotated[float, Meta(multiple_of=1)]
+"""In JSON 60.0 is a whole number too; an int loses no digit."""
+WholeCount = Count | Annotated[float, Meta(ge=0, multiple_of=1)]
 CuratorJson = Annotated[dict[str, Any], Meta(extra_json_schema={"$ref": "#/components/schemas/Curator"})]
 """A curator as `Menu.to_json` writes it. Which there are is known to the registries alone."""
 RuleJson = Annotated[dict[str, Any], Meta(extra_json_schema={"$ref": "#/components/schemas/Rule"})]
@@ -59,6 +68,40 @@ class NewExperiment(Struct, frozen=True, forbid_unknown_fields=True):
     stop_when_separated: Annotated[
         Ending | None, Meta(description="pause, or ship the best arm, once it is known to be the best")
     ] = None
+    warm_start: Annotated[
+        "WarmStart | None", Meta(description="what another experiment of this curator has exported as its tallies")
+    ] = None
+
+
+class KnownEpsilon(Struct, frozen=True, forbid_unknown_fields=True):
+    """As `EpsilonTally`."""
+
+    epsilon: float
+    pulls: WholeCount
+    total: WholeNumber
+
+
+class KnownArm(Struct, frozen=True, forbid_unknown_fields=True):
+    """As `TallyRow`; of an arm's number, and whether it was retired, nothing is taken over."""
+
+    name: ArmName
+    pulls: WholeCount
+    total: WholeNumber
+    by_epsilon: list[KnownEpsilon] = []
+    """It may be left out where the curator has one epsilon."""
+    read: WholeNumber | None = None
+    arm: WholeCount | None = None
+    retired: bool = False
+
+
+class WarmStart(Struct, frozen=True, forbid_unknown_fields=True):
+    """As `Tallies`. The rule is needed where it reads responses in a way of its own; the name is not."""
+
+    curator: CuratorJson
+    arms: Annotated[list[KnownArm], Meta(max_length=MOST_ARMS)]
+    rule: RuleJson | None = None
+    unit: float | None = None
+    name: str | None = None
 
 
 class NewArm(Struct, frozen=True, forbid_unknown_fields=True):
@@ -86,6 +129,12 @@ class Key(Struct, frozen=True):
     key: str | None
 
 
+class ConsoleLink(Struct, frozen=True):
+    """A link that opens the console once, within a few minutes; relative to the server's URL."""
+
+    path: str
+
+
 class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
     """A body that says nothing; it may be left out."""
 
@@ -110,8 +159,8 @@ class Decision(Struct, frozen=True):
 class ResponseMessage(Struct, frozen=True, forbid_unknown_fields=True):
     """A private response and the ticket of its pull."""
 
-    ticket: Annotated[str, Meta(max_length=1000)]
-    response: float
+    ticket: Annotated[str, Meta(max_length=1000, extra={HIDDEN: True})]
+    response: Annotated[float, Meta(extra={HIDDEN: True})]
     epsilon: Annotated[
         float | None, Meta(description="by which it was drawn; needed where the curator leaves a choice")
     ] = None
@@ -123,6 +172,29 @@ class Counted(Struct, frozen=True):
     status: Literal["counted", "duplicate"]
 
 
+class Batch(Struct, frozen=True, forbid_unknown_fields=True):
+    """How many decisions are asked for."""
+
+    count: Annotated[float, Meta(ge=1, le=LARGEST_BATCH, multiple_of=1)]
+
+
+class ResponseBatch(Struct, frozen=True, forbid_unknown_fields=True):
+    """Responses, each as it would be sent alone; they are read one by one, so that a wrong one spoils none."""
+
+    responses: Annotated[
+        list[Annotated[Raw, Meta(extra_json_schema={"anyOf": [{"$ref": "#/components/schemas/ResponseMessage"}, {}]})]],
+        Meta(min_length=1, max_length=LARGEST_BATCH),
+    ]
+
+
+class BatchResult(Struct, frozen=True):
+    """What became of a response in a batch; if it was refused, the code and the sentence that it gets alone."""
+
+    status: Literal["counted", "duplicate", "refused"]
+    code: str | None = None
+    message: str | None = None
+
+
 class Problem(Struct, frozen=True):
     """Why a request was refused: a code for programs, a sentence for people."""
 
@@ -131,7 +203,12 @@ class Problem(Struct, frozen=True):
 
 
 class ArmReport(Struct, frozen=True):
-    """What is known of an arm. Decisions are answered (pulls), pending, or missing."""
+    """What is known of an arm. Decisions are answered, pending, or missing.
+
+    `pulls` are its responses, `warm_pulls` those of them that were brought along. `missing_share` is of the decisions
+    that are settled, answered or missing. The interval from `low` to `high` takes those who answered for everybody; the
+    one from `worst_low` to `worst_high` holds whatever the others, missing or pending, would have said.
+    """
 
     arm: Count
     name: str
@@ -145,14 +222,32 @@ class ArmReport(Struct, frozen=True):
     low: float
     high: float
     fits: bool
+    warm_pulls: Count
+    missing_share: float | None
+    worst_low: float
+    worst_high: float
 
 
 class Best(Struct, frozen=True):
-    """The arm of largest mean so far; it is separated when its interval lies above those of all arms in use."""
+    """The arm of largest mean so far.
+
+    It is separated when there are other arms in use, and its worst_low lies above the worst_high of them all.
+    """
 
     arm: Count
     name: str
     separated: bool
+
+
+class Forecast(Struct, frozen=True):
+    """Whether the best arm is separated, and if not, about how many more responses to all arms that takes.
+
+    `more_responses` is null when there is too little to say, or it would be more than a billion.
+    """
+
+    separated: bool
+    more_responses: Count | None
+    sentence: str
 
 
 class Rejected(Struct, frozen=True):
@@ -188,6 +283,27 @@ class Report(Struct, frozen=True):
     best: Best | None
     arms: list[ArmReport]
     rejected: Rejected
+    forecast: Forecast
+    warnings: list[str]
+
+
+class ArmHistory(Struct, frozen=True):
+    """What was known of an arm at each moment: its responses, their debiased mean, and its interval."""
+
+    arm: Count
+    name: str
+    pulls: list[Count]
+    mean: list[float | None]
+    low: list[float]
+    high: list[float]
+
+
+class History(Struct, frozen=True):
+    """What was known after so many responses to all arms; the last moment is now. Times are not kept, on purpose."""
+
+    name: str
+    responses: list[Count]
+    arms: list[ArmHistory]
 
 
 class EpsilonTally(Struct, frozen=True):
@@ -199,7 +315,10 @@ class EpsilonTally(Struct, frozen=True):
 
 
 class TallyRow(Struct, frozen=True):
-    """The number of responses of an arm, and their exact sum: total * unit."""
+    """The number of responses of an arm, and their exact sum: total * unit.
+
+    `read` is, in units of 2^-20, the sum of what the rule reads of them; null where it reads them as they are.
+    """
 
     arm: Count
     name: str
@@ -207,10 +326,11 @@ class TallyRow(Struct, frozen=True):
     pulls: Count
     total: int
     by_epsilon: list[EpsilonTally]
+    read: int | None = None
 
 
 class Tallies(Struct, frozen=True):
-    """All that the agent learns from."""
+    """All that the agent learns from; another experiment may start from it."""
 
     name: str
     curator: CuratorJson

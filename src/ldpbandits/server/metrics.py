@@ -15,7 +15,7 @@ def text(service: Service) -> str:
         for number, (record, arm) in enumerate(zip(experiment.records, experiment.arms, strict=True)):
             labels = _labels(experiment=experiment.name, arm=record.name)
             decisions.append((labels, record.decisions))
-            pulls.append((labels, arm.pulls))
+            pulls.append((labels, arm.pulls - experiment.settings.warm(number)))
             pending.append((labels, experiment.pending(number)))
             missing.append((labels, record.missing))
         rejected += [

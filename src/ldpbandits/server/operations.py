@@ -8,18 +8,24 @@ from dataclasses import dataclass
 from types import CoroutineType
 from typing import Any, Literal, TypeAlias
 
-from ldpbandits.server import metrics
+from ldpbandits.server import batches, metrics
 from ldpbandits.server.keys import Role
+from ldpbandits.server.limits import LARGEST_BODY, LARGEST_EXPERIMENT
 from ldpbandits.server.messages import (
+    Batch,
+    BatchResult,
+    ConsoleLink,
     Counted,
     Decision,
     Health,
+    History,
     Key,
     NewArm,
     NewExperiment,
     NewKey,
     Nothing,
     Report,
+    ResponseBatch,
     ResponseMessage,
     ShippedArm,
     Summary,
@@ -27,7 +33,7 @@ from ldpbandits.server.messages import (
 )
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import Status
-from ldpbandits.spec.protocol import DECISIONS, EXPERIMENT, RESPONSES
+from ldpbandits.spec.protocol import BATCH, DECISIONS, EXPERIMENT, RESPONSES
 
 PathValues: TypeAlias = Mapping[str, Any]
 Handler: TypeAlias = Callable[[Service, PathValues, Any], Any]
@@ -55,6 +61,8 @@ class Operation:
     body: Any = None
     status: int = 200
     refusals: tuple[int, ...] = ()
+    largest: int = LARGEST_BODY
+    """So many bytes of a body are read."""
 
     @property
     def is_change(self) -> bool:
@@ -107,6 +115,25 @@ OPERATIONS = (
     ),
     Operation(
         "POST",
+        RESPONSES + BATCH,
+        "count up to 100 private responses, each as if it had come alone",
+        lambda service, _, body: batches.respond(service, body),
+        list[BatchResult],
+        None,
+        ResponseBatch,
+    ),
+    Operation(
+        "POST",
+        DECISIONS + BATCH,
+        "ask up to 100 times which arm to pull",
+        lambda service, path, body: batches.decide(service, path["name"], body),
+        list[Decision],
+        Role.CLIENT,
+        Batch,
+        refusals=(404, 409, 410),
+    ),
+    Operation(
+        "POST",
         "/v1/experiments",
         "create an experiment",
         lambda service, _, body: service.create(body),
@@ -114,6 +141,7 @@ OPERATIONS = (
         body=NewExperiment,
         status=201,
         refusals=(409, 422),
+        largest=LARGEST_EXPERIMENT,
     ),
     Operation(
         "GET",
@@ -197,6 +225,15 @@ OPERATIONS = (
     ),
     Operation(
         "GET",
+        f"{EXPERIMENT}/history",
+        "show what was known of each arm after so many responses, at most 200 times",
+        lambda service, path, _: service.history(path["name"]),
+        History,
+        Role.VIEWER,
+        refusals=(404,),
+    ),
+    Operation(
+        "GET",
         f"{EXPERIMENT}/responses.csv",
         "export the responses, in the order in which they were counted",
         lambda service, path, _: Text("text/csv", service.export(path["name"])),
@@ -221,6 +258,15 @@ OPERATIONS = (
         Key,
         body=NewKey,
         refusals=(404, 409),
+    ),
+    Operation(
+        "POST",
+        "/v1/console/links",
+        "make a link that opens the console once, within a few minutes",
+        lambda service, _, __: ConsoleLink(f"console/enter/{service.links.new()}"),
+        ConsoleLink,
+        body=Nothing,
+        status=201,
     ),
     Operation(
         "GET",

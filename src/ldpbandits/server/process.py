@@ -19,6 +19,7 @@ class Server(uvicorn.Server):
 
     def __init__(self, service: Service) -> None:
         """Serve this; no access log: it would hold addresses."""
+        self._service = service
         super().__init__(
             uvicorn.Config(
                 application(service),
@@ -41,6 +42,11 @@ class Server(uvicorn.Server):
     def stop(self) -> None:
         """Stop soon; may be called from another thread."""
         self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End replies that would go on for ever, and wait for all others."""
+        self._service.ending.set()
+        await super().shutdown(sockets)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

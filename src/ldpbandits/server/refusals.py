@@ -1,6 +1,7 @@
 """What the server refuses: a status for HTTP, a code for programs, a sentence for people."""
 
 from ldpbandits.server.store import Outcome
+from ldpbandits.spec.protocol import Code
 
 
 class Refusal(Exception):  # noqa: N818 - an answer, not a fault of the server
@@ -12,6 +13,11 @@ class Refusal(Exception):  # noqa: N818 - an answer, not a fault of the server
         self.status = status
         self.code = code
         self.message = message
+
+    @classmethod
+    def unavailable(cls) -> "Refusal":
+        """Return what is said when the store cannot do it at the moment."""
+        return cls(503, Code.RETRY, "nothing was written; send the same again")
 
 
 REFUSED = {

@@ -1,26 +1,45 @@
 """What an experimenter gets to see of an experiment."""
 
-from ldpbandits.agent.estimates import Estimate, estimate_arm, share
+from ldpbandits.agent.estimates import estimate_arm, share
 from ldpbandits.agent.rules import rule_to_json
-from ldpbandits.agent.separation import ALPHA, is_separated, leading
-from ldpbandits.server.experiments import ArmRecord, LiveExperiment
+from ldpbandits.agent.separation import ALPHA
+from ldpbandits.server import conclusions, forecasting
+from ldpbandits.server.conclusions import ArmFacts
+from ldpbandits.server.experiments import ArmRecord, LiveExperiment, tally_of
+from ldpbandits.server.history import MOST, Known, Moment
 from ldpbandits.server.messages import (
+    ArmHistory,
     ArmReport,
-    Best,
     EpsilonTally,
+    History,
     Rejected,
     Report,
     Summary,
     Tallies,
     TallyRow,
 )
+from ldpbandits.server.store import StoredArm
 from ldpbandits.spec.menu import Menu
+
+INTERVALS = 1200
+"""So many are worked out for a history at the most, unless there are very many arms. They take half a second."""
+
+FEWEST_MOMENTS = 10
 
 
 def tallies(experiment: LiveExperiment) -> Tallies:
     """Return all that the agent learns from."""
+    is_read = experiment.agent.fitted.reading is not None
     arms = [
-        TallyRow(number, record.name, arm.retired, arm.pulls, record.total, _by_epsilon(experiment.menu, record))
+        TallyRow(
+            arm=number,
+            name=record.name,
+            retired=arm.retired,
+            pulls=arm.pulls,
+            total=record.total,
+            by_epsilon=_by_epsilon(experiment.menu, record),
+            read=sum(cell.read for cell in record.cells.values()) if is_read else None,
+        )
         for number, (arm, record) in enumerate(zip(experiment.arms, experiment.records, strict=True))
     ]
     return Tallies(experiment.name, experiment.curator, rule_to_json(experiment.rule), experiment.menu.unit, arms)
@@ -41,10 +60,12 @@ def summary(experiment: LiveExperiment) -> Summary:
     return Summary(experiment.name, experiment.status, experiment.created_at, len(arms), sum(arm.pulls for arm in arms))
 
 
-def report(experiment: LiveExperiment, forged: int) -> Report:
-    """Return everything that an experimenter wants to know; intervals take a millisecond an arm."""
-    arms = experiment.arms
-    estimates = [estimate_arm(arm, experiment.menu, alpha=share(ALPHA, number)) for number, arm in enumerate(arms)]
+def report(experiment: LiveExperiment, before: Moment, forged: int) -> Report:
+    """Return everything that an experimenter wants to know; intervals take some milliseconds an arm.
+
+    `before` is what the experiment was like at half of the responses.
+    """
+    arms = conclusions.facts(experiment)
     decisions = sum(record.decisions for record in experiment.records)
     rejected = experiment.rejected
     return Report(
@@ -58,27 +79,11 @@ def report(experiment: LiveExperiment, forged: int) -> Report:
         ticket_lifetime=experiment.ticket_lifetime,
         default_reward=experiment.default_reward,
         settings=experiment.settings,
-        estimates=estimates[0].of,
+        estimates=arms[0].known.of,
         confidence=1 - ALPHA,
-        responses=sum(arm.pulls for arm in arms),
-        best=_best(experiment, estimates),
-        arms=[
-            ArmReport(
-                arm=number,
-                name=record.name,
-                retired=arm.retired,
-                pulls=arm.pulls,
-                pending=experiment.pending(number),
-                missing=record.missing,
-                decisions=record.decisions,
-                share=record.decisions / decisions if decisions else None,
-                mean=known.mean,
-                low=known.low,
-                high=known.high,
-                fits=known.fits,
-            )
-            for number, (arm, record, known) in enumerate(zip(arms, experiment.records, estimates, strict=True))
-        ],
+        responses=experiment.responses,
+        best=conclusions.best_arm(arms),
+        arms=[_arm(experiment, number, arm, decisions) for number, arm in enumerate(arms)],
         rejected=Rejected(
             forged=forged,
             expired=rejected["expired"],
@@ -87,14 +92,67 @@ def report(experiment: LiveExperiment, forged: int) -> Report:
             closed=rejected["closed"],
             duplicate=rejected["duplicate"],
         ),
+        forecast=forecasting.forecast(experiment, arms, before),
+        warnings=conclusions.warnings(arms),
     )
 
 
-def _best(experiment: LiveExperiment, estimates: list[Estimate]) -> Best | None:
-    """Return the arm of largest mean among those that are handed out, once there is any response."""
-    in_use = [number for number, arm in enumerate(experiment.arms) if not arm.retired]
-    place = leading([estimates[number].mean for number in in_use])
-    if place is None:
-        return None
-    separated = is_separated(place, [(estimates[number].low, estimates[number].high) for number in in_use])
-    return Best(in_use[place], experiment.records[in_use[place]].name, separated)
+def _arm(experiment: LiveExperiment, number: int, arm: ArmFacts, decisions: int) -> ArmReport:
+    record = experiment.records[number]
+    return ArmReport(
+        arm=number,
+        name=arm.name,
+        retired=not arm.in_use,
+        pulls=arm.known.pulls,
+        pending=arm.out,
+        missing=arm.missing,
+        decisions=record.decisions,
+        share=record.decisions / decisions if decisions else None,
+        mean=arm.known.mean,
+        low=arm.known.low,
+        high=arm.known.high,
+        fits=arm.known.fits,
+        warm_pulls=experiment.settings.warm(number),
+        missing_share=arm.missing_share,
+        worst_low=arm.worst.low,
+        worst_high=arm.worst.high,
+    )
+
+
+def most_moments(experiment: LiveExperiment) -> int:
+    """Return how many moments a history has at the most: so few that it takes less than a second for ten arms."""
+    levels = len(experiment.menu)
+    work = len(experiment.records) * (1 if levels == 1 else 2 * levels)  # with several epsilons each takes longer
+    return max(FEWEST_MOMENTS, min(MOST, INTERVALS // work))
+
+
+def history(experiment: LiveExperiment, moments: list[Moment]) -> History:
+    """Return what was known at each moment.
+
+    What has been worked out is kept: but for the last, the moments of the next history are among those of this one.
+    """
+    menu, known = experiment.menu, experiment.trail.estimates
+    shown: Known = {}
+    rows = []
+    for number, record in enumerate(experiment.records):
+        found = []
+        for moment in moments:
+            cells = moment.of(number)
+            estimate = shown.get((number, cells)) or known.get((number, cells))
+            if estimate is None:
+                tally = tally_of(StoredArm(record.name, cells=cells), menu, experiment.agent.fitted)
+                estimate = estimate_arm(tally, menu, alpha=share(ALPHA, number))
+            shown[number, cells] = estimate
+            found.append(estimate)
+        rows.append(
+            ArmHistory(
+                arm=number,
+                name=record.name,
+                pulls=[estimate.pulls for estimate in found],
+                mean=[estimate.mean for estimate in found],
+                low=[estimate.low for estimate in found],
+                high=[estimate.high for estimate in found],
+            )
+        )
+    experiment.trail.estimates = shown
+    return History(experiment.name, [moment.responses for moment in moments], rows)

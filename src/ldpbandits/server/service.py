@@ -2,18 +2,23 @@
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from time import time
 
 from ldpbandits.errors import ParameterError
-from ldpbandits.server import experiments, limits, reports
+from ldpbandits.server import experiments, history, limits, reports
 from ldpbandits.server.committer import LARGEST_BATCH, Committer
 from ldpbandits.server.experiments import ArmRecord, LiveExperiment
+from ldpbandits.server.export import csv
+from ldpbandits.server.guardrails import check_room
 from ldpbandits.server.keys import Keys, Role
 from ldpbandits.server.limits import MOST_ARMS
+from ldpbandits.server.links import Links
 from ldpbandits.server.messages import (
     Counted,
     Decision,
+    History,
     Key,
     NewArm,
     NewExperiment,
@@ -25,8 +30,8 @@ from ldpbandits.server.messages import (
     Tallies,
 )
 from ldpbandits.server.refusals import REFUSED, Refusal
-from ldpbandits.server.store import CellTotal, Event, Exists, Outcome, Status, Store, StoredExperiment, StoredResponse
-from ldpbandits.spec.menu import Menu
+from ldpbandits.server.store import CellTotal, Event, Exists, Outcome, Status, Store, StoredExperiment, Unavailable
+from ldpbandits.server.warm_start import known_totals
 from ldpbandits.spec.protocol import Code
 from ldpbandits.types import Arm
 
@@ -62,6 +67,9 @@ class Service:
         self.rejected: Counter[str] = Counter({event.kind: event.times for event in events[0]})
         self.changing = asyncio.Lock()
         """Held by an experimenter's change from its checks to its end: such changes happen one after the other."""
+        self.links = Links(lambda: self.now, lambda: self.keys.hash_of(Role.ADMIN))
+        self.ending = asyncio.Event()
+        """Set when the server is about to stop: replies without an end are to end now."""
 
     def close(self) -> None:
         """Finish what is under way and close the store."""
@@ -106,8 +114,7 @@ class Service:
         experiment = None if ticket is None else self._numbered.get(ticket.experiment)
         # A ticket of ours may name an arm that we do not have when the database was restored from a copy.
         if ticket is None or experiment is None or ticket.arm >= len(experiment.records):
-            self.reject(Code.FORGED)
-            raise Refusal(403, Code.FORGED, "this is not a ticket of this server")
+            raise self._forged()
         answer = experiment.answer(ticket, message)
         if ticket.expires_at <= now:
             outcome = Outcome.EXPIRED
@@ -115,6 +122,8 @@ class Service:
             outcome = Outcome.IMPOSSIBLE
         else:
             outcome = await self.committer.count(answer)
+            if experiment.number not in self._numbered:  # it was deleted meanwhile
+                raise self._forged()
         if outcome is Outcome.COUNTED or outcome is Outcome.DUPLICATE:
             experiment.answered(ticket, is_new=outcome is Outcome.COUNTED)
         if outcome is not Outcome.COUNTED:
@@ -129,7 +138,8 @@ class Service:
         try:
             menu = limits.menu_from_json(new.curator)
             rule = limits.rule_of(new.rule, menu)
-            definition = experiments.define(new, menu, rule, self.now)
+            known = [] if new.warm_start is None else known_totals(new.warm_start, new.arms, menu, rule)
+            definition = experiments.define(new, menu, rule, self.now, known)
         except ParameterError as error:
             raise Refusal(422, Code.INVALID, str(error)) from None
         refusal = menu.transform.refusal(definition.default_reward)
@@ -138,7 +148,7 @@ class Service:
         if len(set(new.arms)) < len(new.arms):
             raise Refusal(422, Code.INVALID, "the arms of an experiment have different names")
         try:
-            stored = await self.committer.run(self._store.create, definition, new.arms)
+            stored = await self.committer.run(self._store.create, definition, new.arms, known)
         except Exists:
             raise Refusal(409, Code.EXISTS, f"there is already an experiment {new.name}") from None
         experiment = self._restore(stored, ())
@@ -152,9 +162,26 @@ class Service:
     async def report(self, name: str) -> Report:
         """Return everything about an experiment; the intervals are worked out beside the event loop."""
         experiment = self._find(name)
+        with suppress(Unavailable):  # then the forecast has what came since the start to go by
+            await self._recall(experiment)
         experiment.expire(self.now)
-        forged = self.rejected[Code.FORGED]
-        return await asyncio.to_thread(reports.report, experiment.copy(), forged)
+        before = experiment.trail.at(experiment.responses / 2)
+        return await asyncio.to_thread(reports.report, experiment.copy(), before, self.rejected[Code.FORGED])
+
+    async def history(self, name: str) -> History:
+        """Return how the estimates came about; worked out beside the event loop too."""
+        experiment = self._find(name)
+        await self._recall(experiment)
+        moments = experiment.trail.moments(experiment.moment, reports.most_moments(experiment))
+        return await asyncio.to_thread(reports.history, experiment.copy(), moments)
+
+    async def _recall(self, experiment: LiveExperiment) -> None:
+        """Read the responses from before the start, once, for what an experiment was like when there were fewer."""
+        trail = experiment.trail
+        async with trail.reading:
+            if trail.unread:
+                pieces = self._store.export(experiment.number, EXPORT_ROWS)
+                trail.recall(await asyncio.to_thread(history.replay, pieces, trail.unread, trail.kept[0]))
 
     def tallies(self, name: str) -> Tallies:
         """Return all that the agent learns from."""
@@ -163,7 +190,8 @@ class Service:
     def export(self, name: str) -> Iterator[str]:
         """Return the responses in the order in which they were counted, as CSV in pieces."""
         experiment = self._find(name)
-        return _csv(self._store.export(experiment.number, EXPORT_ROWS), experiment.menu)
+        pieces = self._store.export(experiment.number, EXPORT_ROWS)
+        return csv(pieces, experiment.menu, lambda arm: experiment.records[arm].name)
 
     async def set_status(self, name: str, status: Status) -> Report:
         """Pause: no more decisions, but responses that are out still count. Close: neither, and for good."""
@@ -179,7 +207,7 @@ class Service:
         self._check_not_closed(experiment)
         arm = experiment.number_of(chosen.arm)
         if arm is None:
-            raise Refusal(404, Code.NOT_FOUND, f"the experiment {name} has no such arm; it has {experiment.listed}")
+            raise self._no_arm(experiment)
         if experiment.arms[arm].retired:
             raise Refusal(409, Code.RETIRED, f"the arm {experiment.records[arm].name} is retired")
         await self._set_status(experiment, "shipped", arm)
@@ -188,10 +216,17 @@ class Service:
     async def delete(self, name: str) -> Summary:
         """Remove an experiment and all its responses, for good; tickets of it are those of nobody."""
         experiment = self._find(name)
-        await self.committer.run(self._store.delete, experiment.number)
-        del self.experiments[name], self._numbered[experiment.number]
-        self.committer.forget_events(experiment.number)
-        return reports.summary(experiment)
+        number, told = experiment.number, reports.summary(experiment)
+        # It is gone from here on: nothing new may be written of it behind its deletion.
+        del self.experiments[name], self._numbered[number]
+        events = self.committer.forget_events(number)
+        try:
+            await self.committer.run(self._store.delete, number)
+        except BaseException:
+            self.experiments[name] = self._numbered[number] = experiment
+            self.committer.put_back(events)
+            raise
+        return told
 
     async def _set_status(self, experiment: LiveExperiment, status: Status, shipped: int | None = None) -> None:
         await self.committer.run(self._store.set_status, experiment.number, status, shipped)
@@ -203,6 +238,10 @@ class Service:
         self._check_not_closed(experiment)
         if len(experiment.records) >= MOST_ARMS:
             raise Refusal(409, Code.FULL, f"an experiment has at most {MOST_ARMS} arms, retired ones included")
+        try:
+            check_room(experiment.settings, sum(not arm.retired for arm in experiment.arms) + 1)
+        except ParameterError as error:
+            raise Refusal(409, Code.FULL, str(error)) from None
         try:
             await self.committer.run(self._store.add_arm, experiment.number, new.name)
         except Exists:
@@ -217,7 +256,7 @@ class Service:
         self._check_not_closed(experiment)
         arms = experiment.arms
         if not 0 <= arm < len(arms):
-            raise Refusal(404, Code.NOT_FOUND, f"the experiment {name} has no arm of this number")
+            raise self._no_arm(experiment)
         if not arms[arm].retired:
             if experiment.shipped == arm:
                 raise Refusal(409, Code.SHIPPED, "everybody gets this arm: ship another one or resume first")
@@ -269,6 +308,10 @@ class Service:
         self.rejected[reason] += 1
         self.committer.note(0, 0, reason)
 
+    def _forged(self) -> Refusal:
+        self.reject(Code.FORGED)
+        return Refusal(403, Code.FORGED, "this is not a ticket of this server")
+
     def _restore(self, stored: StoredExperiment, events: Iterable[Event]) -> LiveExperiment:
         return experiments.restore(stored, events, self.committer.note, self.started_at)
 
@@ -279,6 +322,11 @@ class Service:
         return experiment
 
     @staticmethod
+    def _no_arm(experiment: LiveExperiment) -> Refusal:
+        told = f"the experiment {experiment.name} has no such arm; it has {experiment.listed}"
+        return Refusal(404, Code.NOT_FOUND, told)
+
+    @staticmethod
     def _check_not_closed(experiment: LiveExperiment) -> None:
         if experiment.status == "closed":
             raise Refusal(409, Code.CLOSED, f"the experiment {experiment.name} is closed for good")
@@ -287,14 +335,5 @@ class Service:
         for cell in totals:
             if cell.experiment in self._numbered:  # it may have been deleted meanwhile
                 self._numbered[cell.experiment].count(cell)
-
-
-def _csv(pieces: Iterable[Sequence[StoredResponse]], menu: Menu) -> Iterator[str]:
-    """Write responses as CSV, a piece at a time; with the epsilon of each, if there is a choice of them."""
-    unit, is_choice = menu.unit, len(menu) > 1
-    yield "response_number,arm,response" + (",epsilon" if is_choice else "") + "\n"
-    tails = [f",{epsilon!r}\n" for epsilon in menu.epsilons] if is_choice else None
-    for piece in pieces:
-        yield "".join(
-            f"{number},{arm},{value * unit!r}" + (tails[cell] if tails else "\n") for number, arm, value, cell in piece
-        )
+        for number in {cell.experiment for cell in totals} & self._numbered.keys():
+            self._numbered[number].remember()

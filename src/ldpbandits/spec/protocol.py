@@ -11,6 +11,8 @@ from urllib.parse import quote
 EXPERIMENT = "/v1/experiments/{name}"
 DECISIONS = EXPERIMENT + "/decisions"
 RESPONSES = "/v1/responses"
+BATCH = "/batch"
+"""After either of these: up to 100 at once."""
 
 
 def decisions_path(experiment: str) -> str:

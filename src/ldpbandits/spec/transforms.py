@@ -309,9 +309,9 @@ class RealLine:
         """Refuse infinity."""
         return None if isfinite(reward) else "a reward must be finite, and a float must hold it"
 
-    def nearest(self, _: float) -> None:
-        """There is no range to clip to."""
-        return
+    def nearest(self, reward: float) -> float | None:
+        """The reward itself; nothing is nearest to infinity."""
+        return reward if isfinite(reward) else None
 
     @staticmethod
     def apply(reward: Number, _: tuple[float, ...]) -> Number:

@@ -61,20 +61,24 @@ def judge(curator: CuratorSpec) -> Judge:
 def _is_below(judge: Judge, pulls: float, total: float, missing: float, alpha: float, m: float) -> bool:
     """Tell whether m lies below an arm's interval, where all who do not answer would have said the least."""
     n = pulls + missing
+    distance = total - (m + judge.slack) * n
+    if distance <= 0:
+        return False
     if judge.epsilon == 0:
         return sequences.log_bits_martingale(n, total, m) >= sequences.bits_limit(n, alpha)
-    distance = total - (m + judge.slack) * n
-    return distance > 0 and _laplace(judge, pulls, distance, missing) >= -log(alpha)
+    return _laplace(judge, pulls, distance, missing) >= -log(alpha)
 
 
 @uncached
 def _is_above(judge: Judge, pulls: float, total: float, missing: float, alpha: float, m: float) -> bool:
     """Tell whether m lies above an arm's interval, where all who do not answer would have said the most."""
     n, most = pulls + missing, total + missing
+    distance = (m - judge.slack) * n - most
+    if distance <= 0:
+        return False
     if judge.epsilon == 0:
         return sequences.log_bits_martingale(n, most, m) >= sequences.bits_limit(n, alpha)
-    distance = (m - judge.slack) * n - most
-    return distance > 0 and _laplace(judge, pulls, distance, missing) >= -log(alpha)
+    return _laplace(judge, pulls, distance, missing) >= -log(alpha)
 
 
 @uncached
@@ -95,6 +99,16 @@ def _leader(pulls: Floats, totals: Floats) -> int:
 
 
 @uncached
+def _all_fit(judge: Judge, pulls: Floats, totals: Floats, missing: Floats, alphas: Floats) -> bool:
+    """Tell whether the responses of every arm may be those of its curator."""
+    for arm in range(len(pulls)):
+        is_too_low = _is_above(judge, pulls[arm], totals[arm], missing[arm], alphas[arm], judge.low)
+        if is_too_low or _is_below(judge, pulls[arm], totals[arm], missing[arm], alphas[arm], judge.high):
+            return False
+    return True
+
+
+@uncached
 def _separated(judge: Judge, pulls: Floats, totals: Floats, missing: Floats, alphas: Floats) -> int:
     """Return the arm that is separated, or -1."""
     best, far, fewest = _leader(pulls, totals), judge.low, inf
@@ -112,8 +126,10 @@ def _separated(judge: Judge, pulls: Floats, totals: Floats, missing: Floats, alp
         for arm in range(len(pulls)):
             if arm != best and above:
                 above = _is_above(judge, pulls[arm], totals[arm], missing[arm], alphas[arm], m)
-        if below == above:
-            return best if below else -1
+        if below and above:
+            return best if _all_fit(judge, pulls, totals, missing, alphas) else -1
+        if not below and not above:
+            return -1
         if below:
             far = m
         else:

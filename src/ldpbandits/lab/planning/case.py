@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbandits.agent.course import Course, Shape
+from ldpbandits.agent.course import Course, Shape, is_foreseeable
 from ldpbandits.agent.estimates import share
 from ldpbandits.agent.fit import Fitted, fitted
 from ldpbandits.agent.forecast import Prospect, more_responses
@@ -150,7 +150,7 @@ class Case:
 
     def _course(self) -> Course | None:
         """Return where the rule sends its pulls, the best arm first; None where its index may move in any way."""
-        if self.fitted.moves is None and self.fitted.log_density is None:
+        if not is_foreseeable(self.fitted):
             return None
         *others, best = self._means_read()
         return Course(self.fitted, tuple(map(Shape, (best, *others))), (1.0,) * self.question.arms)
@@ -188,8 +188,8 @@ class Case:
 
     def half_width(self, pulls: float) -> float:
         """Return half the width of the interval of an arm at the baseline after so many responses of it."""
-        low, high = self.prospects[0].worst(self.menu, max(pulls - 1, 0.0), share=1.0)
-        return (high - low) / 2 * (self.question.declared.high - self.question.declared.low)
+        known = self.prospects[0].worst(self.menu, max(pulls - 1, 0.0), share=1.0)
+        return (known.high - known.low) / 2 * (self.question.declared.high - self.question.declared.low)
 
 
 def _spread(law: Law) -> float:

@@ -200,7 +200,7 @@ class Store(Protocol):
 
         - EXPIRED: the ticket's nonce may have been forgotten.
         - DUPLICATE or CHANGED: the ticket was counted before, with this value and cell or not; it stays counted.
-        - CLOSED: the ticket was not counted before the experiment was closed.
+        - CLOSED: the ticket was not counted before the experiment was closed, or deleted.
         """
 
     def forget(self, now: int, most: int) -> int:

@@ -5,6 +5,7 @@ Every change is a transaction of the one connection that writes, and durable whe
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Any
@@ -49,6 +50,7 @@ class SqliteStore:
     def __init__(self, path: Path, *, failpoint: Callable[[str], None] = _pass) -> None:
         """Open the file, or make a new one; raise DatabaseError when it is in use, is not ours or cannot be opened."""
         self._failpoint = failpoint
+        self._log_is_clean = True
         self._forgotten: int
         self._last_response: int
         self.file = SqliteFile(path, failpoint)
@@ -137,8 +139,7 @@ class SqliteStore:
             self._closed.add(experiment)
 
     def delete(self, experiment: int) -> None:
-        """Remove its rows, and write zeros over them: nothing of a response is to be found in the file."""
-        self.file.rows("PRAGMA secure_delete = ON")
+        """Remove its rows, with zeros over them: nothing of a response is to be found in the file."""
         with self.file.transaction() as connection:
             connection.execute(
                 "DELETE FROM nonces WHERE response IN (SELECT id FROM responses WHERE experiment = ?)", (experiment,)
@@ -146,7 +147,16 @@ class SqliteStore:
             for table in ("responses", "cells", "arms", "events"):
                 connection.execute(f"DELETE FROM {table} WHERE experiment = ?", (experiment,))  # noqa: S608 - our names
             connection.execute("DELETE FROM experiments WHERE id = ?", (experiment,))
-        self.file.rows("PRAGMA wal_checkpoint(TRUNCATE)")  # the log has had them, too
+        self._closed.add(experiment)  # for responses that are on their way
+        self._log_is_clean = False
+        self._clean_log()
+
+    def _clean_log(self) -> None:
+        """Empty the log, which has had all that was deleted; while somebody reads it, that must wait."""
+        if not self._log_is_clean:
+            with suppress(Unavailable):
+                ((is_busy, _, _),) = self.file.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+                self._log_is_clean = not is_busy
 
     def events(self) -> list[Event]:
         """Read how often each thing has happened."""
@@ -248,6 +258,7 @@ class SqliteStore:
 
     def forget(self, now: int, most: int) -> int:
         """Remove nonces from the front of their table; how far this went is written in the same transaction."""
+        self._clean_log()
         with self.file.transaction() as connection:
             chosen = connection.execute(
                 "SELECT expires_at, nonce FROM nonces WHERE expires_at <= ? ORDER BY expires_at, nonce LIMIT ?",

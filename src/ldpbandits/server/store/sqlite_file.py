@@ -28,6 +28,7 @@ class SqliteFile:
                     closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False))
                 )
                 self.connection.execute("PRAGMA synchronous = FULL")
+                self.connection.execute("PRAGMA secure_delete = ON")  # zeros over all that is removed, from the start
                 self.connection.execute("PRAGMA fullfsync = ON")  # macOS flushes its disk only when asked like this
                 migrate(self.connection)
                 self.connection.execute("PRAGMA foreign_keys = ON")  # a response to an arm that there is not is refused

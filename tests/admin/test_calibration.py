@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from ldpbandits import Client, Ledger, Limits, ParameterError, ServerError
+from ldpbandits import Admin, Client, Ledger, Limits, ParameterError, ServerError, Threshold
+from ldpbandits.admin.calibration import IN_TURN, search_live
 from ldpbandits.agent.bisection import Bisection
 from ldpbandits.cli import main
 from ldpbandits.demo import DemoServer, running
-from ldpbandits.server.calibration import Experimenter, search_live
+from ldpbandits.server.limits import LARGEST_PARAMETER
 
 ARMS = ("blue", "green")
 EPSILON = 4.0
@@ -43,7 +44,7 @@ class Crowd:
             thread.join()
 
     def _work(self) -> None:
-        ledger, limits = Ledger(":memory:"), Limits(epsilon=EPSILON, budget=EPSILON * PULLS)
+        ledger, limits = Ledger(":memory:"), Limits(Threshold, EPSILON, budget=EPSILON * PULLS)
         for number in count(1):
             step = f"{self.name}-calibration-{number}"
             with Client(
@@ -52,7 +53,8 @@ class Crowd:
                 while not self.stop.is_set():
                     try:
                         pull = client.decide()
-                        self.counted[pull.name] += pull.observe(self.rng.gauss({"blue": 20, "green": 21}[pull.name], 4))
+                        pull.observe(self.rng.gauss({"blue": 20, "green": 21}[pull.name], 4))
+                        self.counted[pull.name] += client.leave().acknowledged
                     except ServerError as error:
                         if error.code == "closed":
                             break
@@ -66,19 +68,18 @@ class Killed(Exception):  # noqa: N818 - reads as what it is
     """The driver is gone."""
 
 
-class Faulty:
+class Faulty(Admin):
     """The way to a server on which replies get lost, and whose user dies now and then."""
 
     DEATHS = (3, 20, 55, 100, 150)
     """The requests after which the driver dies."""
 
-    def __init__(self, agent: DemoServer) -> None:
-        """Count requests."""
-        self.ask_once, self.asked = Experimenter(agent.url, agent.admin).ask, 0
+    asked = 0
+    """Requests so far."""
 
-    def ask(self, path: str, message: Mapping[str, Any] | None) -> Any:
+    def ask(self, method: str, path: str, message: Mapping[str, Any] | None = None) -> Any:
         """Ask; lose every eleventh answer, or die, after the server has done what it was asked."""
-        answer = self.ask_once(path, message)
+        answer = super().ask(method, path, message)
         self.asked += 1
         if self.asked in self.DEATHS:
             raise Killed
@@ -91,15 +92,15 @@ def test_it_ends_near_the_median_whatever_is_lost_or_killed() -> None:
     """A driver that is killed starts again from nothing and comes to the same end; each response is counted once."""
     start = Bisection(-100, 100, EPSILON)
     with running() as agent:
-        crowd, faulty, deaths = Crowd(agent, "colour", 1), Faulty(agent), 0
+        crowd, faulty, deaths = Crowd(agent, "colour", 1), Faulty(agent.url, agent.admin), 0
         with crowd.working():
             while True:
                 try:
-                    ended = search_live(faulty.ask, "colour", ARMS, start, wait=lambda: sleep(0.02))
+                    ended = search_live(faulty, "colour", ARMS, start, wait=lambda: sleep(0.02))
                     break
                 except Killed:
                     deaths += 1
-        again = search_live(faulty.ask_once, "colour", ARMS, start, wait=lambda: None)
+        again = search_live(Admin(agent.url, agent.admin), "colour", ARMS, start, wait=lambda: None)
         assert agent.ask("/v1/experiments/colour-calibration-1")["estimates"] == "P(reward > 0)"
     assert deaths >= 2
     assert ended == again
@@ -115,10 +116,27 @@ def test_a_step_of_another_calibration_is_not_taken_up() -> None:
         curator = Bisection(-100, 100, EPSILON).curator.to_json()
         agent.ask("/v1/experiments", {"name": "x-calibration-1", "arms": ["blue"], "curator": curator})
         with pytest.raises(ParameterError, match="the server has a x-calibration-1 of another calibration"):
-            search_live(
-                Experimenter(agent.url, agent.admin).ask, "x", ARMS, Bisection(-100, 100, EPSILON), wait=lambda: None
-            )
+            search_live(Admin(agent.url, agent.admin), "x", ARMS, Bisection(-100, 100, EPSILON), wait=lambda: None)
         assert agent.ask("/v1/experiments/x-calibration-1")["status"] == "running"
+
+
+def test_arms_are_handed_out_in_turn_by_the_widest_interval_that_a_server_takes() -> None:
+    """The server's limit and the width of the steps are one number."""
+    assert IN_TURN.width == LARGEST_PARAMETER
+
+
+class Strange(Admin):
+    """A server of another version."""
+
+    def ask(self, *_: object) -> Any:
+        """Answer with something else."""
+        return {"version": 2}
+
+
+def test_a_server_that_speaks_otherwise_is_not_waited_for() -> None:
+    """What will never be right is an error at once; what may pass is waited for."""
+    with pytest.raises(ServerError, match=r"has no Report.name"):
+        search_live(Strange("http://127.0.0.1:9", "key"), "x", ARMS, Bisection(-1, 1, 1), wait=pytest.fail)
 
 
 LIVE = ["calibrate", "--low", "-10", "--high", "10", "--epsilon", "4", "--arm", "blue"]
@@ -147,7 +165,7 @@ def test_the_command_asks_a_server(monkeypatch: pytest.MonkeyPatch, capsys: pyte
         assert capsys.readouterr().err.count("\n") == 1
 
 
-def _ask(agent: DemoServer, path: str, message: object) -> Any:
+def _ask(agent: DemoServer, path: str, message: Mapping[str, Any]) -> Any:
     return DemoServer(agent.url, agent.client, agent.client).ask(path, message)
 
 

@@ -1,0 +1,190 @@
+"""An experimenter's verbs: list, show, create, pause, resume, ship, close, delete, add and retire arms, export."""
+
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import quote
+
+from ldpbandits.admin.http import Experimenter
+from ldpbandits.admin.messages import Ending, History, Ramp, Report, Summary, Tallies
+from ldpbandits.admin.new import Json, arms_json, curator_json, plain, rule_json
+from ldpbandits.admin.reading import read
+from ldpbandits.agent.rules import Rule
+from ldpbandits.checks import brief
+from ldpbandits.errors import ParameterError
+from ldpbandits.output.files import writing
+from ldpbandits.spec.curator import CuratorSpec
+from ldpbandits.spec.menu import Menu
+from ldpbandits.spec.protocol import EXPERIMENT
+from ldpbandits.spec.transforms import Transform
+
+
+class Writes(Protocol):
+    """A file for bytes, or what writes like one."""
+
+    def write(self, content: bytes, /) -> object:
+        """Take a piece."""
+
+
+class Admin:
+    """Steers the experiments of a server. What only reads works with the viewer key, too.
+
+    An arm goes by its number, an int, or its name, a str. A refusal is a ServerError with the server's sentence; one
+    whose `status` is 0 could not be reached, or not be heard: then a change may have been made, so look.
+
+    >>> admin = Admin(url, key)
+    >>> report = admin.create("price", ["9.99", "12.50"], epsilon=1)
+    >>> report.status, report.arm("12.50").pulls
+    ('running', 0)
+    >>> admin.ship("price", "12.50").status
+    'shipped'
+    >>> [each.name for each in admin.list()]
+    ['headline', 'price']
+    >>> admin.delete("price").name
+    'price'
+    """
+
+    def __init__(self, url: str, key: str, *, timeout: float = 30.0) -> None:
+        """Check the URL and the key; nothing is sent yet. An exchange takes `timeout` seconds at the most."""
+        self._url, self._experimenter = url, Experimenter(url, key, timeout)
+
+    def __repr__(self) -> str:
+        """Show which server; the key is shown nowhere."""
+        return f"Admin({self._url!r})"
+
+    def ask(self, method: str, path: str, message: Json | None = None) -> Any:  # noqa: ANN401 - JSON
+        """Ask for what has no verb here, such as `("POST", "/v1/keys/client/rotate", {"grace": 3600})`; return JSON."""
+        return self._experimenter.ask(method, path, message)
+
+    def list(self) -> tuple[Summary, ...]:
+        """Return every experiment in a line."""
+        return read(tuple[Summary, ...], self.ask("GET", "/v1/experiments"))
+
+    def show(self, name: str) -> Report:
+        """Return all about an experiment: what is known of each arm, and which is best."""
+        return read(Report, self.ask("GET", experiment_path(name)))
+
+    def tallies(self, name: str) -> Tallies:
+        """Return the exact tallies; a new experiment can start from them."""
+        return read(Tallies, self.ask("GET", experiment_path(name, "tallies")))
+
+    def history(self, name: str) -> History:
+        """Return how estimates and intervals have come to be, over responses."""
+        return read(History, self.ask("GET", experiment_path(name, "history")))
+
+    def create(  # noqa: PLR0913 - all that an experiment may have, by name
+        self,
+        name: str,
+        arms: Sequence[str],
+        *,
+        epsilon: float | Sequence[float] | None = None,
+        rewards: Transform | Json | None = None,
+        mechanism: str | None = None,
+        curator: Json | Menu | CuratorSpec | None = None,
+        rule: Rule | Json | str | None = None,
+        report_after: float | None = None,
+        sticky: float | None = None,
+        ticket_lifetime: float | None = None,
+        default_reward: float | None = None,
+        minimum_share: float | None = None,
+        warm_up: int | None = None,
+        ramp: Ramp | Json | None = None,
+        stop_when_separated: Ending | None = None,
+        warm_start: Tallies | Json | None = None,
+    ) -> Report:
+        """Create an experiment, and start it. Names of experiments are lower-case letters, digits and hyphens.
+
+        - `epsilon`: of each response; of several, the owner of each device picks one. `rewards`: `Range(0, 1)`, which
+          is the default, `Range(1, 5)`, `Sigmoid()`, `Threshold(0.9)`. `mechanism`: "bernoulli", or "laplace". Or all
+          of it as one `curator`.
+        - `rule`: an object, JSON, or a kind such as "imed"; "paper" for the paper's.
+        - `report_after`: seconds from the arm to the response, the same whatever the reward. 0 sends it at once, and
+          then its time tells of the reward.
+        - `sticky`: seconds for which a device keeps its arm.
+        - `ticket_lifetime`: seconds that a device has to answer. `default_reward`: what silence counts as.
+        - `minimum_share`: of the traffic, for each arm. `warm_up`: equal traffic until each arm has so many responses.
+        - `ramp`: `Ramp(0.1, 500)` gives an arm that is added later a tenth of the traffic until it has 500 responses.
+        - `stop_when_separated`: "pause", or "ship" the best arm, once it is known to be the best.
+        - `warm_start`: what `tallies` has returned of another experiment.
+        """
+        message = {
+            "name": name,
+            "arms": arms_json(arms),
+            "curator": curator_json(curator, epsilon, rewards, mechanism),
+            "rule": rule_json(rule),
+            "report_after": report_after,
+            "sticky": sticky,
+            "ticket_lifetime": ticket_lifetime,
+            "default_reward": default_reward,
+            "minimum_share": minimum_share,
+            "warm_up": warm_up,
+            "ramp": plain(ramp),
+            "stop_when_separated": stop_when_separated,
+            "warm_start": plain(warm_start),
+        }
+        # What is not given is the server's to choose.
+        given = {key: value for key, value in message.items() if value is not None}
+        return read(Report, self.ask("POST", "/v1/experiments", given))
+
+    def pause(self, name: str) -> Report:
+        """Give no more decisions; responses that are out still count."""
+        return self._change(name, "pause")
+
+    def resume(self, name: str) -> Report:
+        """Give decisions again."""
+        return self._change(name, "resume")
+
+    def close(self, name: str) -> Report:
+        """End an experiment for good: no decisions, and no response counts any more."""
+        return self._change(name, "close")
+
+    def ship(self, name: str, arm: int | str) -> Report:
+        """Give everybody this arm from now on, and ask for no responses; `resume` takes it back."""
+        return self._change(name, "ship", {"arm": arm})
+
+    def delete(self, name: str) -> Summary:
+        """Remove an experiment and all its responses, for good."""
+        return read(Summary, self.ask("DELETE", experiment_path(name)))
+
+    def add_arm(self, name: str, arm: str) -> Report:
+        """Add an arm of this name; it gets the next number."""
+        return self._change(name, "arms", {"name": arm})
+
+    def retire_arm(self, name: str, arm: int | str) -> Report:
+        """Hand this arm out no more; its number and its name are not used again."""
+        number = self.show(name).arm(arm).arm if isinstance(arm, str) else arm
+        return self._change(name, f"arms/{number}/retire")
+
+    def export(
+        self, name: str, to: str | PathLike[str] | Writes, *, progress: Callable[[int], None] | None = None
+    ) -> int:
+        """Write the responses as CSV, in the order in which they were counted; return how many there are.
+
+        A file that goes by its path is there when it is whole, and not before. `progress` is told how many there are
+        so far.
+        """
+        if isinstance(to, str | PathLike):
+            with writing(Path(to)) as file:
+                return self.export(name, file, progress=progress)
+        lines = 0
+        for piece in self._experimenter.stream(experiment_path(name, "responses.csv")):
+            to.write(piece)
+            lines += piece.count(b"\n")
+            if progress is not None:
+                progress(max(lines - 1, 0))
+        return lines - 1
+
+    def _change(self, name: str, verb: str, message: Mapping[str, Any] | None = None) -> Report:
+        return read(Report, self.ask("POST", experiment_path(name, verb), message or {}))
+
+
+def experiment_path(name: str, *more: str) -> str:
+    """Return where an experiment is, or a part of it.
+
+    >>> experiment_path("headline", "tallies")
+    '/v1/experiments/headline/tallies'
+    """
+    if name in {"", ".", ".."}:  # a path would mean something else by these
+        raise ParameterError(f"an experiment goes by its name, got {brief(name)}")
+    return "/".join([EXPERIMENT.format(name=quote(name, safe="")), *more])

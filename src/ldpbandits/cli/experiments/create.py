@@ -1,0 +1,118 @@
+"""`ldpbandits experiments create`: an experiment from flags, from a file, or from a file that flags change."""
+
+import argparse
+import json
+import tomllib
+from collections.abc import Mapping
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+from ldpbandits.admin.admin import Admin
+from ldpbandits.admin.messages import Ramp, Report
+from ldpbandits.agent.rules import RULES
+from ldpbandits.checks import LARGEST_EPSILON, brief
+from ldpbandits.cli.common import name_or_json, named_number, number
+from ldpbandits.errors import ParameterError
+from ldpbandits.server.limits import SMALLEST_EPSILON
+from ldpbandits.spec.mechanisms import MECHANISMS
+from ldpbandits.spec.transforms import Range, Sigmoid, Threshold, Transform
+
+KEYS = tuple(signature(Admin.create).parameters)[2:]
+"""What a file may say: what `Admin.create` takes beside the name."""
+
+FILE_HELP = "TOML or JSON with arms, epsilon, rewards and so on, as in docs/experiments.md; an option beside it wins"
+
+
+def add_create(parser: argparse.ArgumentParser) -> None:
+    """Add its options."""
+    add = parser.add_argument
+    add("name", metavar="NAME", help="lower-case letters, digits and hyphens")
+    add("--from", dest="file", type=Path, metavar="FILE", help=FILE_HELP)
+    add("--arm", action="append", metavar="ARM", help="the name of an arm; give the option once for each")
+    menu = "several times: the owners of devices pick one"
+    limits = f"from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}"
+    add("--epsilon", action="append", type=number, metavar="E", help=f"epsilon of each response, {limits}; {menu}")
+    add("--low", type=number, metavar="LOW", help="rewards lie in [LOW, HIGH] (default 0)")
+    add("--high", type=number, metavar="HIGH", help="(default 1)")
+    add("--sigmoid", action="store_true", help="instead: rewards are any numbers, seen through the sigmoid")
+    add("--threshold", type=number, metavar="T", help="instead: what counts is whether a reward is above T")
+    add("--mechanism", metavar="M", help=f"{' or '.join(MECHANISMS.kinds)} (default bernoulli: bits)")
+    rules = ", ".join(kind for kind in RULES.kinds if kind != "ucb")
+    add("--rule", metavar="R", help=f"how the agent chooses: {rules}, paper, or JSON (default: see docs/rules.md)")
+    add(
+        "--report-after",
+        type=number,
+        metavar="S",
+        help="seconds from the arm to the response (default 300; 0: at once, and then its time tells of the reward)",
+    )
+    add("--sticky", type=number, metavar="S", help="seconds for which a device keeps its arm (default 0)")
+    add("--ticket-lifetime", type=number, metavar="S", help="seconds that a device has to answer (default 3600)")
+    add("--default-reward", type=number, metavar="R", help="what silence counts as (default 0, or LOW)")
+    add("--minimum-share", type=number, metavar="P", help="of the traffic, for each arm, such as 0.1")
+    add("--warm-up", type=number, metavar="N", help="equal traffic until each arm has N responses")
+    add("--ramp", metavar="P:N", help="an arm that is added later gets at most the share P until it has N responses")
+    stop = "what to do once the best arm is known to be the best"
+    add("--stop-when-separated", choices=["pause", "ship"], help=stop)
+    add("--warm-start", type=Path, metavar="FILE", help="start from these tallies (export --tallies)")
+
+
+def create(admin: Admin, options: argparse.Namespace) -> Report:
+    """Create what the file and the flags say; where both say something, the flags."""
+    flags = {
+        "arms": options.arm,
+        "epsilon": options.epsilon if options.epsilon is None or len(options.epsilon) > 1 else options.epsilon[0],
+        "rewards": _rewards(options),
+        "rule": name_or_json("--rule", options.rule),
+        "ramp": None if options.ramp is None else _ramp(options.ramp),
+        "warm_start": None if options.warm_start is None else _read(options.warm_start),
+    }
+    flags |= {key: getattr(options, key) for key in KEYS if hasattr(options, key) and key not in flags}
+    told = {} if options.file is None else _from_file(options.file)
+    given = told | {key: value for key, value in flags.items() if value is not None}
+    if "arms" not in given:
+        raise ParameterError("an experiment needs arms: give --arm once for each")
+    if not {"epsilon", "curator"} & given.keys():
+        raise ParameterError("--epsilon is needed: how much may a response tell?")
+    return admin.create(options.name, given.pop("arms"), **given)
+
+
+def _rewards(options: argparse.Namespace) -> Transform | None:
+    """Return what rewards are said to be; None when nothing is said."""
+    is_range = options.low is not None or options.high is not None
+    if is_range + options.sigmoid + (options.threshold is not None) > 1:
+        raise ParameterError("rewards lie in --low to --high, or go through --sigmoid or --threshold: give one")
+    if options.threshold is not None:
+        return Threshold(options.threshold)
+    if options.sigmoid:
+        return Sigmoid()
+    low, high = (0 if options.low is None else options.low), (1 if options.high is None else options.high)
+    return Range(low, high) if is_range else None
+
+
+def _ramp(text: str) -> Ramp:
+    share, colon, responses = text.partition(":")
+    if not colon:
+        raise ParameterError(f"--ramp is SHARE:RESPONSES, such as 0.1:500, got {brief(text)}")
+    return Ramp(named_number("--ramp", share), named_number("--ramp", responses))
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    told = _read(path)
+    if unknown := sorted(set(told) - set(KEYS)):
+        raise ParameterError(f"{path}: an experiment has no {', '.join(unknown)}; its keys are {', '.join(KEYS)}")
+    return dict(told)
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    """Read an object from a file: TOML if it is called so, else JSON."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        told = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    except OSError as error:
+        raise ParameterError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:  # UnicodeDecodeError, JSONDecodeError and TOMLDecodeError are some
+        raise ParameterError(f"{path}: {error}") from None
+    if not isinstance(told, dict):
+        raise ParameterError(f"{path}: it must hold one object")
+    return told

@@ -1,0 +1,174 @@
+"""The verbs of `ldpbandits experiments`, as a table: what `Admin` does, asked for and told in a terminal."""
+
+import argparse
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from time import sleep
+from typing import Any
+
+from ldpbandits.admin.admin import Admin
+from ldpbandits.admin.messages import Report
+from ldpbandits.admin.text import report, summaries
+from ldpbandits.cli.common import FAILED, agrees, legible, plural, show, show_json, show_over, width
+from ldpbandits.cli.experiments.create import add_create, create
+from ldpbandits.cli.experiments.export import add_export, export
+from ldpbandits.errors import ParameterError
+
+SECONDS = 1.0
+"""Between two drawings of --watch."""
+
+LONGEST_NUMBER = 5
+"""Digits; no arm has more."""
+
+
+@dataclass(frozen=True)
+class Verb:
+    """One thing that can be done."""
+
+    name: str
+    help: str
+    run: Callable[[Admin, argparse.Namespace], int | None]
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    is_change: bool = True
+    """It needs the admin key."""
+    has_json: bool = True
+
+
+def _tell(shown: Report, options: argparse.Namespace) -> None:
+    """Print all about an experiment: as it is, or after a change."""
+    if options.json:
+        show_json(shown.to_json())
+    else:
+        show(legible(report(shown, width())))
+
+
+def _list(admin: Admin, options: argparse.Namespace) -> None:
+    found = admin.list()
+    if options.json:
+        show_json([asdict(each) for each in found])
+    else:
+        show(legible(summaries(found, width())))
+
+
+def _show(admin: Admin, options: argparse.Namespace) -> None:
+    if not options.watch:
+        _tell(admin.show(options.name), options)
+        return
+    if options.json:
+        raise ParameterError("--watch draws for people: leave out --json")
+    try:
+        while True:
+            show_over(legible(f"{report(admin.show(options.name), width())}\n\nCtrl-C ends this."))
+            sleep(SECONDS)
+    except KeyboardInterrupt:  # as it says
+        return
+
+
+def _ship(admin: Admin, options: argparse.Namespace) -> int | None:
+    shown = admin.show(options.name)
+    arm = _arm(shown, options.arm)
+    is_best = shown.best is None or shown.best.arm == arm
+    beside = "" if is_best else f" (the best so far is {shown.best.name})"  # type: ignore[union-attr]
+    question = f"Show {shown.arms[arm].name}{beside} to everybody, and learn no more?"
+    if not agrees(lambda: question, yes=options.yes):
+        return FAILED
+    _tell(admin.ship(options.name, arm), options)
+    return None
+
+
+def _close(admin: Admin, options: argparse.Namespace) -> int | None:
+    def question() -> str:
+        late = sum(arm.pending for arm in admin.show(options.name).arms)
+        return f"Close {options.name} for good? Of pulls that are out, {plural(late, 'response')} would come too late."
+
+    if not agrees(question, yes=options.yes):
+        return FAILED
+    _tell(admin.close(options.name), options)
+    return None
+
+
+def _delete(admin: Admin, options: argparse.Namespace) -> int | None:
+    def question() -> str:
+        return f"Delete {options.name} and its {plural(admin.show(options.name).responses, 'response')} for good?"
+
+    if not agrees(question, yes=options.yes):
+        return FAILED
+    gone = admin.delete(options.name)
+    if options.json:
+        show_json(asdict(gone))
+    else:
+        show(f"{gone.name} is deleted, with {plural(gone.responses, 'response')}")
+    return None
+
+
+def _retire_arm(admin: Admin, options: argparse.Namespace) -> None:
+    _tell(admin.retire_arm(options.name, _arm(admin.show(options.name), options.arm)), options)
+
+
+def _arm(shown: Report, text: str) -> int:
+    """Return the number of an arm that is called by its name or, where none has this name, by its number."""
+    is_number = text.isascii() and text.isdigit() and len(text) <= LONGEST_NUMBER
+    return shown.arm(int(text) if is_number and text not in {arm.name for arm in shown.arms} else text).arm
+
+
+def _telling(change: Callable[[Admin, Any], Report]) -> Callable[[Admin, argparse.Namespace], None]:
+    """Return a verb that makes a change and prints what it led to."""
+    return lambda admin, options: _tell(change(admin, options), options)
+
+
+def _nothing(_: argparse.ArgumentParser) -> None:
+    """Add no options."""
+
+
+def _name(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="the experiment")
+
+
+def _watch(parser: argparse.ArgumentParser) -> None:
+    _name(parser)
+    parser.add_argument("--watch", action="store_true", help="draw it anew every second, until Ctrl-C")
+
+
+def _name_and_arm(parser: argparse.ArgumentParser) -> None:
+    _name(parser)
+    parser.add_argument("arm", metavar="ARM", help="an arm, by its name or its number")
+
+
+def _new_arm(parser: argparse.ArgumentParser) -> None:
+    _name(parser)
+    parser.add_argument("arm", metavar="ARM", help="the name of the new arm")
+
+
+def _with_yes(add_arguments: Callable[[argparse.ArgumentParser], None]) -> Callable[[argparse.ArgumentParser], None]:
+    def add(parser: argparse.ArgumentParser) -> None:
+        add_arguments(parser)
+        parser.add_argument("--yes", action="store_true", help="do not ask whether you mean it")
+
+    return add
+
+
+VERBS = (
+    Verb("list", "list the experiments", _list, _nothing, is_change=False),
+    Verb("show", "show what is known of each arm, and which is best", _show, _watch, is_change=False),
+    Verb("create", "create an experiment and start it", _telling(create), add_create),
+    Verb(
+        "pause",
+        "give no more decisions; responses that are out still count",
+        _telling(lambda admin, options: admin.pause(options.name)),
+        _name,
+    ),
+    Verb("resume", "give decisions again", _telling(lambda admin, options: admin.resume(options.name)), _name),
+    Verb("ship", "give everybody one arm, and ask for no more responses", _ship, _with_yes(_name_and_arm)),
+    Verb("close", "end an experiment for good", _close, _with_yes(_name)),
+    Verb("delete", "remove an experiment and all its responses", _delete, _with_yes(_name)),
+    Verb("add-arm", "add an arm", _telling(lambda admin, options: admin.add_arm(options.name, options.arm)), _new_arm),
+    Verb("retire-arm", "hand an arm out no more", _retire_arm, _name_and_arm),
+    Verb(
+        "export",
+        "write the responses as CSV, or the tallies as JSON",
+        export,
+        add_export,
+        is_change=False,
+        has_json=False,
+    ),
+)

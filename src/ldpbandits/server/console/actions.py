@@ -1,0 +1,190 @@
+"""What an experimenter can do to an experiment: each has a page that says what will happen, and asks once more."""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from starlette.responses import Response
+
+from ldpbandits.server.console.forms import as_message
+from ldpbandits.server.console.replies import page, redirect
+from ldpbandits.server.console.visits import Visit
+from ldpbandits.server.console.words import plural
+from ldpbandits.server.messages import NewArm, Report, ShippedArm
+from ldpbandits.server.refusals import Refusal
+from ldpbandits.server.service import Service
+from ldpbandits.spec.protocol import Code
+
+Fields: TypeAlias = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Action:
+    """One thing to do: how it is called, when it makes sense, what comes of it, and the doing."""
+
+    word: str
+    """In the address."""
+    label: str
+    """On the button that leads to the page, and on the one that does it."""
+    title: Callable[[Report], str]
+    consequences: Callable[[Report], list[str]]
+    fits: Callable[[Report], bool]
+    run: Callable[[Service, str, Fields], Coroutine[Any, Any, object]]
+    done: str
+    """What is said afterwards."""
+    is_grave: bool = False
+    """There is no way back."""
+    is_listed: bool = True
+    """It has a button beside the others; retiring has one beside each arm."""
+
+
+def _is_open(report: Report) -> bool:
+    return report.status != "closed"
+
+
+def _out(report: Report) -> str:
+    """Say what becomes of tickets that are out."""
+    out = sum(arm.pending for arm in report.arms)
+    return f"{plural(out, 'response')} may still come, and will be counted." if out else "No response is still to come."
+
+
+def _ship_consequences(report: Report) -> list[str]:
+    best = report.best
+    sure = "" if best is None or best.separated else [f"It is not sure yet that {best.name} is the best arm."]
+    return [
+        *sure,
+        "From now on every device gets this arm; no response is asked for, and nothing is spent.",
+        _out(report),
+        "Resuming takes it back: the experiment goes on where it was.",
+    ]
+
+
+async def _retire(service: Service, name: str, fields: Fields) -> None:
+    await service.retire_arm(name, _number(fields.get("arm", "")))
+
+
+async def _delete(service: Service, name: str, fields: Fields) -> None:
+    if fields.get("name", "").strip() != name:
+        raise Refusal(422, Code.INVALID, f"to delete it, type its name: {name}")
+    await service.delete(name)
+
+
+def _number(text: str) -> int:
+    """Read the number of an arm; -1, which no arm has, when it is none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else -1  # noqa: PLR2004 - 65535
+
+
+ACTIONS = (
+    Action(
+        "pause",
+        "Pause",
+        lambda report: f"Pause {report.name}?",
+        lambda report: ["No more arms are handed out: devices go on without.", _out(report), "It can be resumed."],
+        lambda report: report.status == "running",
+        lambda service, name, _: service.set_status(name, "paused"),
+        "It is paused.",
+    ),
+    Action(
+        "resume",
+        "Resume",
+        lambda report: f"Resume {report.name}?",
+        lambda _: ["Arms are handed out again, by the rule, and responses are asked for."],
+        lambda report: report.status in {"paused", "shipped"},
+        lambda service, name, _: service.set_status(name, "running"),
+        "It is running again.",
+    ),
+    Action(
+        "ship",
+        "Ship",
+        lambda report: f"Ship an arm of {report.name} to everybody?",
+        _ship_consequences,
+        _is_open,
+        lambda service, name, fields: service.ship(name, ShippedArm(_number(fields.get("arm", "")))),
+        "It is shipped.",
+    ),
+    Action(
+        "add-arm",
+        "Add an arm",
+        lambda report: f"Add an arm to {report.name}?",
+        lambda _: ["It is handed out from now on. Its name is shown to devices, and cannot be used again."],
+        _is_open,
+        lambda service, name, fields: service.add_arm(
+            name, as_message(NewArm, {"name": fields.get("arm", "").strip()})
+        ),
+        "The arm is added.",
+    ),
+    Action(
+        "retire",
+        "Retire",
+        lambda report: f"Retire an arm of {report.name}?",
+        lambda report: [
+            "It is handed out no more, for good: neither its name nor its number is used again.",
+            "What is known of it stays. " + _out(report),
+        ],
+        lambda report: _is_open(report) and sum(not arm.retired for arm in report.arms) > 1,
+        _retire,
+        "The arm is retired.",
+        is_grave=True,
+        is_listed=False,
+    ),
+    Action(
+        "close",
+        "Close",
+        lambda report: f"Close {report.name} for good?",
+        lambda report: [
+            "No more arms are handed out, and no more responses counted. Reports and exports stay.",
+            f"Responses that are still out ({sum(arm.pending for arm in report.arms):,}) will be refused.",
+            "A closed experiment is never opened again; one that is paused can be.",
+        ],
+        _is_open,
+        lambda service, name, _: service.set_status(name, "closed"),
+        "It is closed.",
+        is_grave=True,
+    ),
+    Action(
+        "delete",
+        "Delete",
+        lambda report: f"Delete {report.name} and all its responses?",
+        lambda report: [
+            f"{plural(report.responses, 'response')} and all that is known of the arms will be gone, for good.",
+            "Export them before, if anybody may ask for them.",
+        ],
+        lambda _: True,
+        _delete,
+        "It is deleted, with all its responses.",
+        is_grave=True,
+    ),
+)
+
+DONE = {action.word: action.done for action in ACTIONS} | {"create": "It is created, and running."}
+
+
+async def confirm(visit: Visit) -> Response:
+    """Say what will happen, and ask."""
+    return await _ask(visit, _find(visit), dict(visit.request.query_params))
+
+
+async def act(visit: Visit) -> Response:
+    """Do it."""
+    action = _find(visit)
+    try:
+        async with visit.service.changing:
+            await action.run(visit.service, visit.name, dict(visit.form))
+    except Refusal as refusal:
+        return await _ask(visit, action, visit.form, refusal)
+    return redirect(("../../" if action.word == "delete" else f"../{visit.name}") + f"?done={action.word}")
+
+
+def _find(visit: Visit) -> Action:
+    found = next((action for action in ACTIONS if action.word == visit.request.path_params["action"]), None)
+    if found is None:
+        raise Refusal(404, Code.NOT_FOUND, "there is no such page")
+    return found
+
+
+async def _ask(visit: Visit, action: Action, fields: Any, refusal: Refusal | None = None) -> Response:  # noqa: ANN401
+    report = (await visit.look()).report
+    status = 200 if refusal is None else refusal.status
+    return page(
+        visit, "confirm.html", status, action=action, report=report, fields=fields, error=refusal and refusal.message
+    )

@@ -1,0 +1,140 @@
+"""The console as an ASGI application: a table of pages, who may see each, and what is said when something is wrong."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route, Router
+from starlette.types import Message, Receive, Scope, Send
+
+from ldpbandits.server.console import actions, create, pages
+from ldpbandits.server.console.forms import check_csrf, read_form
+from ldpbandits.server.console.live import Live
+from ldpbandits.server.console.replies import page
+from ldpbandits.server.console.sessions import Session, Sessions
+from ldpbandits.server.console.visits import Visit, check_origin, cookie_name
+from ldpbandits.server.keys import Role
+from ldpbandits.server.limits import LARGEST_BODY, LARGEST_EXPERIMENT
+from ldpbandits.server.refusals import Refusal
+from ldpbandits.server.service import Service
+from ldpbandits.server.store import Unavailable
+from ldpbandits.spec.protocol import Code
+
+Handler: TypeAlias = Callable[[Visit], Awaitable[Response]]
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Page:
+    """Something that a browser may ask of the console, and the role that it takes; None: anybody may."""
+
+    method: Literal["GET", "POST"]
+    path: str
+    handler: Handler
+    role: Role | None = Role.VIEWER
+
+    @property
+    def leads_in(self) -> bool:
+        """Tell whether whoever is not signed in is sent to the sign-in page: a stream or a form is refused instead."""
+        return self.method == "GET" and self.handler is not pages.events
+
+
+ONE = "/console/experiments/{name}"
+PAGES = (
+    Page("GET", "/console", pages.root, None),
+    Page("GET", "/console/static/{file:path}", pages.static_file, None),
+    Page("GET", "/console/sign-in", pages.sign_in_page, None),
+    Page("POST", "/console/sign-in", pages.sign_in, None),
+    Page("GET", "/console/enter/{token}", pages.enter, None),
+    Page("POST", "/console/sign-out", pages.sign_out),
+    Page("GET", "/console/", pages.experiments),
+    Page("GET", "/console/events", pages.events),
+    Page("GET", "/console/new", create.show, Role.ADMIN),
+    Page("POST", "/console/new", create.submit, Role.ADMIN),
+    Page("GET", "/console/epsilon", create.epsilon, Role.ADMIN),
+    Page("GET", ONE, pages.experiment),
+    Page("GET", f"{ONE}/events", pages.events),
+    Page("GET", f"{ONE}/history.json", pages.history),
+    Page("GET", f"{ONE}/responses.csv", pages.responses),
+    Page("GET", f"{ONE}/tallies.json", pages.tallies),
+    Page("GET", f"{ONE}/report.html", pages.report_file),
+    Page("GET", f"{ONE}/{{action}}", actions.confirm, Role.ADMIN),
+    Page("POST", f"{ONE}/{{action}}", actions.act, Role.ADMIN),
+)
+
+
+class Console:
+    """Answers whatever is asked for below /console. It knows cookies of its own, and no other keys."""
+
+    def __init__(self, service: Service) -> None:
+        """Serve the experiments of this service; nobody is signed in."""
+        self._service = service
+        self._sessions = Sessions(service)
+        self._live = Live(service, self._sessions)
+        self._router = Router([Route(page.path, self._endpoint(page), methods=[page.method]) for page in PAGES])
+        self._router.redirect_slashes = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        begun = False
+
+        async def note(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._router(scope, receive, note)
+        except Exception as error:
+            if begun:
+                raise
+            await self._sorry(Request(scope, receive), error)(scope, receive, send)
+
+    def _endpoint(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
+        async def endpoint(request: Request) -> Response:
+            visit = self._visit(request)
+            if page.role is not None and visit.session is None and page.leads_in:
+                return pages.to_sign_in(visit)
+            _check_role(page.role, visit.session)
+            if page.method == "POST":
+                session = None if page.role is None else visit.session
+                check_origin(request, session)
+                largest = LARGEST_BODY if session is None else LARGEST_EXPERIMENT
+                visit = self._visit(request, await read_form(request, largest))
+                _check_role(page.role, visit.session)  # it takes time to read a form: it may be over by now
+                if session is not None:
+                    check_csrf(visit.form, session)
+            return await page.handler(visit)
+
+        return endpoint
+
+    def _visit(self, request: Request, form: dict[str, str] | None = None) -> Visit:
+        session = self._sessions.find(request.cookies.get(cookie_name(request), ""))
+        return Visit(self._service, self._sessions, self._live, request, session, form or {})
+
+    def _sorry(self, request: Request, error: Exception) -> Response:
+        """Say what is wrong, on a page."""
+        match error:
+            case Refusal():
+                status, sentence = error.status, error.message
+            case Unavailable():
+                status, sentence = 503, "nothing was written: the server's disk may be full; try the same again"
+            case HTTPException():
+                status = error.status_code
+                sentence = "there is no such page" if status == 404 else error.detail.lower()  # noqa: PLR2004 - HTTP
+            case _:
+                _log.error("a page of the console could not be made", exc_info=error)
+                status, sentence = 500, "the server has failed at this; that is a bug"
+        return page(self._visit(request), "error.html", status, sentence=sentence)
+
+
+def _check_role(needed: Role | None, session: Session | None) -> None:
+    """Refuse whoever may not see or do this."""
+    if needed is not None and session is None:
+        raise Refusal(401, Code.UNAUTHORIZED, "nobody is signed in here, or no longer")
+    if needed is not None and session is not None and not session.role.may(needed):
+        raise Refusal(403, Code.FORBIDDEN, "the viewer key lets you see everything and change nothing")

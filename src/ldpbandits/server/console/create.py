@@ -1,0 +1,155 @@
+"""The form for a new experiment: it says what epsilon means while it is typed, and comes back with what is wrong."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from ldpbandits.agent.rules import RULES
+from ldpbandits.errors import ParameterError
+from ldpbandits.server.console.forms import as_message
+from ldpbandits.server.console.replies import page, redirect
+from ldpbandits.server.console.visits import Visit
+from ldpbandits.server.console.words import odds_of
+from ldpbandits.server.limits import menu_from_json
+from ldpbandits.server.messages import NewExperiment
+from ldpbandits.server.refusals import Refusal
+from ldpbandits.spec.protocol import Code
+
+MECHANISMS = {
+    "bernoulli": "one random bit (Bernoulli, CTB)",
+    "laplace": "a number with noise (Laplace, CTL)",
+}
+FOLDED = {
+    "ticket_lifetime": "3600",
+    "sticky": "0",
+    "rule": "",
+    "minimum_share": "",
+    "warm_up": "",
+    "ramp_share": "",
+    "ramp_responses": "",
+    "stop_when_separated": "",
+    "warm_start": "",
+}
+FIRST = {
+    "name": "",
+    "arms": "",
+    "mechanism": "bernoulli",
+    "epsilon": "1",
+    "transform": "range",
+    "low": "0",
+    "high": "1",
+    "theta": "0.5",
+    "default_reward": "",
+    "report_after": "",
+    **FOLDED,
+}
+"""The fields of the form, and what stands in them at first; few look at those that are folded away."""
+
+
+async def show(visit: Visit) -> Response:
+    """Show the form."""
+    return _form(visit, FIRST)
+
+
+async def submit(visit: Visit) -> Response:
+    """Create the experiment, or say what is wrong with it."""
+    fields = {name: visit.form.get(name, "").strip() for name in FIRST}
+    try:
+        new = as_message(NewExperiment, message(fields))
+        async with visit.service.changing:
+            report = await visit.service.create(new)
+    except Refusal as refusal:
+        return _form(visit, fields, refusal)
+    return redirect(f"experiments/{report.name}?done=create")
+
+
+async def epsilon(visit: Visit) -> Response:
+    """Say what an epsilon means: a part of the form, for the page to put in while somebody types."""
+    fields = {**FIRST, **visit.request.query_params}
+    return page(visit, "_epsilon.html", **_epsilon(fields))
+
+
+def message(fields: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the API would be sent for these fields; what is empty is left out."""
+    new: dict[str, Any] = {
+        "name": fields["name"],
+        "arms": [line.strip() for line in fields["arms"].splitlines() if line.strip()],
+        "curator": _curator(fields),
+    }
+    for name in ("default_reward", "report_after", "ticket_lifetime", "sticky", "warm_up"):
+        if fields[name]:
+            new[name] = _number(name, fields[name])
+    if fields["minimum_share"]:
+        new["minimum_share"] = _number("minimum_share", fields["minimum_share"]) / 100
+    if fields["ramp_share"] or fields["ramp_responses"]:
+        share = _number("ramp_share", fields["ramp_share"]) / 100
+        new["ramp"] = {"share": share, "responses": _number("ramp_responses", fields["ramp_responses"])}
+    if fields["rule"]:
+        new["rule"] = "paper" if fields["rule"] == "paper" else {"kind": fields["rule"]}
+    if fields["stop_when_separated"]:
+        new["stop_when_separated"] = fields["stop_when_separated"]
+    if fields["warm_start"]:
+        new["warm_start"] = _json("warm_start", fields["warm_start"])
+    return new
+
+
+def _curator(fields: Mapping[str, str]) -> dict[str, Any]:
+    match fields["transform"]:
+        case "range":
+            ends = {name: _number(name, fields[name]) for name in ("low", "high")}
+            transform = {"kind": "range", **ends}
+        case "threshold":
+            transform = {"kind": "threshold", "theta": _number("theta", fields["theta"])}
+        case kind:
+            transform = {"kind": kind}
+    listed = [_number("epsilon", text) for text in fields["epsilon"].replace(",", " ").split()]
+    if not listed:
+        raise Refusal(422, Code.INVALID, "epsilon is needed: how much a response may tell")
+    return {
+        "mechanism": fields["mechanism"],
+        "epsilon": listed[0] if len(listed) == 1 else sorted(listed),
+        "transform": transform,
+    }
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise Refusal(422, Code.INVALID, f"{name} must be a number, got {text!r}") from None
+
+
+def _json(name: str, text: str) -> Any:  # noqa: ANN401 - JSON
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        sentence = f"{name} must be the JSON that an experiment exports as its tallies"
+        raise Refusal(422, Code.INVALID, sentence) from None
+
+
+def _epsilon(fields: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the words about epsilon are made of; an epsilon that there cannot be says why."""
+    try:
+        menu = menu_from_json(_curator({**fields, "transform": "sigmoid"}))
+    except (ParameterError, Refusal) as error:
+        return {"epsilons": [], "epsilon_error": str(error)}
+    return {"epsilons": [odds_of(curator.mechanism) for curator in menu.curators], "epsilon_error": None}
+
+
+def _form(visit: Visit, fields: Mapping[str, str], refusal: Refusal | None = None) -> Response:
+    status, error = (200, None) if refusal is None else (refusal.status, refusal.message)
+    rules = [kind.kind for kind in RULES if _is_plain(kind)]
+    is_unfolded = any(fields[name] != first for name, first in FOLDED.items())
+    content = {"fields": fields, "error": error, "rules": rules, "mechanisms": MECHANISMS, "is_unfolded": is_unfolded}
+    return page(visit, "new.html", status, **content, **_epsilon(fields))
+
+
+def _is_plain(rule: Any) -> bool:  # noqa: ANN401 - a class of the registry
+    """Tell whether a rule needs no numbers."""
+    try:
+        rule()
+    except TypeError:
+        return False
+    return True

@@ -1,0 +1,157 @@
+"""Where things are drawn: a scale with round ticks, dots and whiskers in per cent of its width, curves over responses.
+
+An interval never leaves the range of rewards, but a debiased mean may, where the noise puts it: it is drawn at the
+edge, with a mark that it lies beyond.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import ceil, floor, log10
+from typing import Literal
+
+from ldpbandits.server.messages import ArmHistory, ArmReport, History, Report
+from ldpbandits.spec.menu import Menu
+
+TICKS = 5
+"""About so many ticks are on a scale."""
+
+MARGIN = 0.08
+"""Beside what is drawn, as a share of it."""
+
+NARROWEST = 0.001
+"""And as a share of the whole range, at least that."""
+
+Side = Literal["below", "above"]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """An interval of numbers that is drawn, with round numbers as its ticks."""
+
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+    digits: int
+    """How many decimals tell ticks apart; estimates get one more."""
+
+    def percent(self, number: float) -> float:
+        """Return where a number is, from 0 to 100; what is outside is at the edge."""
+        share = (number - self.low) / (self.high - self.low)
+        return round(100 * min(max(share, 0.0), 1.0), 3)
+
+    def beyond(self, number: float) -> Side | None:
+        """Tell on which side a number is outside."""
+        return "below" if number < self.low else "above" if number > self.high else None
+
+    def tick(self, number: float) -> str:
+        """Write a tick."""
+        return f"{number:,.{self.digits}f}"
+
+    def write(self, number: float) -> str:
+        """Write an estimate."""
+        return f"{number:,.{self.digits + 1}f}"
+
+
+def scale(numbers: Iterable[float], ends: tuple[float, float]) -> Scale:
+    """Return a scale around these numbers, within the ends.
+
+    >>> scale([0.62, 0.78], (0.0, 1.0)).ticks
+    (0.6, 0.65, 0.7, 0.75, 0.8)
+    """
+    inside = [min(max(number, ends[0]), ends[1]) for number in numbers] or list(ends)
+    least, most = min(inside), max(inside)
+    margin = max(MARGIN * (most - least), NARROWEST * (ends[1] - ends[0]))
+    least, most = max(least - margin, ends[0]), min(most + margin, ends[1])
+    step = _step((most - least) / TICKS)
+    first, last = floor(least / step + 1e-9), ceil(most / step - 1e-9)
+    digits = max(0, -floor(log10(step) + 1e-9))
+    ticks = [round(number * step, digits) for number in range(first, last + 1)]
+    low, high = max(ticks[0], ends[0]), min(ticks[-1], ends[1])
+    return Scale(low, high, tuple(tick for tick in ticks if low <= tick <= high), digits)
+
+
+def _step(least: float) -> float:
+    """Return the smallest of 1, 2, 5, 10, ... times a power of ten that is no smaller."""
+    power = 10.0 ** floor(log10(least))
+    return next(power * times for times in (1, 2, 5, 10) if power * times >= least * (1 - 1e-9))
+
+
+@dataclass(frozen=True)
+class Whisker:
+    """An arm on a scale, in per cent: its interval, the one that holds whatever is missing, and its mean."""
+
+    left: float
+    width: float
+    worst_left: float
+    worst_width: float
+    dot: float | None
+    beyond: Side | None
+
+
+def whisker(arm: ArmReport, on: Scale) -> Whisker:
+    """Draw an arm."""
+    left, worst_left = on.percent(arm.low), on.percent(arm.worst_low)
+    return Whisker(
+        left,
+        round(on.percent(arm.high) - left, 3),
+        worst_left,
+        round(on.percent(arm.worst_high) - worst_left, 3),
+        None if arm.mean is None else on.percent(arm.mean),
+        None if arm.mean is None else on.beyond(arm.mean),
+    )
+
+
+def ends(report: Report) -> tuple[float, float]:
+    """Return between which numbers the means of an experiment lie."""
+    transform = Menu.from_json(report.curator).transform
+    return transform.reward(0.0), transform.reward(1.0)
+
+
+def report_scale(report: Report) -> Scale:
+    """Return a scale on which the arms of an experiment have room: as wide as their intervals."""
+    arms = [arm for arm in report.arms if not arm.retired] or report.arms
+    return scale([end for arm in arms for end in (arm.worst_low, arm.worst_high)], ends(report))
+
+
+@dataclass(frozen=True)
+class ArmLines:
+    """An arm over responses, as points of an SVG that is 100 wide and 100 high."""
+
+    arm: int
+    name: str
+    mean: str
+    high: str
+    low: str
+    band: str
+
+
+@dataclass(frozen=True)
+class Chart:
+    """All arms over responses, and the scales that they are drawn on."""
+
+    across: Scale
+    up: Scale
+    curves: list[ArmLines]
+
+
+def chart(history: History, report: Report) -> Chart | None:
+    """Draw means and intervals over responses; None as long as there is no more than a moment."""
+    if len(history.responses) < 2:  # noqa: PLR2004 - a line has two ends
+        return None
+    arms = [arm for arm in history.arms if not report.arms[arm.arm].retired] or history.arms
+    settled = len(history.responses) // 8  # before that, intervals are as wide as the range
+    intervals = [end for arm in arms for end in (*arm.low[settled:], *arm.high[settled:])]
+    up = scale(intervals, ends(report))
+    across = scale((0, history.responses[-1]), (0, history.responses[-1]))
+    return Chart(across, up, [_curve(arm, history.responses, across, up) for arm in arms])
+
+
+def _curve(arm: ArmHistory, responses: Sequence[int], across: Scale, up: Scale) -> ArmLines:
+    moments = [moment for moment, mean in enumerate(arm.mean) if mean is not None]
+
+    def points(heights: Sequence[float | None]) -> list[str]:
+        xs, ys = ([across.percent(responses[m]) for m in moments], [up.percent(heights[m] or 0.0) for m in moments])
+        return [f"{x:g},{100 - y:g}" for x, y in zip(xs, ys, strict=True)]
+
+    mean, high, low = points(arm.mean), points(arm.high), points(arm.low)
+    return ArmLines(arm.arm, arm.name, *map(" ".join, (mean, high, low, [*high, *reversed(low)])))

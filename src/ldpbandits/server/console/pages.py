@@ -1,0 +1,185 @@
+"""The pages that show things: the way in, the list of experiments, one experiment, and what can be taken away of it."""
+
+import asyncio
+import re
+from contextlib import suppress
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+from starlette.responses import Response, StreamingResponse
+
+from ldpbandits.server.console import drawing, replies, words
+from ldpbandits.server.console.actions import ACTIONS, DONE
+from ldpbandits.server.console.live import Look, version_of_all
+from ldpbandits.server.console.replies import HEADERS, download, page, redirect
+from ldpbandits.server.console.visits import Visit, check_origin, cookie_name
+from ldpbandits.server.keys import Role
+from ldpbandits.server.messages import Report
+from ldpbandits.server.refusals import Refusal
+from ldpbandits.spec.menu import Menu
+from ldpbandits.spec.protocol import Code
+
+NEXT = re.compile(r"(?:experiments/[a-z0-9][a-z0-9-]{0,63}|new)?")
+"""Where one may be sent after signing in: to a page of ours, or to the list."""
+
+
+async def root(_: Visit) -> Response:
+    """Send the browser into the console's folder: from there on all ways are relative."""
+    return redirect("console/")
+
+
+async def static_file(visit: Visit) -> Response:
+    """Return a file that pages are made with."""
+    found = replies.static(visit.request.path_params["file"])
+    if found is None:
+        raise Refusal(404, Code.NOT_FOUND, "there is no such file")
+    return found
+
+
+def to_sign_in(visit: Visit) -> Response:
+    """Ask for a key, and remember where to go then.
+
+    A browser that comes from another site hides our cookie, strict as it is. It shows it when it asks once more.
+    """
+    path = visit.request.url.path.removeprefix("/console/")
+    if visit.request.headers.get("sec-fetch-site") in {"cross-site", "same-site"}:
+        return page(visit, "again.html")
+    return redirect(f"{visit.home}sign-in" + (f"?next={path}" if path and NEXT.fullmatch(path) else ""))
+
+
+async def sign_in_page(visit: Visit) -> Response:
+    """Ask for a key."""
+    where = visit.request.query_params.get("next", "")
+    where = where if NEXT.fullmatch(where) else ""
+    return redirect(f"./{where}") if visit.session is not None else page(visit, "sign-in.html", next=where, error=None)
+
+
+async def enter(visit: Visit) -> Response:
+    """Take whoever follows a one-time link in, by a form: whatever merely looks at links does not use it up."""
+    return page(visit, "enter.html", token=visit.request.path_params["token"])
+
+
+async def sign_in(visit: Visit) -> Response:
+    """Open a session for a key, or for the token of a one-time link."""
+    where = visit.form.get("next", "")
+    where = where if NEXT.fullmatch(where) else ""
+    link, service = visit.form.get("link"), visit.service
+    if link is None and visit.sessions.is_guessed_at:
+        error = "too many wrong keys: wait for a minute and try again"
+        return page(visit, "sign-in.html", 429, next=where, error=error)
+    hashed = sha256(visit.form.get("key", "").strip().encode()).digest() if link is None else service.links.take(link)
+    origin = check_origin(visit.request, None)
+    token = None if hashed is None else visit.sessions.open(hashed, origin)
+    if token is None:
+        if link is None:
+            visit.sessions.fail()
+        service.reject(Code.UNAUTHORIZED)
+        is_client = hashed is not None and service.keys.role_of_hash(hashed, service.now) is Role.CLIENT
+        error = (
+            "this link has been used, or its few minutes are over: ask for a new one, or sign in with a key"
+            if link is not None
+            else "the client key is for devices, and opens nothing here: use the admin or the viewer key"
+            if is_client
+            else "this is neither the admin nor the viewer key of this server"
+        )
+        return page(visit, "sign-in.html", 403, next=where, error=error)
+    if visit.session is not None:
+        visit.sessions.end(visit.session)
+    secure = "; Secure" if origin.startswith("https:") else ""
+    # Without a path, the cookie is for the folder of the form's address, whatever stands before it: .../console
+    cookie = f"{cookie_name(visit.request)}={token}; HttpOnly; SameSite=Strict{secure}"
+    return redirect(f"./{where}", {"Set-Cookie": cookie})
+
+
+async def sign_out(visit: Visit) -> Response:
+    """End this session."""
+    if visit.session is not None:
+        visit.sessions.end(visit.session)
+    gone = f"{cookie_name(visit.request)}=; Max-Age=0; HttpOnly; SameSite=Strict"
+    return redirect("sign-in", {"Set-Cookie": gone})
+
+
+async def experiments(visit: Visit) -> Response:
+    """Show every experiment in a line, the newest first."""
+    looks = []
+    for name in list(visit.service.experiments):
+        with suppress(Refusal):  # deleted meanwhile
+            looks.append(await visit.look(name))
+    version = version_of_all(look.version for look in looks)
+    rows = [(look.report, _shares(look.report)) for look in reversed(looks)]
+    done = DONE.get(visit.request.query_params.get("done", ""))
+    return await asyncio.to_thread(page, visit, "list.html", rows=rows, version=version, done=done)
+
+
+def _shares(report: Report) -> list[tuple[int, str, float, float]]:
+    """Return the shares of the traffic as parts of a bar: arm, name, from where, and how wide, in per cent."""
+    parts, at = [], 0.0
+    for arm in report.arms:
+        width = 100 * (arm.share or 0.0)
+        if width:
+            parts.append((arm.arm, arm.name, round(at, 3), round(width, 3)))
+        at += width
+    return parts
+
+
+async def experiment(visit: Visit) -> Response:
+    """Show all about one experiment."""
+    look = await visit.look()
+    actions = [action for action in ACTIONS if action.fits(look.report)]
+    done = DONE.get(visit.request.query_params.get("done", ""))
+    content = {"version": look.version, "actions": actions, "done": done, **_content(look)}
+    return await asyncio.to_thread(page, visit, "experiment.html", **content)
+
+
+def _content(look: Look) -> dict[str, Any]:
+    """Return what the page of an experiment and the file of it show alike."""
+    report = look.report
+    scale = drawing.report_scale(report)
+    menu = Menu.from_json(report.curator)
+    return {
+        "report": report,
+        "verdict": words.verdict(report),
+        "scale": scale,
+        "rows": [(arm, drawing.whisker(arm, scale)) for arm in report.arms],
+        "chart": drawing.chart(look.history, report),
+        "asked": words.asked(menu),
+        "epsilons": [words.odds_of(curator.mechanism) for curator in menu.curators],
+        "rule": words.rule_words(report),
+        "guardrails": words.guardrails(report.settings),
+        "rejections": words.REJECTIONS,
+    }
+
+
+async def events(visit: Visit) -> Response:
+    """Say when there is something new to see."""
+    if visit.session is None:
+        raise Refusal(401, Code.UNAUTHORIZED, "nobody is signed in here, or no longer")
+    seen = visit.request.headers.get("last-event-id") or visit.request.query_params.get("version", "")
+    return visit.live.stream(visit.session, visit.request.path_params.get("name"), seen)
+
+
+async def history(visit: Visit) -> Response:
+    """Return estimates and intervals over responses, for the chart."""
+    content = msgspec.json.encode((await visit.look()).history)
+    return Response(content, headers=HEADERS, media_type="application/json")
+
+
+async def responses(visit: Visit) -> Response:
+    """Export the responses."""
+    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{visit.name}-responses.csv"'}
+    return StreamingResponse(visit.service.export(visit.name), headers=headers, media_type="text/csv")
+
+
+async def tallies(visit: Visit) -> Response:
+    """Export the tallies."""
+    content = msgspec.json.format(msgspec.json.encode(visit.service.tallies(visit.name)), indent=2)
+    return download(content, f"{visit.name}-tallies.json", "application/json")
+
+
+async def report_file(visit: Visit) -> Response:
+    """Return the page of an experiment as one file that needs nothing else."""
+    content = _content(await visit.look())
+    shell = {"style": replies.FILE_STYLE, "policy": replies.FILE_POLICY, "now": visit.service.now}
+    written = await asyncio.to_thread(replies.text, visit, "file.html", **content, **shell)
+    return download(written, f"{visit.name}.html", "text/html")

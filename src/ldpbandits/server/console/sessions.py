@@ -1,0 +1,90 @@
+"""Who is signed in. Sessions are in memory, by the hash of their token; each ends with the key that it came from.
+
+A session also ends when its owner signs out, after some hours, and when the server does.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from hashlib import sha256
+from secrets import token_urlsafe
+
+from ldpbandits.server.keys import Role
+from ldpbandits.server.service import Service
+
+LIFE = 12 * 3600
+"""Seconds after which one signs in anew."""
+
+MOST = 1000
+"""Of more sessions than this, the oldest end. Only who has a key can open any."""
+
+MOST_FAILURES, WINDOW = 30, 60
+"""After so many wrong keys within so many seconds no key is looked at, be it right or wrong, until it is fewer."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """Somebody who showed a key: what it allows, its hash, and which site it was shown to."""
+
+    hashed: bytes
+    """The hash of its token, by which it is known."""
+    role: Role
+    key: bytes
+    origin: str
+    csrf: str
+    expires_at: int
+
+
+class Sessions:
+    """The sessions that are open, and how often a key was wrong of late."""
+
+    def __init__(self, service: Service) -> None:
+        """Begin with none."""
+        self._service = service
+        self._sessions: dict[bytes, Session] = {}
+        self._failures: deque[int] = deque(maxlen=MOST_FAILURES)
+
+    def open(self, key: bytes, origin: str) -> str | None:
+        """Return the token of a new session for the holder of the key with this hash; None for keys of devices."""
+        role = self._service.keys.role_of_hash(key, self._service.now)
+        if role is None or not role.may(Role.VIEWER):
+            return None
+        self._prune()
+        token = token_urlsafe(32)
+        session = Session(_hash(token), role, key, origin, token_urlsafe(24), self._service.now + LIFE)
+        self._sessions[session.hashed] = session
+        return token
+
+    def find(self, token: str) -> Session | None:
+        """Return the session of this token, None when it has ended."""
+        session = self._sessions.get(_hash(token))
+        return session if session is not None and self.holds(session) else None
+
+    def holds(self, session: Session) -> bool:
+        """Tell whether a session goes on: it has not ended, and neither has its key."""
+        now = self._service.now
+        if session.hashed not in self._sessions or now >= session.expires_at:
+            return False
+        return self._service.keys.role_of_hash(session.key, now) is session.role
+
+    def end(self, session: Session) -> None:
+        """End a session."""
+        self._sessions.pop(session.hashed, None)
+
+    def fail(self) -> None:
+        """Note that a key was wrong."""
+        self._failures.append(self._service.now)
+
+    @property
+    def is_guessed_at(self) -> bool:
+        """Tell whether so many keys were wrong of late that none is looked at."""
+        failures = self._failures
+        return len(failures) == MOST_FAILURES and self._service.now < failures[0] + WINDOW
+
+    def _prune(self) -> None:
+        self._sessions = {hashed: session for hashed, session in self._sessions.items() if self.holds(session)}
+        while len(self._sessions) >= MOST:
+            del self._sessions[next(iter(self._sessions))]
+
+
+def _hash(token: str) -> bytes:
+    return sha256(token.encode()).digest()

@@ -1,0 +1,128 @@
+"""How an experiment came to where it is: the totals of its arms after so many responses.
+
+Times are not kept, on purpose. A trail has at most 200 moments, some responses apart: when it is full, every other one
+is dropped, and from then on they are twice as far apart. It is in memory only. After a restart the moments before it
+are found again, once somebody asks, by reading the responses in the order in which they were counted.
+"""
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import NamedTuple, TypeAlias
+
+from ldpbandits.agent.estimates import Estimate
+from ldpbandits.server.store import CellTotal, StoredResponse
+
+MOST = 200
+"""Moments of a history, the present one included."""
+
+Known: TypeAlias = dict[tuple[int, tuple[CellTotal, ...]], Estimate]
+"""What is known of an arm by the totals of its cells."""
+
+
+class Moment(NamedTuple):
+    """The totals of all cells in which there are responses, after so many responses in all."""
+
+    responses: int
+    cells: tuple[CellTotal, ...]
+
+    def of(self, arm: int) -> tuple[CellTotal, ...]:
+        """Return the cells of one arm."""
+        return tuple(cell for cell in self.cells if cell.arm == arm)
+
+    def beside(self, known: Sequence[CellTotal]) -> "Moment":
+        """Return the moment with what is known besides, of the same cells in the same order."""
+        cells = tuple(
+            more._replace(pulls=cell.pulls + more.pulls, total=cell.total + more.total)
+            for cell, more in zip(self.cells, known, strict=True)
+        )
+        return Moment(self.responses + sum(cell.pulls for cell in known), tuple(cell for cell in cells if cell.pulls))
+
+
+class Trail:
+    """The moments of one experiment, the first first. It belongs to the event loop."""
+
+    def __init__(self, start: Moment, unread: int = 0) -> None:
+        """Start with the totals of this moment; before it `unread` responses were counted, which are in the store."""
+        self.kept = [start]
+        self.spacing = 1
+        """How many responses lie between two moments, at the least."""
+        self.due = start.responses + 1
+        """When there are so many responses, the next moment is to be added."""
+        self.unread = unread
+        self.reading = asyncio.Lock()
+        """Held by who reads them, so that it is done once."""
+        self.estimates: Known = {}
+        """What has been worked out for the moments that were last shown."""
+
+    def add(self, moment: Moment) -> None:
+        """Keep this moment, which is later than all others."""
+        self.kept.append(moment)
+        self._thin()
+
+    def recall(self, earlier: "Trail") -> None:
+        """Take over the moments before the first one: nothing is unread any more."""
+        self.kept = earlier.kept + self.kept
+        self.spacing = max(self.spacing, earlier.spacing)
+        self.unread = 0
+        self._thin()
+
+    def start_from(self, known: Sequence[CellTotal]) -> None:
+        """Add to each moment what was known from the start, cell by cell."""
+        self.kept = [moment.beside(known) for moment in self.kept]
+
+    def _thin(self) -> None:
+        while len(self.kept) >= MOST:  # there is room for the present moment
+            self.spacing *= 2
+            self.kept = list(spaced(self.kept, self.spacing))
+        self.due = (self.kept[-1].responses // self.spacing + 1) * self.spacing
+
+    def moments(self, now: Moment, most: int) -> list[Moment]:
+        """Return at most so many moments, of which this is the last. Those before it stay the same for long."""
+        spacing, kept = self.spacing, self.kept
+        while len(kept) >= most:
+            spacing *= 2
+            kept = list(spaced(self.kept, spacing))
+        return [*(moment for moment in kept if moment.responses < now.responses), now]
+
+    def at(self, responses: float) -> Moment:
+        """Return the last moment that had no more responses than that; if there is none, the first."""
+        place = bisect_right(self.kept, responses, key=lambda moment: moment.responses)
+        return self.kept[max(place - 1, 0)]
+
+
+def spaced(moments: Sequence[Moment], spacing: int) -> Iterator[Moment]:
+    """Yield the first moment, and of all others the first at or after each multiple of the spacing."""
+    last = None
+    for moment in moments:
+        if moment.responses // spacing != last:
+            yield moment
+            last = moment.responses // spacing
+
+
+def replay(pieces: Iterable[Sequence[StoredResponse]], count: int, end: Moment) -> Trail:
+    """Return the trail of the first `count` responses, of which the last leads to the totals at the end.
+
+    What the totals are more than the sums of these responses was known from the start, and is part of every moment.
+    """
+    pulls = {(cell.arm, cell.cell): 0 for cell in end.cells}
+    totals = pulls.copy()
+
+    def sums(responses: int) -> Moment:
+        cells = (CellTotal(0, *place, pulls[place], totals[place]) for place in pulls)
+        return Moment(responses, tuple(cells))
+
+    trail = Trail(sums(0))
+    for number, (_, arm, value, cell) in enumerate(islice(chain.from_iterable(pieces), count), 1):
+        pulls[arm, cell] += 1
+        totals[arm, cell] += value
+        if trail.due <= number < count:
+            trail.add(sums(number))
+    read = sums(0).cells
+    known = tuple(
+        cell._replace(pulls=cell.pulls - summed.pulls, total=cell.total - summed.total)
+        for cell, summed in zip(end.cells, read, strict=True)
+    )
+    trail.start_from(known)
+    return trail

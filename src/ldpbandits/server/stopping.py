@@ -1,0 +1,46 @@
+"""Experiments that end by themselves, once the best arm is told apart from all others (`stop_when_separated`).
+
+Looking every few seconds costs nothing but time: the intervals hold whenever one looks, all at once, so that the chance
+of ever stopping for a wrong arm stays that of a single look.
+"""
+
+import asyncio
+
+from ldpbandits.server import conclusions
+from ldpbandits.server.experiments import STOPPED, LiveExperiment
+from ldpbandits.server.messages import Best, ShippedArm
+from ldpbandits.server.service import Service
+
+
+async def stop_separated(service: Service) -> None:
+    """Look at the experiments that are to stop by themselves and have new responses; pause or ship those that may."""
+    for experiment in list(service.experiments.values()):
+        if _is_to_be_looked_at(experiment):
+            async with service.changing:
+                if _is_to_be_looked_at(experiment) and service.experiments.get(experiment.name) is experiment:
+                    await _look(service, experiment)
+
+
+def _is_to_be_looked_at(experiment: LiveExperiment) -> bool:
+    is_new = experiment.responses != experiment.looked_at
+    return experiment.settings.stop_when_separated is not None and experiment.status == "running" and is_new
+
+
+async def _look(service: Service, experiment: LiveExperiment) -> None:
+    """Stop it once. Who resumes it wants to go on: it stops again only after it was not separated in between."""
+    responses = experiment.responses
+    best = await asyncio.to_thread(_best, experiment.copy())
+    if best is None or not best.separated:
+        experiment.stopped = False
+    elif not experiment.stopped:
+        if experiment.settings.stop_when_separated == "ship":
+            await service.ship(experiment.name, ShippedArm(best.arm))
+        else:
+            await service.set_status(experiment.name, "paused")
+        experiment.stopped = True
+        experiment.note(experiment.number, best.arm, STOPPED, 1)
+    experiment.looked_at = responses
+
+
+def _best(experiment: LiveExperiment) -> Best | None:
+    return conclusions.best_arm(conclusions.facts(experiment))

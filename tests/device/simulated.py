@@ -1,0 +1,221 @@
+"""A device, a network and an agent in simulated time: everything that leaves is written down, to the byte."""
+
+import random
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from io import BytesIO
+from json import dumps, loads
+from math import inf
+from typing import Any
+
+import pytest
+
+from ldpbandits import Client, LDPBanditsError, Ledger, Limits, Range, timely
+from ldpbandits.device import client as client_module
+from ldpbandits.device import http as http_module
+from ldpbandits.device import outbox as outbox_module
+from ldpbandits.device import randomness
+from ldpbandits.device import sender as sender_module
+from ldpbandits.device.keeper import LONGEST_SLEEP, SHORTEST_SLEEP
+
+START = 1_700_000_000.0
+LOOK = 7.0
+"""How long a user looks before a reward comes, in seconds."""
+PAUSE = 50.0
+"""How long after an arm the next one is asked for."""
+END = 2_000.0
+"""When the app ends, after the last arm."""
+LIMITS = Limits(Range(0, 1), epsilon=1, budget=100)
+
+Reward = float | None
+"""What a user did; None: nothing."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A request as whoever listens sees it."""
+
+    time: float
+    connection: int
+    head: bytes
+    body: bytes
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """What is in it."""
+        message: dict[str, Any] = loads(self.body)
+        return message
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What an agent answers: a status and a body, after so many seconds, whole or cut off."""
+
+    body: object
+    status: int = 200
+    delay: float = 0.1
+    cut: int | None = None
+
+    @property
+    def raw(self) -> bytes:
+        """The bytes."""
+        body = self.body if isinstance(self.body, bytes) else dumps(self.body).encode()
+        return (f"HTTP/1.1 {self.status} X\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)[: self.cut]
+
+
+class Agent:
+    """An honest agent. Those that are not change its decisions, and what it answers to responses."""
+
+    decision: dict[str, Any] = {  # noqa: RUF012 - each agent has a copy
+        "arm": 1,
+        "name": "green",
+        "curator": {"mechanism": "bernoulli", "epsilon": 1.0},
+        "default": 0,
+        "report_after": 300,
+        "sticky": 0,
+        "expires_at": 0,
+        "expires_in": 3600,
+    }
+
+    def __init__(self, **changes: Any) -> None:
+        """Ask for this."""
+        self.decision = {**self.decision, **changes}
+        self.issued = self.answered = 0
+
+    def decide(self) -> Reply:
+        """Hand out an arm."""
+        self.issued += 1
+        return Reply({"ticket": f"ticket-{self.issued}", **self.decision})
+
+    def respond(self, _: dict[str, Any]) -> Reply:
+        """Count a response."""
+        self.answered += 1
+        return Reply({"status": "counted"})
+
+
+@dataclass
+class World:
+    """Time, and all that was sent in it."""
+
+    agent: Agent
+    seed: int
+    passed: float = 0.0
+    sent: list[Sent] = field(default_factory=list)
+    connections: int = 0
+
+    def time(self) -> float:
+        """Tell the time, as the module does."""
+        return START + self.passed
+
+    def monotonic(self) -> float:
+        """Tell the time that has passed; ahead of the real one, by which nothing here waits."""
+        return 1e7 + self.passed
+
+    def connect(self, *_: object) -> "Socket":
+        """Connect to the agent."""
+        self.connections += 1
+        return Socket(self, self.connections)
+
+    @contextmanager
+    def running(self, patch: pytest.MonkeyPatch) -> Iterator[None]:
+        """Let devices live in this world. Noise, and how long to wait before a retry, come from a stream each."""
+        with patch.context() as here:
+            for module in (client_module, sender_module):
+                here.setattr(module, "time", self)
+            for module in (http_module, timely):
+                here.setattr(module, "monotonic", self.monotonic)
+            here.setattr(timely, "connect", self.connect)
+            here.setattr(randomness, "urandom", random.Random(f"noise {self.seed}").randbytes)
+            jitter = random.Random(f"jitter {self.seed}")
+            here.setattr(outbox_module, "system_words", lambda count: [jitter.getrandbits(64) for _ in range(count)])
+            yield
+
+
+class Socket:
+    """One end of a connection; the agent is at the other."""
+
+    def __init__(self, world: World, number: int) -> None:
+        """Be connected."""
+        self._world, self._number = world, number
+        self._out, self._in, self._delay, self._timeout = b"", b"", 0.0, 0.0
+        self._is_closed = False
+
+    def sendall(self, data: bytes) -> None:
+        """Send; a request that is complete is answered."""
+        if self._is_closed:
+            raise BrokenPipeError
+        self._out += data
+        head, _, body = self._out.partition(b"\r\n\r\n")
+        length = re.search(rb"Content-Length: (\d+)", head)
+        if length is not None and len(body) == int(length[1]):
+            self._out = b""
+            sent = Sent(self._world.passed, self._number, head, body)
+            self._world.sent.append(sent)
+            agent = self._world.agent
+            reply = agent.decide() if b"/decisions" in head else agent.respond(sent.message)
+            self._in, self._delay, self._is_closed = reply.raw, reply.delay, reply.cut is not None
+
+    def settimeout(self, seconds: float) -> None:
+        """Wait for so long at the most."""
+        self._timeout = seconds
+
+    def recv_into(self, buffer: memoryview) -> int:
+        """Receive, when the reply has come."""
+        if self._delay > self._timeout:
+            self._world.passed += self._timeout
+            raise TimeoutError("timed out")
+        self._world.passed += self._delay
+        self._delay = 0.0
+        count = min(len(buffer), len(self._in))
+        buffer[:count], self._in = self._in[:count], self._in[count:]
+        return count
+
+    def makefile(self, _: str) -> BytesIO:
+        """Return what HTTPResponse wants to close."""
+        return BytesIO()
+
+    def close(self) -> None:
+        """Hang up."""
+        self._is_closed = True
+
+
+Make = Callable[..., Client]
+
+
+def session(
+    patch: pytest.MonkeyPatch,
+    world: World,
+    rewards: list[Reward],
+    make: Make = Client,
+    limits: Limits = LIMITS,
+) -> list[Sent]:
+    """Let a device take part once for each reward, and close its app at the end; return everything that left it."""
+    with world.running(patch):
+        ledger = Ledger(":memory:")
+        client = make("http://agent", "one", key="k", limits=limits, ledger=ledger, timeout=10, background=False)
+        for number, reward in enumerate(rewards):
+            _go_on(client, world, number * PAUSE)
+            with suppress(LDPBanditsError):
+                pull = client.decide()
+                _go_on(client, world, world.passed + LOOK)
+                if reward is not None:
+                    pull.observe(reward)
+        _go_on(client, world, world.passed + END)
+        client.close()
+        ledger.close()
+    return world.sent
+
+
+def _go_on(client: Client, world: World, until: float) -> None:
+    """Let time pass, and do what the thread in the background does meanwhile."""
+    while True:
+        wait = client._until_due()
+        moment = inf if wait is None else world.passed + min(LONGEST_SLEEP, max(wait, SHORTEST_SLEEP))
+        if moment > until:
+            break
+        world.passed = moment
+        for _ in client._send_all():
+            pass
+    world.passed = max(world.passed, until)
