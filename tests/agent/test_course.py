@@ -122,7 +122,7 @@ def test_what_is_not_in_sight_is_not_forecast() -> None:
 
 
 def test_an_agent_says_how_many_more_responses_it_takes() -> None:
-    """By its own rule; 0 when separated; None where there is no response, one arm, or a rule that nothing is known of."""
+    """By its own rule; 0 when separated; None where an arm has no response, or is the only one."""
     agent = Agent.for_curator(CuratorSpec(Bernoulli(2.0)), 2)
     assert agent.more_responses() is None
     agent.tally.add(Arm(0), 1_000, 240)
