@@ -12,14 +12,13 @@ def verdict(question: Question, rule: Row, equal: Row) -> str:
     at = f"at epsilon {rule.epsilon:g}"
     if not equal.trials:
         return f"not feasible {at}, however many respond: {_why_never(question, equal)}"
-    if rule.needed is not None:
-        needed = (
-            f"feasible with {about(rule.needed)} responses {at} by {rule.rule}, with {_needed(equal)} in equal shares"
-        )
-    elif equal.needed is not None:
+    if equal.needed is None:
+        needed = f"not feasible {at}: in equal shares {_late(equal)}"
+    elif rule.needed is None:
         needed = f"feasible with {about(equal.needed)} responses {at} in equal shares; by {rule.rule} {_late(rule)}"
     else:
-        needed = f"not feasible {at}: in equal shares {_late(equal)}"
+        alike = f"with {about(equal.needed)} in equal shares"
+        needed = f"feasible with {about(rule.needed)} responses {at} by {rule.rule}, {alike}"
     return needed if question.users is None else f"{needed}; {_with_users(question, rule, equal)}"
 
 
@@ -44,14 +43,10 @@ def _lift(row: Row) -> str:
     return "none at all" if lift is None else percent(lift)
 
 
-def _needed(row: Row) -> str:
-    return f"more than {row.last:,}" if row.needed is None else about(row.needed)
-
-
 def _late(row: Row) -> str:
-    if not row.trials:
-        return "it is never certain"
-    return f"it takes more than {row.last:,}"
+    """Say that it takes longer than was played, and about how long by the forecast."""
+    told = "" if row.closed_form is None else f", about {about(row.closed_form)} by the forecast"
+    return f"it takes more than {row.last:,}{told}"
 
 
 def _why_never(question: Question, row: Row) -> str:
