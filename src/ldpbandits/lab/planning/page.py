@@ -58,5 +58,5 @@ def _table(made: tables.Table) -> str:
     def cells(row: Sequence[str]) -> list[str | Cell]:
         return [Cell(text, "left") if made.head[place] == "pulls by" else text for place, text in enumerate(row)]
 
-    body = table([cells(row) for row in made.rows], cells(made.head))
+    body = table([cells(row) for row in made.rows], cells(made.head), look="close")
     return f'<h2>{escape(made.title)}</h2>{body}<p class="note">{escape(made.note)}</p>'

@@ -30,7 +30,7 @@ class WithUsers:
     standing: Standing | None
     """None where nothing was played."""
     smallest_lift: float | None
-    """The smallest lift that is found with the power that is asked for; None: none is."""
+    """The smallest lift that is found with the power that is asked for; None: none up to 1,000 % is."""
 
 
 @dataclass(frozen=True)

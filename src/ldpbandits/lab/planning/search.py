@@ -22,18 +22,22 @@ MOST_STEPS = 8
 TRIALS = {"rule": 80, "equal": 200}
 """Trials of each value that is tried: of the share that is separated the standard error is 0.045, and 0.028."""
 
+MOST_LIFT = 10.0
+"""Nobody needs statistics to see a larger one."""
+
 EARLIEST, STEP = 16, 1.1
 """The first look is at this part of the responses, each later one so much later: few are separated between two looks
 and no longer at the end."""
 
 
 def smallest_lift(question: Question, epsilon: float | None, allocation: Allocation, jobs: int | None) -> float | None:
-    """Return the smallest lift that the users are enough for; None if none is."""
+    """Return the smallest lift that the users are enough for; None if none is, up to 1,000 %."""
+    most = min(question.largest_lift, MOST_LIFT)
     return _smallest(
         question,
         lambda lift: Case(question, epsilon, lift),
         allocation,
-        (question.largest_lift / 1e4, question.largest_lift),
+        (most / 1e4, most),
         jobs,
     )
 

@@ -93,7 +93,7 @@ def with_users(plan: Plan) -> Table | None:
             rows.append([*_begin(row), percent(users.power), *_standing(users.standing), lift])
     responses = plan.question.responses
     answered = "" if responses == plan.question.users else f", {responses:,} of whom answer"
-    note = f"The smallest lift is the one that is found with power {plan.question.power:g}."
+    note = f"The smallest lift is the one that is found with power {plan.question.power:g}; none: none up to 1,000 %."
     return Table(f"With {plan.question.users:,} users{answered}", head, rows, note)
 
 
