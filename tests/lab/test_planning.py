@@ -321,7 +321,9 @@ def test_a_rule_that_is_late_is_said_to_take_more() -> None:
     made = plan(0.05, 0.2, epsilon=1, trials=10, seed=1, horizon=20_000)
     row = made.row(1.0)
     assert (row.quantiles, row.needed, row.last, row.is_cut) == ((None, None, None), None, 20_000, True)
-    assert made.verdicts[0].endswith("in equal shares; by kl-ucb++ it takes more than 20,000")
+    told = "in equal shares; by kl-ucb++ it takes more than 20,000, about "
+    assert told in made.verdicts[0]
+    assert made.verdicts[0].endswith(" by the forecast")
 
 
 @pytest.mark.usefixtures("few")

@@ -57,7 +57,7 @@ def plan(  # noqa: PLR0913 - a question has many parts
     `progress` is called with the part that is done, from 0 to 1.
 
     >>> plan(baseline=0.3, lift=1.0, epsilon=4, trials=10, seed=1).verdicts
-    ('feasible with 43,000 responses at epsilon 4 by kl-ucb++, with 540 in equal shares',)
+    ('feasible with 47,000 responses at epsilon 4 by kl-ucb++, with 540 in equal shares',)
     """
     asked = question(
         baseline=baseline,
@@ -125,8 +125,8 @@ def _row(case: Case, allocation: Allocation, jobs: int | None, progress: Progres
         return Row(case.epsilon, allocation, name)
     expected = alike if allocation == "equal" else case.closed_form(allocation)
     # Of a rule that nothing is known of it is known that it is later than equal shares.
-    last = max(last_look(case, allocation, expected or inf), asked.responses or 0)
-    first = (expected or alike) / EARLY[allocation]
+    last = max(last_look(case, allocation, _rounded(expected or inf)), asked.responses or 0)
+    first = _rounded(expected or alike) / EARLY[allocation]
     looks = Looks(_trials(case, allocation, expected, last), first, last, asked.responses)
     outcome = play(case, allocation, looks, jobs, progress)
     return Row(
@@ -172,9 +172,14 @@ def _trials(case: Case, allocation: Allocation, expected: int | None, last: int)
         return asked.trials
     if expected is None or expected > HOPELESS * last:
         return FEWEST
-    arms, each = max(asked.arms, USUAL_ARMS) / USUAL_ARMS, float(min(expected, last))
+    arms, each = max(asked.arms, USUAL_ARMS) / USUAL_ARMS, _rounded(min(expected, last))
     affordable = LEAPS / each ** (1 / 3) if leaps(case) else ROUNDS / each
     return int(min(max(affordable / arms, FEWEST), MOST))
+
+
+def _rounded(responses: float) -> float:
+    """Round to one digit that counts: when trials are looked at must not hang on the last digits of a forecast."""
+    return float(f"{responses:.0e}")
 
 
 def _known(responses: float) -> int | None:
