@@ -83,6 +83,7 @@ bench: $(READY) $(SDK_READY)  ## what we claim about speed, measured beside the 
 	$(BIN)/python benchmarks/policies.py
 	$(BIN)/python benchmarks/tails.py
 	$(BIN)/python benchmarks/threshold.py
+	$(BIN)/python benchmarks/plan.py
 	$(BIN)/python benchmarks/epsilons.py
 	$(BIN)/python benchmarks/demo.py
 	$(BIN)/python benchmarks/peers.py
