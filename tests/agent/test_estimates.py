@@ -24,11 +24,11 @@ from ldpbandits.spec import mechanisms
 from ldpbandits.spec.mechanisms import debiased_mean, response_mean
 from ldpbandits.spec.sequences import (
     _edge,
-    _psi,
     bernoulli_interval,
     laplace_radius,
     log_bits_martingale,
     log_laplace_martingale,
+    psi,
 )
 
 CTB, CTL = CuratorSpec(mechanisms.Bernoulli(1.0)), CuratorSpec(mechanisms.Laplace(1.0))
@@ -118,7 +118,7 @@ def test_the_laplace_martingale_starts_at_one_and_does_not_grow_on_average(epsil
     for share in (-0.99, -0.5, -0.01, 0.01, 0.5, 0.99):
         tilt = share * epsilon
         bernoulli = mean * math.exp(tilt * (1 - mean)) + (1 - mean) * math.exp(-tilt * mean)
-        assert math.log(bernoulli / (1 - share**2)) <= _psi(tilt, epsilon, 0.5) + 1e-12
+        assert math.log(bernoulli / (1 - share**2)) <= psi(tilt, epsilon, 0.5) + 1e-12
 
 
 LOOKS = sorted({round(1.3**i) for i in range(1, 29)})

@@ -12,8 +12,7 @@ from threading import Event, Thread
 
 import pytest
 
-from ldpbandits import ServerError
-from ldpbandits.device import http as http_module
+from ldpbandits import ServerError, timely
 from ldpbandits.device.http import Http
 
 HELLO = b'HTTP/1.1 200 OK\r\nContent-Length: 17\r\n\r\n{"said": "hello"}'
@@ -64,7 +63,7 @@ def test_https(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     subprocess.run([*make.split(), *files], check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
-    monkeypatch.setattr(http_module, "getaddrinfo", lambda _, port, **__: addresses("127.0.0.1", port))
+    monkeypatch.setattr(timely, "getaddrinfo", lambda _, port, **__: addresses("127.0.0.1", port))
     with serving(hello, context) as port:
         stranger = Http(f"https://localhost:{port}", "k", timeout=5)
         with pytest.raises(ServerError, match="certificate"):
@@ -92,7 +91,7 @@ def test_the_first_address_that_answers_is_taken(monkeypatch: pytest.MonkeyPatch
                 each.connect(full.getsockname())
         first, second = ("127.0.0.2", full.getsockname()[1]), ("127.0.0.1", port)
         listed = [(*addresses("", 0)[0][:4], address) for address in (first, second)]
-        monkeypatch.setattr(http_module, "getaddrinfo", lambda *_, **__: listed)
+        monkeypatch.setattr(timely, "getaddrinfo", lambda *_, **__: listed)
         client = Http("http://agent.example", "k", timeout=2)
         assert client.post("/", {}) == {"said": "hello"}
         client.close()
@@ -102,7 +101,7 @@ def test_the_first_address_that_answers_is_taken(monkeypatch: pytest.MonkeyPatch
 
 def test_a_host_without_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is an error in a sentence."""
-    monkeypatch.setattr(http_module, "getaddrinfo", lambda *_, **__: [])
+    monkeypatch.setattr(timely, "getaddrinfo", lambda *_, **__: [])
     with pytest.raises(ServerError, match="the server cannot be reached: the host has no address"):
         Http("http://agent.example", "k", timeout=2).post("/", {})
 

@@ -78,7 +78,7 @@ def test_without_rewards_the_error_tells_how() -> None:
         Limits(epsilon=1, budget=10)
 
 
-@pytest.mark.parametrize("bad", [None, 1, "range", (0, 1), Range, RealLine, Transform, object()], ids=repr)
+@pytest.mark.parametrize("bad", [None, 1, "range", (0, 1), Range, RealLine, Transform, {}], ids=repr)
 def test_rewards_are_a_transform(bad: Any) -> None:
     """A class is none, but for Threshold: a range that the agent may choose is no limit."""
     with pytest.raises(ParameterError, match="limits say what rewards are"):

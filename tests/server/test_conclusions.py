@@ -2,17 +2,22 @@
 
 import asyncio
 import random
+import re
 from collections.abc import Iterator
 
 import pytest
+from msgspec.structs import replace
 from tests.server.crowds import Place, answer, bits, new, visit
 
+from ldpbandits import Agent
 from ldpbandits.agent.estimates import estimate_arm, share
 from ldpbandits.agent.missing import worst_case
-from ldpbandits.server.conclusions import ALPHA, MANY_MISSING
+from ldpbandits.agent.separation import ALPHA
+from ldpbandits.server.conclusions import MANY_MISSING
 from ldpbandits.server.forecasting import FEWEST
 from ldpbandits.server.messages import Decision, Forecast, NewArm, Report
 from ldpbandits.spec.mechanisms import Bernoulli
+from ldpbandits.types import Arm
 
 
 @pytest.fixture
@@ -251,6 +256,22 @@ def test_little_traffic_for_the_worse_arm_is_spoken_of(place: Place) -> None:
     assert "see minimum_share" in found.sentence
     assert said == pytest.approx(found.more_responses, rel=0.06)
     assert equal < said / 3
+
+
+def test_it_says_how_many_it_takes_if_the_rule_goes_on(place: Place) -> None:
+    """By the course of a rule whose index is known: as many as an agent of the same tallies says."""
+
+    async def play() -> Forecast:
+        await place.service.create(replace(new("a", "b"), rule={"kind": "kl-ucb++"}))
+        return await forecast(place, {0: bits(5_000, 4_500), 1: bits(140, 160)})
+
+    found = asyncio.run(play())
+    said, by_rule, equal = (int(number.replace(",", "")) for number in re.findall(r"about ([\d,]+)", found.sentence))
+    assert equal < said < by_rule
+    agent = Agent.for_curator({"mechanism": "bernoulli", "epsilon": 2}, 2)
+    agent.tally.add(Arm(0), 9_500, 5_000)
+    agent.tally.add(Arm(1), 300, 140)
+    assert by_rule == pytest.approx(agent.more_responses(), rel=0.06)
 
 
 def test_the_present_traffic_is_that_of_the_last_half_of_the_responses(place: Place) -> None:

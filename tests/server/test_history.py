@@ -14,9 +14,9 @@ from tests.server.inprocess import ask
 
 from ldpbandits import UCB, estimate
 from ldpbandits.agent.estimates import estimate_arm, share
+from ldpbandits.agent.separation import ALPHA
 from ldpbandits.server import experiments, reports
 from ldpbandits.server.app import application
-from ldpbandits.server.conclusions import ALPHA
 from ldpbandits.server.history import MOST, Moment, Trail, replay
 from ldpbandits.server.messages import History, NewArm, NewExperiment
 from ldpbandits.server.settings import Settings

@@ -9,7 +9,7 @@ import pytest
 
 from ldpbandits import CuratorSpec, Range, Response, Sigmoid, estimate
 from ldpbandits.agent.estimates import share
-from ldpbandits.server.conclusions import ALPHA
+from ldpbandits.agent.separation import ALPHA
 from ldpbandits.server.messages import NewArm, NewExperiment, Report, ResponseMessage
 from ldpbandits.server.service import Service
 from ldpbandits.server.store.sqlite import SqliteStore

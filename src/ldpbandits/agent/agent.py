@@ -12,9 +12,11 @@ from typing import Any, Literal
 
 from ldpbandits.agent.estimates import Estimate, estimate_arm, share
 from ldpbandits.agent.fit import fitted, rule_for
+from ldpbandits.agent.forecast import Prospect, more_by_rule
 from ldpbandits.agent.kernels import Random, select
 from ldpbandits.agent.lookout import Lookout
 from ldpbandits.agent.rules import Rule, rule_from_json, rule_to_json
+from ldpbandits.agent.separation import ALPHA, leading
 from ldpbandits.agent.sieve import Sieve
 from ldpbandits.agent.tally import ArmTally, LevelTally, Tally
 from ldpbandits.checks import brief, check_count, check_probability, is_number, is_whole
@@ -205,6 +207,30 @@ class Agent:
             name: estimate_arm(arm, self.menu, alpha=share(alpha, number), sub_gaussian=sub_gaussian)
             for number, (name, arm) in enumerate(zip(self.names, self.tally.arms, strict=True))
         }
+
+    def more_responses(self, *, alpha: float = ALPHA) -> int | None:
+        """Return about how many more responses it takes until the best arm is separated, as the rule sends its pulls.
+
+        0: it is now, its interval lies above all others. None: it is not in sight, an arm has no response yet, or
+        nothing is known of how the rule goes on. It is a guess: that means stay what they are.
+
+        >>> agent = Agent.for_curator({"mechanism": "bernoulli", "epsilon": 2}, arms=2)
+        >>> agent.tally.add(0, 1000, 240)
+        >>> agent.tally.add(1, 9000, 2700)
+        >>> agent.more_responses()
+        62293
+        """
+        if self.menu is None:
+            raise ParameterError("a forecast needs a curator: make the agent with Agent.for_curator(curator, arms)")
+        alpha = check_probability("alpha", alpha)
+        arms = [(number, arm) for number, arm in enumerate(self.tally.arms) if not arm.retired]
+        if not all(arm.pulls for _, arm in arms):
+            return None
+        means = [estimate_arm(arm, self.menu, alpha=share(alpha, number)).mean for number, arm in arms]
+        best = leading(means)
+        prospects = [Prospect(arm, share(alpha, number), arm.pulls, 0, 0, 0.0) for number, arm in arms]
+        others = [prospect for place, prospect in enumerate(prospects) if place != best]
+        return more_by_rule(prospects[best or 0], others, self.menu, self.fitted) if others else None
 
     def add_arm(self, name: str | None = None) -> Arm:
         """Add an arm that nobody has pulled; it gets the next number."""

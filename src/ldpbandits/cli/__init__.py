@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 import ldpbandits
-from ldpbandits.cli import audit, bounds, calibrate, demo, experiments, reproduce, serve, simulate
+from ldpbandits.cli import audit, bounds, calibrate, demo, experiments, plan, reproduce, serve, simulate
 from ldpbandits.cli.common import BAD_INPUT, INTERRUPTED, OK, Command, Parser, say
 from ldpbandits.errors import LDPBanditsError, OutputError, ParameterError
 
 COMMANDS = (
+    plan.COMMAND,
     simulate.COMMAND,
     reproduce.COMMAND,
     bounds.COMMAND,

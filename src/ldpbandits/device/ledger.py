@@ -48,7 +48,7 @@ class Ledger:
     def spent(self, now: float, window: float) -> float:
         """Return the epsilon spent in the window that ends now. What is dated later counts too: clocks go back."""
         with self.database.transaction() as transaction:
-            return float(_sum(_counting(transaction, "accepted_at", now, window)))
+            return float(_sum(transaction, "accepted_at", now, window))
 
     def charge(self, transaction: Transaction, limits: Limits, spec: CuratorSpec, now: float) -> int:
         """Charge one response of this curator, or say which limit of the owner it would break. Return its number.
@@ -56,7 +56,7 @@ class Ledger:
         The charge is part of the caller's transaction, which also writes down what it was for.
         """
         limits.check(spec)
-        spent = _sum(_counting(transaction, "accepted_at", now, limits.window))
+        spent = _sum(transaction, "accepted_at", now, limits.window)
         if spent + Fraction(spec.epsilon) > _most(limits):
             raise LimitError(
                 f"epsilon = {spec.epsilon:g} on top of the {float(spent):g} spent is too much: "
@@ -76,10 +76,11 @@ class Ledger:
         ).fetchone()
         if left_at is not None:
             return 0.0
-        wait = _until_room(_counting(transaction, "left_at", now, limits.window), epsilon, limits, now)
-        if wait == 0:
-            transaction.execute("UPDATE spent SET left_at = ? WHERE number = ?", (now, charge))
-        return wait
+        excess = _sum(transaction, "left_at", now, limits.window) + Fraction(epsilon) - _most(limits)
+        if excess > 0:
+            return _until_freed(transaction, excess, now, limits.window)
+        transaction.execute("UPDATE spent SET left_at = ? WHERE number = ?", (now, charge))
+        return 0.0
 
 
 def default_path() -> Path:
@@ -92,8 +93,8 @@ def _most(limits: Limits) -> Fraction:
     return Fraction(limits.budget) * (1 + ROUNDING)
 
 
-def _counting(transaction: Transaction, column: str, now: float, window: float) -> list[tuple[float, Fraction]]:
-    """Return what counts in the window that ends now: when it ceases to count, and its epsilon."""
+def _sum(transaction: Transaction, column: str, now: float, window: float) -> Fraction:
+    """Return the exact sum of what counts in the window that ends now: of what was accepted, or of what has left."""
     # A date ahead is from before the clock was set back: either that date is wrong, or this one. It counts, from when
     # it is first seen, for as long as any other: so no wrong date counts for years.
     transaction.execute(
@@ -107,24 +108,24 @@ def _counting(transaction: Transaction, column: str, now: float, window: float) 
         (now,),
     )
     rows = transaction.execute(
-        f"SELECT CASE WHEN {column} > :now THEN seen_ahead_at ELSE {column} END AS since, epsilon "  # noqa: S608 - our names
-        "FROM spent WHERE since > :now - :window",
+        f"SELECT epsilon, count(*) FROM spent WHERE {_since(column)} > :now - :window GROUP BY epsilon",  # noqa: S608 - our names
         {"now": now, "window": window},
     )
-    return [(since + window, Fraction(epsilon)) for since, epsilon in rows]
+    return sum((Fraction(epsilon) * count for epsilon, count in rows), Fraction(0))
 
 
-def _sum(counting: list[tuple[float, Fraction]]) -> Fraction:
-    return sum((epsilon for _, epsilon in counting), Fraction(0))
+def _since(column: str) -> str:
+    return f"CASE WHEN {column} > :now THEN seen_ahead_at ELSE {column} END"
 
 
-def _until_room(counting: list[tuple[float, Fraction]], epsilon: float, limits: Limits, now: float) -> float:
-    """Return the seconds until so much ceases to count that there is room for this epsilon."""
-    excess = _sum(counting) + Fraction(epsilon) - _most(limits)
-    if excess <= 0:
-        return 0.0
-    for end, freed in sorted(counting):
-        excess -= freed
+def _until_freed(transaction: Transaction, excess: Fraction, now: float, window: float) -> float:
+    """Return the seconds until so much of what has left ceases to count; infinite if all of it is not enough."""
+    rows = transaction.execute(
+        f"SELECT {_since('left_at')} AS since, epsilon FROM spent WHERE since > :now - :window ORDER BY since",  # noqa: S608 - our names
+        {"now": now, "window": window},
+    )
+    for since, epsilon in rows:
+        excess -= Fraction(epsilon)
         if excess <= 0:
-            return max(end - now, 1e-3)
+            return float(max(since + window - now, 1e-3))
     return inf

@@ -12,6 +12,7 @@ table { border-collapse: collapse; margin: .8rem 0; font-variant-numeric: tabula
 th, td { padding: .2rem .8rem; text-align: right; border-bottom: 1px solid #ddd }
 th:first-child, td:first-child, td.left, th.left { text-align: left }
 table.text td { text-align: left; vertical-align: top } table.text td:nth-child(2) { white-space: nowrap }
+table.close { font-size: .87rem } table.close th, table.close td { padding: .2rem .5rem; white-space: nowrap }
 figure { margin: 0; border: 1px solid #e4e4e4; padding: .4rem } figure img { width: 100%; display: block }
 .panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(26rem, 1fr)); gap: .8rem } .wide { grid-column: 1 / -1; max-width: 54rem }
 .note { color: #555 }

@@ -4,11 +4,9 @@ from dataclasses import dataclass
 
 from ldpbandits.agent.estimates import Estimate, estimate_arm, share
 from ldpbandits.agent.missing import missing_interval, worst_case
+from ldpbandits.agent.separation import ALPHA, is_separated, leading
 from ldpbandits.server.experiments import LiveExperiment
 from ldpbandits.server.messages import Best
-
-ALPHA = 0.05
-"""The probability that any interval of an experiment ever misses its mean, however many arms are added."""
 
 MANY_MISSING = 0.05
 """Of an arm's answers; above it there is a warning."""
@@ -51,16 +49,14 @@ def facts(experiment: LiveExperiment) -> list[ArmFacts]:
 def best_arm(arms: list[ArmFacts]) -> Best | None:
     """Return the arm of largest mean among those that are handed out, once there is any response.
 
-    It is separated when its worst-case interval lies above those of all others. Where there are none nothing is, and
-    where no mean fits the responses of an arm nothing can be said.
+    Whether it is separated is judged by worst-case intervals.
     """
-    means = {number: arm.known.mean for number, arm in enumerate(arms) if arm.in_use and arm.known.mean is not None}
-    if not means:
+    in_use = [number for number, arm in enumerate(arms) if arm.in_use]
+    place = leading([arms[number].known.mean for number in in_use])
+    if place is None:
         return None
-    best = max(means, key=lambda number: means[number])
-    others = [arm.worst for number, arm in enumerate(arms) if number != best and arm.in_use]
-    is_above = bool(others) and arms[best].worst.low > max(other.high for other in others)
-    return Best(best, arms[best].name, is_above and all(worst.fits for worst in (arms[best].worst, *others)))
+    best = in_use[place]
+    return Best(best, arms[best].name, is_separated(place, [arms[number].worst for number in in_use]))
 
 
 def warnings(arms: list[ArmFacts]) -> list[str]:

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from ldpbandits.agent.forecast import Prospect, more_responses
-from ldpbandits.server.conclusions import ALPHA, ArmFacts, best_arm, percent
+from ldpbandits.agent.forecast import Prospect, more_by_rule, more_responses
+from ldpbandits.agent.separation import ALPHA
+from ldpbandits.server.conclusions import ArmFacts, best_arm, percent
 from ldpbandits.server.experiments import LiveExperiment
 from ldpbandits.server.history import Moment
 from ldpbandits.server.messages import Best, Forecast
@@ -73,11 +74,20 @@ def _guess(experiment: LiveExperiment, arms: list[ArmFacts], best: Best, before:
     said = f"about {_about(number)} more responses at the present traffic"
     equal = needed(lambda arm: replace(arm, share=1 / len(in_use)))
     if equal is not None and equal < WORTH_SAYING * number:
+        rest = [prospects[each] for each in others]
+        later = _later(experiment, prospects[best.arm], rest) if len(in_use) == len(prospects) else None
+        far = "far more" if later is None or later <= number else f"about {_about(later)}"
         said += (
-            ", and far more if the rule goes on giving worse arms ever less of it; "
+            f", and {far} if the rule goes on giving worse arms ever less of it; "
             f"with equal traffic it would be about {_about(equal)} (see minimum_share)"
         )
     return number, said
+
+
+def _later(experiment: LiveExperiment, best: Prospect, others: list[Prospect]) -> int | None:
+    """Return how many responses it takes if pulls go as the rule sends them; these are all arms in use."""
+    least = experiment.settings.minimum_share or 0.0
+    return more_by_rule(best, others, experiment.menu, experiment.agent.fitted, minimum_share=least)
 
 
 def _nothing_to_say(in_use: list[ArmFacts]) -> str | None:

@@ -2,8 +2,9 @@
 
 from ldpbandits.agent.estimates import estimate_arm, share
 from ldpbandits.agent.rules import rule_to_json
+from ldpbandits.agent.separation import ALPHA
 from ldpbandits.server import conclusions, forecasting
-from ldpbandits.server.conclusions import ALPHA, ArmFacts
+from ldpbandits.server.conclusions import ArmFacts
 from ldpbandits.server.experiments import ArmRecord, LiveExperiment, tally_of
 from ldpbandits.server.history import MOST, Known, Moment
 from ldpbandits.server.messages import (

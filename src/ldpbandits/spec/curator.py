@@ -17,7 +17,7 @@ A spec is what an agent asks of a device, and what a device shows to its owner b
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import inf, isfinite
+from math import exp, inf, isfinite
 from typing import Any
 
 from ldpbandits.checks import brief, check_epsilon
@@ -36,6 +36,20 @@ class Guarantee:
     """How far apart two rewards that the promise covers may be; infinite when it covers any two."""
     covers: str
     """The same in words."""
+
+    @property
+    def factor(self) -> float:
+        """e^epsilon: how much likelier a response may be under one of two neighbours than under the other."""
+        return exp(self.epsilon)
+
+    @property
+    def right_at_most(self) -> float:
+        """e^epsilon / (1 + e^epsilon): how often somebody is right about a fair coin between neighbours, at most.
+
+        >>> f"{Guarantee(1.0, 1.0, 'two rewards').right_at_most:.3f}"
+        '0.731'
+        """
+        return 1 / (1 + exp(-self.epsilon))
 
     def __str__(self) -> str:
         """Say the promise in a sentence that its holder can check."""

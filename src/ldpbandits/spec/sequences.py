@@ -3,6 +3,8 @@
 If M_n(m) is, for the true mean m, a non-negative supermartingale that starts at 1, then by Ville's inequality
 {m: M_n(m) < 1/alpha} is a confidence sequence. Both here are mixtures, of components that are each best at their own
 number of pulls: 10,000 times 4^j, with weight proportional to (1 + |j|)^-2.5.
+
+The martingales of one epsilon are kernels: plain functions of numbers, which the lab compiles.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -24,7 +26,7 @@ PRECISION, NOTHING = 1e-12, 1e-17
 
 _SCALES = range(-5, 14)
 _WEIGHTS = [(1 + abs(j)) ** -2.5 for j in _SCALES]
-_COMPONENTS = [(4.0**j * TUNED_FOR, log(w / sum(_WEIGHTS))) for j, w in zip(_SCALES, _WEIGHTS, strict=True)]
+_COMPONENTS = tuple((4.0**j * TUNED_FOR, log(w / sum(_WEIGHTS))) for j, w in zip(_SCALES, _WEIGHTS, strict=True))
 """The number of pulls at which a component is best, and the logarithm of its weight."""
 
 
@@ -35,8 +37,7 @@ def bernoulli_interval(pulls: int, ones: float, alpha: float) -> tuple[float, fl
     """
     if ones != int(ones) or not 0 <= ones <= pulls:
         raise ResponseError(f"a total of bits must be a whole number from 0 to the pulls, {pulls}, got {brief(ones)}")
-    # lgamma is good to a few units in the last place: what it loses may widen the interval, never narrow it.
-    limit = -log(alpha) + 1e-14 * lgamma(pulls + _COMPONENTS[-1][0] / BEST)
+    limit = bits_limit(pulls, alpha)
 
     def log_martingale(p: float) -> float:
         return log_bits_martingale(pulls, ones, p) if 0 < p < 1 else inf
@@ -45,17 +46,25 @@ def bernoulli_interval(pulls: int, ones: float, alpha: float) -> tuple[float, fl
     return _edge(log_martingale, limit, mean, 0.0), _edge(log_martingale, limit, mean, 1.0)
 
 
-def log_bits_martingale(pulls: int, ones: float, p: float) -> float:
+def bits_limit(pulls: float, alpha: float) -> float:
+    """Return the log M at which a chance of a 1 is refuted: -log(alpha), and what rounding may have added to it.
+
+    lgamma is good to a few units in the last place: what it loses may widen the interval, never narrow it.
+    """
+    return -log(alpha) + 1e-14 * lgamma(pulls + _COMPONENTS[-1][0] / BEST)
+
+
+def log_bits_martingale(pulls: float, ones: float, p: float) -> float:
     """log M(p), with M(p) the likelihood ratio of x to p mixed over x ~ Beta(rho p, rho (1 - p)) and over rho.
 
     For each rho it is convex in p: the derivative is h(1 - p, zeros) - h(p, ones), where h(p, k) = sum over i < k of
     1/p - 1/(p + i/rho) decreases in p. Sums of functions whose logarithm is convex have a convex logarithm.
     """
-    zeros = pulls - ones
-    likelihood = ones * log(p) + zeros * log1p(-p)
-    precisions = ((best_at / BEST, weight) for best_at, weight in _COMPONENTS)
-    mixed = _log_sum_exp(weight + _log_beta_ratio(rho * p, ones, rho * (1 - p), zeros) for rho, weight in precisions)
-    return mixed - likelihood
+    zeros, mixed = pulls - ones, -inf
+    for best_at, weight in _COMPONENTS:
+        rho = best_at / BEST
+        mixed = log_add(mixed, weight + log_beta_ratio(rho * p, ones, rho * (1 - p), zeros))
+    return mixed - (ones * log(p) + zeros * log1p(-p))
 
 
 def laplace_radius(pulls: int, epsilon: float, sigma: float, alpha: float, missing: int = 0) -> float:
@@ -74,7 +83,7 @@ def laplace_radius(pulls: int, epsilon: float, sigma: float, alpha: float, missi
     return _edge(log_martingale, limit, 0.0, far) / (pulls + missing)
 
 
-def log_laplace_martingale(pulls: int, distance: float, epsilon: float, sigma: float, missing: int = 0) -> float:
+def log_laplace_martingale(pulls: float, distance: float, epsilon: float, sigma: float, missing: float = 0.0) -> float:
     """log M(m), with M(m) = e^(l D - n psi(l)) mixed over l and -l and over |l|; D = n |mean - m|, in which M grows.
 
     A response X = R + L with sigma-sub-Gaussian R has log E e^(l (X - m)) <= psi(l) for |l| < epsilon, where
@@ -86,13 +95,13 @@ def log_laplace_martingale(pulls: int, distance: float, epsilon: float, sigma: f
     with whether and when there is a response, if L has nothing to do with it. So M is a supermartingale also when for
     `missing` of the pulls there is the first factor only; then D holds their R, which nobody knows, in place of X.
     """
-    variance = sigma**2 + 2 / epsilon**2
-    tilts = ((sqrt(BEST / (best_at * variance)), weight) for best_at, weight in _COMPONENTS)
-    return _log_sum_exp(
-        weight - log(2) + sign * tilt * distance - pulls * _psi(tilt, epsilon, sigma) - missing * _psi(tilt, inf, sigma)
-        for tilt, weight in tilts
-        for sign in (1, -1)
-    )
+    variance, mixed = sigma**2 + 2 / epsilon**2, -inf
+    for best_at, weight in _COMPONENTS:
+        tilt = sqrt(BEST / (best_at * variance))
+        both = log_add(tilt * distance, -tilt * distance)
+        fall = pulls * psi(tilt, epsilon, sigma) + missing * psi(tilt, inf, sigma)
+        mixed = log_add(mixed, weight - log(2) + both - fall)
+    return mixed
 
 
 def mixed_interval(cells: Sequence[float], levels: Sequence[float], alpha: float, near: float) -> tuple[float, float]:
@@ -202,14 +211,21 @@ def _log_mixed_martingale(
     return _log_sum_exp(mixed)
 
 
-def _psi(tilt: float, epsilon: float, sigma: float) -> float:
+def psi(tilt: float, epsilon: float, sigma: float) -> float:
+    """l^2 sigma^2 / 2 - log(1 - l^2 / epsilon^2) for l the tilt: see `log_laplace_martingale`."""
     return (sigma * tilt) ** 2 / 2 - log1p(-((tilt / epsilon) ** 2))
 
 
-def _log_beta_ratio(a: float, ones: float, b: float, zeros: float) -> float:
+def log_beta_ratio(a: float, ones: float, b: float, zeros: float) -> float:
     """Return log B(a + ones, b + zeros) - log B(a, b)."""
     rising = lgamma(a + ones) - lgamma(a) + lgamma(b + zeros) - lgamma(b)
     return rising - (lgamma(a + b + ones + zeros) - lgamma(a + b))
+
+
+def log_add(one: float, other: float) -> float:
+    """Return log(e^one + e^other)."""
+    largest, least = max(one, other), min(one, other)
+    return largest + log1p(exp(least - largest)) if least > -inf else largest
 
 
 def _log_sum_exp(terms: Iterable[float]) -> float:

@@ -61,7 +61,8 @@ class Play(NamedTuple):
 Advance: TypeAlias = Callable[[np.random.Generator, Floats, Floats, int, int], None]
 """Called with (rng, pulls, totals, t, until), it plays rounds t to until - 1 and updates the tally in place.
 
-Totals are sums of what the rule reads of the responses."""
+Totals are sums of what the rule reads of the responses. For a loop that plays every round they may be twice as long:
+then sums of the responses themselves are behind them."""
 
 
 def encode(algorithm: Algorithm, arms: Sequence[Law]) -> tuple[Play, Callable[..., float]]:
@@ -92,6 +93,8 @@ def _advance(
         arm = select(index, play.parameters, play.floor, means, pulls, pulls, pulls, float(t), rng, indexes)
         said = response(rng, play.channel, reward(rng, play.laws, arm))
         totals[arm] += reading(said, play.parameters)
+        if len(totals) > n:
+            totals[n + arm] += said
         pulls[arm] += 1.0
         means[arm] = totals[arm] / pulls[arm]
         t += 1

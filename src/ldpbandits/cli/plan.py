@@ -1,0 +1,131 @@
+"""`ldpbandits plan`: what an epsilon costs, before an experiment starts."""
+
+import argparse
+from pathlib import Path
+from textwrap import wrap
+from typing import TYPE_CHECKING
+
+from ldpbandits.checks import LARGEST_EPSILON, SMALLEST_EPSILON
+from ldpbandits.cli.common import (
+    Command,
+    add_load,
+    load,
+    name_or_json,
+    named_number,
+    number,
+    read_jobs,
+    show,
+    show_json,
+    table,
+)
+from ldpbandits.errors import ParameterError
+from ldpbandits.extras import needs
+from ldpbandits.output.files import check_file, write
+
+if TYPE_CHECKING:
+    from ldpbandits.lab.planning.answer import Plan
+
+WIDTH = 120
+
+ABOUT = """\
+How many responses it takes, at each epsilon, until the best arm is separated: until its interval lies above all others
+in the server's report. All arms have the baseline's mean reward but for one, which is better by the lift.
+
+  ldpbandits plan --baseline 0.05 --lift 0.1 --arms 4 --epsilon 0.5,1,2
+  ldpbandits plan --baseline 0.05 --lift 0.5 --epsilon 1,2,4 --users 200000 --out plan.html
+  ldpbandits plan --data past.csv --lift 0.1 --epsilon 1
+
+Trials are played as they would be live, by the rule and with equal shares for all arms, and beside them without privacy
+(epsilon none). With --users also the other way round: the smallest lift, and the smallest epsilon."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add its options."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.description = ABOUT
+    add = parser.add_argument
+    add("--baseline", type=number, metavar="P", help="the mean reward now, such as 0.05 for 5 %% clicks")
+    add("--lift", type=number, required=True, metavar="L", help="the gain to be found, as a part of it: 0.1 for 10 %%")
+    add("--arms", type=number, default=2, metavar="K", help="arms, the present one included (default 2)")
+    limits = f"from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}"
+    add("--epsilon", default="0.5,1,2,4", metavar="E,E,...", help=f"one or more, {limits} (default 0.5,1,2,4)")
+    add("--users", type=number, metavar="N", help="how many users there will be, each of whom answers once")
+    add("--power", type=number, default=0.8, metavar="P", help="the chance of success to plan for (default 0.8)")
+    told = "the chance that no interval ever misses (default 0.95, which the server has)"
+    add("--confidence", type=number, default=0.95, metavar="C", help=told)
+    add("--rule", metavar="R", help="a kind such as imed, paper, JSON, or MODULE:CLASS (default: that of the server)")
+    add("--missing", type=number, default=0.0, metavar="S", help="the share of the answers that never come (default 0)")
+    add("--curator", default="ctb", metavar="C", help="ctb or ctl (default ctb)")
+    data = "instead of --baseline: past rewards of one arm, a column reward; FILE.csv#ARM for one of several"
+    add("--data", metavar="FILE.csv", help=data)
+    told = "the rewards' range, which devices are told; rewards beyond count as its ends (default 0,1)"
+    add("--range", default="0,1", metavar="LOW,HIGH", help=told)
+    add("--trials", type=number, metavar="R", help="trials of the rule (default: as many as take a few seconds)")
+    told = "play a rule no further than this (default 1e8; 2e6 for one that cannot leap)"
+    add("--horizon", type=number, metavar="T", help=told)
+    add("--seed", type=number, default=0, metavar="S", help="same seed, same numbers (default 0)")
+    add("--jobs", type=number, metavar="N", help="threads (default: one a core); changes no number")
+    add("--out", type=Path, metavar="FILE.html", help="write a page with the tables and pictures")
+    add_load(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Plan, print the tables and the verdicts, and write the page if one is asked for."""
+    from ldpbandits.lab.planning.question import question
+
+    load(options)
+    asked = question(
+        baseline=options.baseline,
+        lift=options.lift,
+        arms=options.arms,
+        epsilons=_numbers("epsilon", options.epsilon),
+        users=options.users,
+        power=options.power,
+        confidence=options.confidence,
+        rule=name_or_json("--rule", options.rule),
+        missing=options.missing,
+        curator=options.curator,
+        data=options.data,
+        declared=_range(options.range),
+        trials=options.trials,
+        seed=options.seed,
+        horizon=options.horizon,
+    )
+    if options.out is not None:
+        check_file(options.out)
+    with needs("lab"):
+        from ldpbandits.lab.planning.run import answer
+        from ldpbandits.output.progress import bar
+    with bar("planning", 100) as progress:
+        made = answer(asked, jobs=read_jobs(options), progress=lambda part: progress(round(100 * part)))
+    if options.out is not None:
+        with needs("lab"):
+            from ldpbandits.lab.planning.page import page
+        write(options.out, page(made).encode())
+    if options.json:
+        show_json(made.to_json())
+    else:
+        show(*_report(made), *([f"The page: {options.out}"] if options.out else []))
+
+
+def _numbers(name: str, text: str) -> list[float]:
+    return [named_number(name, each) for each in text.split(",")]
+
+
+def _range(text: str) -> tuple[float, float]:
+    numbers = _numbers("range", text)
+    if len(numbers) != len(("low", "high")):
+        raise ParameterError(f"range is LOW,HIGH, such as 0,5, got {text!r}")
+    return numbers[0], numbers[1]
+
+
+def _report(made: "Plan") -> list[str]:
+    from ldpbandits.lab.planning import tables
+
+    lines = [tables.heading(made), *tables.remarks(made)]
+    for each in tables.all_tables(made):
+        lines += ["", each.title, table(each.head, each.rows), *wrap(each.note, WIDTH)]
+    return [*lines, "", *made.verdicts, *([] if made.reverse is None else [made.reverse])]
+
+
+COMMAND = Command("plan", "say what an epsilon costs, before you start", add_arguments, run)

@@ -1,0 +1,202 @@
+"""One epsilon of a question, at one lift: what is played, how it is judged, and how long it should take."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil
+from statistics import NormalDist
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpbandits.agent.course import Course, Shape, is_foreseeable
+from ldpbandits.agent.estimates import share
+from ldpbandits.agent.fit import Fitted, fitted
+from ldpbandits.agent.forecast import Prospect, more_responses
+from ldpbandits.agent.laplace_kernels import above_half, clipped
+from ldpbandits.agent.rules import Rule, default_rule, reading_of
+from ldpbandits.agent.tally import ArmTally
+from ldpbandits.checks import LARGEST_EPSILON
+from ldpbandits.errors import SpecError
+from ldpbandits.lab.algorithms import Algorithm
+from ldpbandits.lab.engine.sums import encode_sums
+from ldpbandits.lab.planning.question import FARTHEST, Question
+from ldpbandits.lab.rewards import Bernoulli, Empirical, Law
+from ldpbandits.spec import mechanisms
+from ldpbandits.spec.curator import CuratorSpec
+from ldpbandits.spec.menu import Menu
+
+Allocation: TypeAlias = Literal["rule", "equal"]
+"""Who decides where pulls go: a rule, or nobody, and every arm gets as many."""
+
+ALLOCATIONS: tuple[Allocation, ...] = get_args(Allocation)
+MANY = 10**9
+"""A lifted law of data is written in so many parts."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A question with one of its epsilons. Without an epsilon there is no privacy: CTB whose noise hides nothing.
+
+    (At the largest epsilon that there is, one response in 10^21 is noise.)
+    """
+
+    question: Question
+    epsilon: float | None
+    lift: float
+
+    @cached_property
+    def curator(self) -> CuratorSpec:
+        """The curator, on values in [0, 1]."""
+        if self.epsilon is None:
+            return CuratorSpec(mechanisms.Bernoulli(LARGEST_EPSILON))
+        kind = mechanisms.Bernoulli if self.question.curator == "ctb" else mechanisms.Laplace
+        return CuratorSpec(kind(self.epsilon))
+
+    @cached_property
+    def menu(self) -> Menu:
+        """The curator, as those take it who could take several epsilons."""
+        return Menu.of(self.curator)
+
+    @cached_property
+    def rule(self) -> Rule:
+        """The rule that is played; without privacy the default one, where the one that is asked for does not fit."""
+        asked = self.question.rule_for(self.curator)
+        try:
+            fitted(asked, self.menu)
+        except SpecError:
+            if self.epsilon is not None:
+                raise
+            return default_rule(self.curator)
+        return asked
+
+    @cached_property
+    def fitted(self) -> Fitted:
+        """What the rule plays by."""
+        return fitted(self.rule, self.menu)
+
+    @property
+    def rule_name(self) -> str:
+        """The rule, for people."""
+        return getattr(self.rule, "kind", type(self.rule).__name__)
+
+    @cached_property
+    def values(self) -> tuple[float, ...]:
+        """The mean value of each arm, in [0, 1]."""
+        asked = self.question
+        low, width = asked.declared.low, asked.declared.high - asked.declared.low
+        baseline, best = ((reward - low) / width for reward in (asked.of(0.0), asked.of(self.lift)))
+        return (*[baseline] * (asked.arms - 1), min(best, 1.0))
+
+    @cached_property
+    def laws(self) -> tuple[Law, ...]:
+        """The law of each arm's values.
+
+        CTB makes the same bits of all laws of one mean. For CTL they are those of the data, and the best arm's are
+        lifted by making some rewards the largest: for rewards of 0 and 1 that is what a lift is.
+        """
+        past, (baseline, *_, best) = self.question.past, self.values
+        if past is None or self.question.curator == "ctb" or self.epsilon is None or set(past.values) <= {0.0, 1.0}:
+            return tuple(Bernoulli(value) for value in self.values)
+        raised = (best - baseline) / (1 - baseline)
+        chances = [count / past.rewards for count in past.counts]
+        lifted = [(1 - raised) * chance for chance in chances]
+        ends = (*past.values, 1.0) if past.values[-1] < 1 else past.values
+        lifted = [*lifted, raised] if past.values[-1] < 1 else [*lifted[:-1], lifted[-1] + raised]
+        old, new = _law(past.values, chances), _law(ends, lifted)
+        return (*[old] * (self.question.arms - 1), new)
+
+    @cached_property
+    def algorithm(self) -> Algorithm:
+        """What is played by the rule."""
+        return Algorithm(self.rule_name, self.rule, self.curator)
+
+    @cached_property
+    def gaps(self) -> NDArray[np.float64]:
+        """By how much a pull of each arm falls short, in rewards."""
+        asked = self.question
+        return np.array([*[asked.of(self.lift) - asked.of(0.0)] * (asked.arms - 1), 0.0])
+
+    @property
+    def missing_each(self) -> float:
+        """How many answers are missing for each that comes."""
+        return self.question.missing / (1 - self.question.missing)
+
+    @cached_property
+    def alphas(self) -> NDArray[np.float64]:
+        """Each arm's share of alpha."""
+        return np.array([share(self.question.alpha, arm) for arm in range(self.question.arms)])
+
+    @cached_property
+    def prospects(self) -> list[Prospect]:
+        """The arms as a forecast takes them, each with one pull that is like the mean of all."""
+        mechanism, arms = self.curator.mechanism, self.question.arms
+        return [
+            Prospect(ArmTally(1, mechanism.response_mean(value)), alpha, 1, self.missing_each, 0, 1 / arms)
+            for value, alpha in zip(self.values, self.alphas.tolist(), strict=True)
+        ]
+
+    def closed_form(self, allocation: Allocation, beyond: float = FARTHEST) -> int | None:
+        """Return about how many responses it takes until the best arm is separated, without playing: by a forecast.
+
+        None: more than `beyond`, or nothing is known of how the rule sends its pulls.
+        """
+        *others, best = self.prospects
+        course = self._course() if allocation == "rule" else None
+        if allocation == "rule" and course is None:
+            return None
+        more = more_responses(best, others, self.menu, None if course is None else course.shares, beyond)
+        return None if more is None else more + self.question.arms
+
+    def _course(self) -> Course | None:
+        """Return where the rule sends its pulls, the best arm first; None where its index may move in any way."""
+        if not is_foreseeable(self.fitted):
+            return None
+        *others, best = self._means_read()
+        return Course(self.fitted, tuple(map(Shape, (best, *others))), (1.0,) * self.question.arms)
+
+    def _means_read(self) -> list[float]:
+        """Return the mean of what the rule reads of each arm's responses."""
+        reading = reading_of(self.rule)
+        if reading is above_half:
+            return [float(chance) for chance in encode_sums(self.algorithm, self.laws).chance]
+        if reading is None or reading is clipped:  # clipping keeps the mean
+            return [self.curator.mechanism.response_mean(value) for value in self.values]
+        raise SpecError(f"the rule {self.rule_name} reads responses in a way that is not known here")
+
+    def textbook(self) -> int:
+        """Return how many responses, in equal shares, the z-test of the best arm against one other takes.
+
+        2 (z(alpha / 2) + z(power))^2 variance / gap^2 for each arm, with the variance of a debiased response. It is a
+        test of two arms alone that is looked at once, when all have answered, and at no time before.
+        """
+        asked, normal = self.question, NormalDist()
+        quantiles = normal.inv_cdf(1 - asked.alpha / 2) + normal.inv_cdf(asked.power)
+        one, other = self._variance(0), self._variance(asked.arms - 1)
+        each = quantiles**2 * (one + other) / (self.values[-1] - self.values[0]) ** 2
+        return ceil(each) * asked.arms
+
+    def _variance(self, arm: int) -> float:
+        """Return the variance of a response of this arm, divided by the square of what a unit of value makes of it."""
+        mechanism = self.curator.mechanism
+        if isinstance(mechanism, mechanisms.Laplace):
+            law = self.laws[arm]
+            spread = law.mean * (1 - law.mean) if isinstance(law, Bernoulli) else _spread(law)
+            return spread + 2 / mechanism.epsilon**2
+        chance = mechanism.response_mean(self.values[arm])
+        return chance * (1 - chance) / (mechanism.response_mean(1.0) - mechanism.response_mean(0.0)) ** 2
+
+    def half_width(self, pulls: float) -> float:
+        """Return half the width of the interval of an arm at the baseline after so many responses of it."""
+        known = self.prospects[0].worst(self.menu, max(pulls - 1, 0.0), share=1.0)
+        return (known.high - known.low) / 2 * (self.question.declared.high - self.question.declared.low)
+
+
+def _spread(law: Law) -> float:
+    assert isinstance(law, Empirical)  # noqa: S101 - the only other kind that there is here
+    squares = sum(value * value * count for value, count in zip(law.values, law.counts, strict=True))
+    return squares / sum(law.counts) - law.mean**2
+
+
+def _law(values: tuple[float, ...], chances: list[float]) -> Empirical:
+    return Empirical("", "", values, tuple(round(MANY * chance) for chance in chances), "")

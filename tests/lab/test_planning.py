@@ -1,0 +1,378 @@
+"""A plan says what a live experiment does: how long until the best arm is separated, and at what cost."""
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ldpbandits import Range
+from ldpbandits.agent.estimates import estimate, share
+from ldpbandits.agent.rules import IMED, KLUCBPlus
+from ldpbandits.agent.separation import ALPHA
+from ldpbandits.errors import ParameterError, SpecError
+from ldpbandits.lab import Plan, plan
+from ldpbandits.lab.engine.separation import first_separated, judge
+from ldpbandits.lab.engine.step import stepping
+from ldpbandits.lab.planning import run
+from ldpbandits.lab.planning import trials as played
+from ldpbandits.lab.planning.case import ALLOCATIONS, Allocation, Case
+from ldpbandits.lab.planning.question import Question
+from ldpbandits.lab.planning.search import smallest_epsilon, smallest_lift
+from ldpbandits.lab.planning.trials import Looks, moments, play
+from ldpbandits.lab.rewards import Bernoulli, Empirical
+from ldpbandits.spec.mechanisms import Laplace
+
+QUESTION = Question(baseline=0.3, lift=1.0, epsilons=(2.0, 4.0), trials=200, seed=1)
+CASE = Case(QUESTION, 4.0, 1.0)
+ISSUE = Question(baseline=0.05, lift=0.1, arms=2, epsilons=(1.0,))
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Play few trials in equal shares, where only their number would change."""
+    monkeypatch.setattr(run, "EQUAL_TRIALS", 20)
+
+
+@pytest.fixture(scope="module")
+def made() -> Plan:
+    """0.3 against 0.6, by 3,000 users."""
+    return plan(0.3, 1.0, epsilon=[2, 4], users=3000, trials=100, seed=1)
+
+
+def live(case: Case, rng: np.random.Generator) -> float:
+    """Play one trial round by round, by the agent's own kernels; return when the best arm is first separated.
+
+    It is looked at after every 1 % more responses.
+    """
+    advance, judged = stepping(case.algorithm, case.laws), judge(case.curator)
+    pulls, totals, t = np.zeros(2), np.zeros(2), 0
+    while True:
+        until = max(t + 1, round(t * 1.01), 6000)
+        advance(rng, pulls, totals, t, until)
+        t = until
+        if first_separated(judged, pulls[None], totals[None], np.zeros((1, 2)), case.alphas)[1] >= 0:
+            return float(t)
+
+
+def test_predicted_quantiles_match_200_runs_of_the_live_rule() -> None:
+    """The times until separation have one law, up to looks that are further apart, and so have their quantiles.
+
+    False alarm: 1e-4; seeded.
+    """
+    expected = CASE.closed_form("rule")
+    assert expected is not None
+    planned = play(CASE, "rule", Looks(250, expected / 8, 64 * expected)).first / 1.005
+    seeds = np.random.SeedSequence(3).spawn(200)
+    lived = np.array([live(CASE, np.random.Generator(np.random.PCG64(seed))) for seed in seeds])
+    assert stats.ks_2samp(planned, lived).pvalue > 1e-4
+    for quantile in (0.1, 0.5, 0.9):
+        assert np.quantile(planned, quantile) == pytest.approx(np.quantile(lived, quantile), rel=0.15)
+
+
+def test_equal_shares_are_played_as_they_would_be_one_by_one() -> None:
+    """Sums of many responses at once have the law of single ones. False alarm: 1e-4; seeded."""
+    rng, times = np.random.default_rng(5), []
+    chances = np.array([CASE.curator.mechanism.response_mean(value) for value in CASE.values])
+    looked_at = moments(Looks(1, 50, 4000), least=4)
+    for _ in range(150):
+        totals = np.cumsum(rng.random((2000, 2)) < chances, axis=0, dtype=float)
+        each = -(-looked_at // 2)
+        pulls = np.repeat(each[:, None].astype(float), 2, axis=1)
+        moment, _ = first_separated(judge(CASE.curator), pulls, totals[each - 1], np.zeros_like(pulls), CASE.alphas)
+        times.append(looked_at[moment])
+    assert stats.ks_2samp(play(CASE, "equal", Looks(400, 50, 4000)).first, times).pvalue > 1e-4
+
+
+@pytest.mark.usefixtures("few")
+def test_the_same_seed_gives_the_same_numbers() -> None:
+    """On one thread and on three; another seed gives others."""
+    one, other = (plan(0.3, 1.0, epsilon=4, users=10, trials=20, seed=1, jobs=jobs) for jobs in (1, 3))
+    assert replace(one, seconds=other.seconds) == other
+    for row, again in zip(one.rows, other.rows, strict=True):
+        assert row.outcome is not None
+        assert again.outcome is not None
+        assert np.array_equal(row.outcome.first, again.outcome.first)
+        assert np.array_equal(row.outcome.then, again.outcome.then)
+    assert plan(0.3, 1.0, epsilon=4, trials=20, seed=2).rows != one.rows
+
+
+def test_there_is_a_row_for_each_epsilon_and_for_none_by_the_rule_and_in_equal_shares(made: Plan) -> None:
+    """Less noise takes fewer responses, no privacy the fewest; equal shares fewer than the rule, at a larger regret."""
+    assert [(row.epsilon, row.allocation) for row in made.rows] == [
+        (epsilon, allocation) for epsilon in (2.0, 4.0, None) for allocation in ALLOCATIONS
+    ]
+    for allocation in ALLOCATIONS:
+        medians = [made.row(epsilon, allocation).quantiles[1] or 0 for epsilon in (2.0, 4.0, None)]
+        assert medians == sorted(medians, reverse=True)
+    for epsilon in (2.0, 4.0, None):
+        rule, equal = made.row(epsilon), made.row(epsilon, "equal")
+        for row in (rule, equal):
+            low, middle, high = (at or math.inf for at in row.quantiles)
+            assert low < middle < high
+            assert middle < (row.needed or math.inf) < high
+            assert row.standing is not None
+        assert rule.standing is not None
+        assert equal.standing is not None
+        assert (rule.needed or 0) > (equal.needed or math.inf)
+        assert rule.standing.regret < equal.standing.regret
+        assert rule.standing.best_share > 0.99
+        assert equal.standing.best_share == pytest.approx(0.5)
+
+
+def test_the_forecast_is_near_the_median(made: Plan) -> None:
+    """Within 40 % of what the trials show, without any."""
+    for row in made.rows:
+        assert row.closed_form == pytest.approx(row.quantiles[1], rel=0.4)
+
+
+@pytest.mark.usefixtures("few")
+def test_regret_and_shares_are_those_of_the_pulls() -> None:
+    """Each pull of an arm at the baseline costs the gap; with missing answers, more users saw the arms."""
+    made = plan(0.3, 1.0, epsilon=4, trials=10, seed=1, missing=0.05, horizon=20_000)
+    for row in made.rows:
+        assert row.outcome is not None
+        assert row.standing is not None
+        pulls = row.outcome.then
+        assert row.standing.regret == pytest.approx(0.3 * pulls[:, 0].mean() / 0.95)
+        assert row.standing.best_share == pytest.approx((pulls[:, 1] / pulls.sum(axis=1)).mean())
+        separated = np.isfinite(row.outcome.first)
+        assert np.allclose(pulls.sum(axis=1)[separated], row.outcome.first[separated], atol=2)
+
+
+def test_the_half_width_is_that_of_an_interval() -> None:
+    """Of an arm at the baseline, at its share of alpha, in the units of the rewards."""
+    mean = CASE.curator.mechanism.response_mean(0.3)
+    known = estimate(5000, round(5000 * mean), CASE.curator, alpha=share(0.05, 0))
+    assert CASE.half_width(5000) == pytest.approx((known.high - known.low) / 2)
+    wide = Question(baseline=3.0, lift=1.0, declared=Range(0, 10))
+    assert Case(wide, 4.0, 1.0).half_width(5000) == pytest.approx(10 * CASE.half_width(5000))
+
+
+def test_the_level_is_the_servers_and_confidence_changes_it() -> None:
+    """Each arm has its share of alpha; more confidence takes more responses."""
+    assert CASE.alphas.tolist() == [share(ALPHA, 0), share(ALPHA, 1)]
+    strict = Case(replace(QUESTION, confidence=0.999), 4.0, 1.0)
+    assert strict.alphas[0] == pytest.approx(share(0.001, 0))
+    assert (strict.closed_form("equal") or 0) > 1.3 * (CASE.closed_form("equal") or math.inf)
+
+
+def test_a_wrong_arm_is_hardly_ever_separated() -> None:
+    """At most alpha, where arms differ by so little that chance decides for long. False alarm: 1e-4; seeded."""
+    question = Question(baseline=0.5, lift=0.02, epsilons=(4.0,), confidence=0.8, seed=4)
+    found = play(Case(question, 4.0, 0.02), "equal", Looks(400, 20, 400_000))
+    assert np.mean(found.arm == 0) < 0.2 + 4 * math.sqrt(0.2 * 0.8 / 400)
+    assert np.mean(found.arm == 1) > 0.7
+
+
+def test_the_textbooks_number_is_the_textbooks() -> None:
+    """5.0 % against 5.5 %, looked at once: 31,000 users an arm without privacy, 609,000 at epsilon 1."""
+    assert Case(ISSUE, None, 0.1).textbook() / 2 == pytest.approx(31_234, rel=1e-3)
+    assert Case(ISSUE, 1.0, 0.1).textbook() / 2 == pytest.approx(609_000, rel=1e-3)
+
+
+@pytest.mark.parametrize("allocation", ALLOCATIONS)
+def test_with_users_it_says_how_things_stand_then(made: Plan, allocation: Allocation) -> None:
+    """The share that is separated by then, and the pulls at that moment."""
+    for epsilon in (2.0, 4.0, None):
+        row = made.row(epsilon, allocation)
+        assert row.with_users is not None
+        assert row.with_users.standing is not None
+        assert row.outcome is not None
+        assert row.outcome.with_users is not None
+        assert row.with_users.power == np.mean(row.outcome.first <= 3000)
+        assert row.outcome.with_users.sum(axis=1) == pytest.approx(3000)
+        assert row.with_users.standing.regret == pytest.approx(0.3 * row.outcome.with_users[:, 0].mean())
+        assert (row.with_users.power == 1) == (allocation == "equal")
+
+
+def test_the_smallest_lift_is_seen_and_a_smaller_one_is_not(made: Plan) -> None:
+    """In equal shares, played anew: at the lift that is found the power is as asked for, at 0.9 of it, it is less.
+
+    The standard error of both shares is 0.02; false alarm: 1e-3; seeded.
+    """
+    row = made.row(4.0, "equal")
+    assert row.with_users is not None
+    lift = row.with_users.smallest_lift
+    assert lift is not None
+    fresh = replace(made.question, seed=77)
+    at, below = (play(Case(fresh, 4.0, x), "equal", Looks(400, 150, 3000)).power(3000) for x in (lift, 0.9 * lift))
+    assert at > 0.8 - 0.08
+    assert below < 0.8
+
+
+def test_the_smallest_epsilon_is_feasible_and_a_smaller_one_is_not(made: Plan) -> None:
+    """The same for epsilon; by the rule none is, as 3,000 users are too few at every epsilon."""
+    assert made.smallest_epsilon is not None
+    epsilon = made.smallest_epsilon["equal"]
+    assert epsilon is not None
+    fresh = replace(made.question, seed=78)
+    at, below = (
+        play(Case(fresh, x, 1.0), "equal", Looks(400, 150, 3000)).power(3000) for x in (epsilon, 0.9 * epsilon)
+    )
+    assert at > 0.8 - 0.08
+    assert below < 0.8
+    assert made.smallest_epsilon["rule"] is None
+
+
+def test_with_more_users_smaller_lifts_are_seen() -> None:
+    """Four times the users see about half the lift."""
+    few, many = (smallest_lift(replace(QUESTION, users=users), 4.0, "equal", None) or 0 for users in (2000, 8000))
+    assert few / many == pytest.approx(2, rel=0.2)
+
+
+def test_where_no_lift_can_be_seen_it_says_so() -> None:
+    """Ten users see nothing at epsilon 0.5: no lift, and no epsilon."""
+    question = replace(QUESTION, users=10)
+    assert smallest_lift(question, 0.5, "equal", None) is None
+    assert smallest_epsilon(question, "equal", None) is None
+
+
+def test_verdicts_are_sentences(made: Plan) -> None:
+    """Feasible with how many, by the rule and in equal shares; and whether the users are enough."""
+    first, second = made.verdicts
+    assert first.startswith("feasible with ")
+    assert " responses at epsilon 2 by kl-ucb++, with " in first
+    assert "; with 3,000 in equal shares only: the smallest lift you would see is " in second
+    assert made.reverse is not None
+    assert made.reverse.startswith("with 3,000 users the smallest feasible epsilon is 0.")
+
+
+@pytest.mark.usefixtures("few")
+def test_missing_answers_widen_the_intervals_of_the_worst_case() -> None:
+    """With 5 % missing it takes longer. With a third it is never certain: the plan says how many may be missing."""
+    full, some = (Case(replace(QUESTION, missing=missing), 4.0, 1.0) for missing in (0.0, 0.05))
+    for allocation in ALLOCATIONS:
+        assert (some.closed_form(allocation) or 0) > 1.1 * (full.closed_form(allocation) or math.inf)
+    alike = [play(case, "equal", Looks(200, 50, 10_000)).quantile(0.5) for case in (full, some)]
+    assert alike[1] > 1.1 * alike[0]
+    never = plan(0.3, 1.0, epsilon=4, trials=10, seed=1, missing=0.33, users=1000)
+    assert all(row.trials == 0 and row.needed is None for row in never.rows)
+    told = "not feasible at epsilon 4, however many respond: with 33 % of the answers missing"
+    assert never.verdicts[0].startswith(told)
+    most = 0.3 * math.tanh(2) / (1 + 0.3 * math.tanh(2))
+    assert f"at most {100 * most:.2g} % may be missing" in never.verdicts[0]
+    for missing, is_possible in ((most - 0.01, True), (most + 0.01, False)):
+        case = Case(replace(QUESTION, missing=missing), 4.0, 1.0)
+        assert (case.closed_form("equal") is not None) == is_possible
+
+
+def test_a_rule_may_be_named_in_every_way() -> None:
+    """Its kind, its JSON, the rule itself, the paper's by that word, and by default the server's."""
+    for asked, kind in (("imed", "imed"), ({"kind": "ucb", "width": 1.0}, "ucb"), (IMED(), "imed"), ("paper", "ucb")):
+        assert Case(replace(QUESTION, rule=asked), 4.0, 1.0).rule_name == kind
+    assert CASE.rule == KLUCBPlus()
+    with pytest.raises(SpecError, match="a rule's kind must be one of"):
+        _ = Case(replace(QUESTION, rule="exp3"), 4.0, 1.0).rule
+
+
+def test_a_rule_for_laplace_gets_its_epsilon_and_none_without_privacy() -> None:
+    """Named by its kind it has the epsilon of each row; where there is no privacy, the default rule is played."""
+    question = replace(QUESTION, rule="kl-ucb++-laplace", curator="ctl")
+    case = Case(question, 4.0, 1.0)
+    assert (case.rule_name, case.rule.epsilon) == ("kl-ucb++-laplace", 4.0)  # type: ignore[attr-defined]
+    assert Case(question, None, 1.0).rule == KLUCBPlus()
+    with pytest.raises(SpecError, match="is for responses of the mechanism laplace"):
+        plan(0.3, 1.0, epsilon=4, rule="kl-ucb++-laplace", seed=1)
+
+
+@pytest.mark.parametrize("rule", [None, "kl-ucb++-laplace-clip", "kl-ucb++-laplace-bit"])
+def test_laplace_responses_are_judged_by_their_own_sums(rule: str | None) -> None:
+    """Also where the rule counts something else: the sums behind its own are those of the responses."""
+    case = Case(replace(QUESTION, curator="ctl", rule=rule), 4.0, 1.0)
+    assert not played.leaps(case)
+    advance, n = stepping(case.algorithm, case.laws), 2
+    pulls, totals = np.zeros(n), np.zeros(2 * n)
+    advance(np.random.default_rng(1), pulls, totals, 0, 50_000)
+    best = totals[n + 1] / pulls[1]
+    assert best == pytest.approx(0.6, abs=4 * math.sqrt((0.24 + 2 / 16) / pulls[1]))
+    if rule is None:
+        assert np.array_equal(totals[:n], totals[n:])
+    found = play(case, "rule", Looks(10, 1000, 20_000))
+    assert set(found.arm) <= {-1, 1}
+
+
+def test_sums_of_laplace_responses_have_their_law() -> None:
+    """In equal shares: mean and variance of many sums, for rewards of 0 and 1 and for others. False alarm: 1e-5."""
+    law = Empirical("", "", (0.0, 0.25, 1.0), (5, 3, 2), "")
+    case = Case(replace(QUESTION, curator="ctl"), 2.0, 1.0)
+    object.__setattr__(case, "laws", (law, Bernoulli(0.6)))
+    new = np.full(4000, 50)
+    sums = played._sums(np.random.default_rng(2), case, new)
+    for arm, (mean, variance) in enumerate(((0.275, 0.143125), (0.6, 0.24))):
+        spread = 50 * (variance + 2 / 4)
+        assert sums[:, arm].mean() == pytest.approx(50 * mean, abs=4.5 * math.sqrt(spread / 4000))
+        assert sums[:, arm].var() == pytest.approx(spread, rel=4.5 * math.sqrt(3 / 4000))
+
+
+def test_a_moment_is_looked_at_every_two_percent_and_when_all_users_have_answered() -> None:
+    """From the first to the last, in order; the last is the horizon."""
+    looked_at = moments(Looks(1, 1000, 100_000, users=5555), least=4).tolist()
+    assert (looked_at[0], looked_at[-1]) == (1000, 100_000)
+    assert 5555 in looked_at
+    assert all(1 < later / earlier <= 1.021 for earlier, later in pairwise(looked_at))
+
+
+@pytest.mark.usefixtures("few")
+def test_a_rule_that_is_late_is_said_to_take_more() -> None:
+    """Played to a horizon, it takes more than that; what was lost until then is what is known."""
+    made = plan(0.05, 0.2, epsilon=1, trials=10, seed=1, horizon=20_000)
+    row = made.row(1.0)
+    assert (row.quantiles, row.needed, row.last, row.is_cut) == ((None, None, None), None, 20_000, True)
+    told = "in equal shares; by kl-ucb++ it takes more than 20,000, about "
+    assert told in made.verdicts[0]
+    assert made.verdicts[0].endswith(" by the forecast")
+
+
+@pytest.mark.usefixtures("few")
+def test_progress_goes_from_nothing_to_all() -> None:
+    """It never goes back."""
+    told: list[float] = []
+    plan(0.3, 1.0, epsilon=4, trials=10, seed=1, users=10, progress=told.append)
+    assert told == sorted(told)
+    assert (told[0], told[-1]) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"lift": 0}, "lift must be > 0, the relative gain to be found, such as 0.1 for 10 %, got 0"),
+        ({"lift": -0.1}, "lift must be > 0"),
+        ({"lift": "much"}, "lift must be > 0"),
+        ({"lift": 3.0}, "a baseline of 0.3 with a lift of 3 is 1.2; no mean reward is above 1"),
+        ({"baseline": 0}, "baseline must lie strictly between 0 and 1, got 0"),
+        ({"baseline": 1}, "baseline must lie strictly between 0 and 1, got 1"),
+        ({"baseline": None}, "baseline is a mean reward, or the mean of past ones in data: give one of them"),
+        ({"arms": 1}, "arms must be a whole number >= 2, got 1"),
+        ({"arms": 10**6}, "arms must be at most 1,000, got 1000000"),
+        ({"arms": 4, "users": 3}, "users must be at least the number of arms, 4, got 3"),
+        ({"users": 2.5}, "users must be a whole number >= 1, got 2.5"),
+        ({"users": 1e13}, "users must be at most 1,000,000,000,000, got"),
+        ({"power": 0}, "power must lie strictly between 0 and 1, got 0"),
+        ({"power": 1}, "power must lie strictly between 0 and 1, got 1"),
+        ({"power": 80}, "power must lie strictly between 0 and 1, got 80"),
+        ({"confidence": 1}, "confidence must lie strictly between 0 and 1, got 1"),
+        ({"missing": 1}, "missing must be a share of the answers, >= 0 and < 1, got 1"),
+        ({"missing": -0.1}, "missing must be a share of the answers"),
+        ({"curator": "ctb-s"}, "curator must be one of ctb, ctl, got 'ctb-s'"),
+        ({"epsilons": ()}, "epsilon: a plan needs one or more"),
+        ({"epsilons": (1, 0)}, "epsilon must be finite and > 0"),
+        ({"trials": 9}, "trials must be a whole number >= 10, got 9"),
+        ({"trials": 1e9}, "trials must be at most 100,000"),
+        ({"horizon": 10}, "horizon must be a whole number >= 1000, got 10"),
+        ({"seed": -1}, "seed must be a whole number >= 0, got -1"),
+    ],
+)
+def test_bad_questions_are_refused_in_a_line(wrong: dict[str, object], told: str) -> None:
+    """With the rule and the value."""
+    with pytest.raises(ParameterError) as caught:
+        Question(**({"baseline": 0.3, "lift": 1.0} | wrong))  # type: ignore[arg-type]
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_laplace_mechanism_is_that_of_the_curator() -> None:
+    """ctl plays CTL, with the epsilon of the row."""
+    assert Case(replace(QUESTION, curator="ctl"), 2.0, 1.0).curator.mechanism == Laplace(2.0)
