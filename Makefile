@@ -1,5 +1,5 @@
 # `make run` and `make test` set everything up by themselves: python3 >= 3.11, make and git are enough; for `make test`
-# also node >= 20 with npm.
+# also node >= 20 with npm, and for its tests of web pages a Chromium, which `make browser` installs.
 
 PYTHON ?= python3
 VENV := .venv
@@ -10,9 +10,10 @@ PIP_OPTIONS := --quiet --disable-pip-version-check
 PIP := $(BIN)/python -m pip $(PIP_OPTIONS)
 SDK := sdk/js
 SDK_READY := $(SDK)/node_modules/.ready
+FIND_CHROMIUM := { command -v "$${CHROMIUM:-chromium}" || command -v chromium-browser || command -v google-chrome; }
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types contract unit bare sdk faults bench vectors figure clean has-node
+.PHONY: help run test lint types contract unit bare sdk pages browser faults bench vectors figure clean has-node
 
 help:  ## say what each command does
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 16
@@ -20,8 +21,10 @@ help:  ## say what each command does
 run: $(READY)  ## the paper's panels, and those beyond it: results/report.html
 	@$(BIN)/ldpbandits reproduce --out results
 
-test: lint types contract unit bare sdk  ## every check
+test: lint types contract unit bare sdk pages  ## every check
 	@echo "all checks passed"
+	@$(FIND_CHROMIUM) > /dev/null \
+		|| echo "BUT THE TESTS OF WEB PAGES WERE NOT RUN: THERE IS NO CHROMIUM HERE. 'make browser' INSTALLS ONE."
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -53,10 +56,25 @@ sdk: $(SDK_READY)  ## the JavaScript SDK: types, build, tests
 	cd $(SDK) && npm run --silent build
 	cd $(SDK) && npm run --silent test
 
+# Where there is no Chromium they are left out, and `make test` says so at its end; but not in CI.
+pages: $(READY) $(SDK_READY)  ## the tests of web pages, in a real Chromium
+	@if chromium=$$($(FIND_CHROMIUM)); then \
+		CHROMIUM=$$chromium PYTHON=$(abspath $(BIN))/python node --test --test-concurrency=1 --test-reporter=spec tests/browser/*.test.mjs; \
+	elif [ "$$CI" = true ]; then \
+		echo "there is no Chromium: run 'make browser' first" >&2; exit 1; \
+	fi
+
+browser:  ## install Debian's Chromium, for the tests of web pages
+	@$(FIND_CHROMIUM) > /dev/null || { \
+		[ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null \
+			|| { echo "a Chromium is needed: as root, apt-get install chromium; or set CHROMIUM to the path of one" >&2; exit 1; }; \
+		apt-get update --quiet && apt-get install --quiet --yes --no-install-recommends chromium; \
+	}
+
 faults: $(READY)  ## the server, killed for some minutes in every way we know
 	LDPBANDITS_FAULTS=1 $(BIN)/pytest -n 2 tests/server/test_kill.py tests/server/test_state_machine.py
 
-bench: $(READY)  ## what we claim about speed, measured beside the peers
+bench: $(READY) $(SDK_READY)  ## what we claim about speed, measured beside the peers
 	$(PIP) install -c constraints.txt --group peers
 	$(BIN)/python benchmarks/curators.py
 	$(BIN)/python benchmarks/step.py
@@ -74,6 +92,7 @@ bench: $(READY)  ## what we claim about speed, measured beside the peers
 	$(BIN)/python benchmarks/server.py
 	$(BIN)/python benchmarks/audit.py
 	$(BIN)/python benchmarks/audit_peers.py
+	node benchmarks/tabs.mjs
 
 vectors: $(READY)  ## write vectors/ anew
 	$(BIN)/python vectors/write.py

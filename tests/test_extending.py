@@ -10,6 +10,7 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -253,15 +254,17 @@ def test_the_rule_runs_in_an_agent(page: dict[str, ModuleType], seeded: Callable
     assert (again.rule, again.pulls, again.totals) == (moss, agent.pulls, agent.totals)
 
 
-def take_part(server: Running, name: str, epsilon: float, pulls: int, ledger: Path) -> None:
+def take_part(server: Running, name: str, epsilon: float, pulls: int) -> None:
     """Be a device with a ledger of its own; a reward of 3 reaches the level, and 0 does not."""
     rewards, user = CuratorSpec.from_json(OWN[name]["curator"]).transform, random.Random(name)
     limits = Limits(rewards, epsilon=epsilon, budget=epsilon * pulls)
-    with Client(server.url, name, key=server.keys["client"], limits=limits, ledger=ledger, background=False) as client:
+    with Client(
+        server.url, name, key=server.keys["client"], limits=limits, ledger=":memory:", background=False
+    ) as client:
         for _ in range(pulls):
             pull = client.decide()
             assert pull.observe(3.0 if user.random() < TRUTH[pull.name] else 0.0)
-            assert client.leave().acknowledged == 1
+            assert client.flush(now=time.time() + 300).acknowledged == 1  # as if the moment had come
         assert client.spent() == pytest.approx(epsilon * pulls)
 
 
@@ -298,7 +301,7 @@ def test_a_live_server_with_real_devices(
         for name, parts in asked.items():
             assert server.ask("POST", "/v1/experiments", {"name": name, "arms": arms, **parts}).status == 201
             assert server.decide(name)["curator"] == OWN[name]["curator"]
-            take_part(server, name, 4.0, pulls, tmp_path / f"{name}.db")
+            take_part(server, name, 4.0, pulls)
         for wrong in ({"kind": "moss", "floor": -1}, {"kind": "moss", "width": "x"}, {"kind": "my_rule:Moss"}):
             refused = server.ask("POST", "/v1/experiments", {**HEADLINE, "rule": wrong})
             assert (refused.status, refused.json["code"]) == (422, "invalid")
@@ -306,7 +309,7 @@ def test_a_live_server_with_real_devices(
         assert server.stop() == 0
     with running(tmp_path, options=load, environment=environment, keys=server.keys) as again:
         check_reports(again, pulls)
-        take_part(again, "mine", 4.0, 5, tmp_path / "later.db")
+        take_part(again, "mine", 4.0, 5)
         assert again.stop() == 0
     database = ["--port", "0", "--database", str(tmp_path / "agent.db")]
     without = run_command(["-m", "ldpbandits", "serve", *database], tmp_path, environment)
@@ -466,7 +469,7 @@ def test_the_store_and_the_command_serve_devices(
     }
     with running(tmp_path, **places) as server:  # type: ignore[arg-type]
         assert server.ask("POST", "/v1/experiments", {"name": "mine", "arms": list(TRUTH), **OWN["mine"]}).status == 201
-        take_part(server, "mine", 4.0, 30, tmp_path / "ledger.db")
+        take_part(server, "mine", 4.0, 30)
         before = server.ask("GET", "/v1/experiments/mine/tallies").json
         server.process.kill()
     with running(tmp_path, keys=server.keys, **places) as again:  # type: ignore[arg-type]

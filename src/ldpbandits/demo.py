@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from secrets import token_urlsafe
+from time import sleep
 from typing import Any, TypeAlias
 
 from ldpbandits.admin.admin import Admin
@@ -28,6 +29,9 @@ LIKED = {"Weather": 0.2, "Sports": 0.35, "Politics": 0.25, "Science": 0.7, "Trav
 
 AT_ONCE = 8
 """So many devices take part at the same time."""
+
+TRIES = 60
+"""So often a device looks, twice a second, whether all its responses have arrived."""
 
 ReportJson: TypeAlias = Mapping[str, Any]
 """What the server says about an experiment."""
@@ -116,4 +120,8 @@ def visit(agent: DemoServer, limits: Limits, pulls: int) -> None:
             pull = client.decide()
             pull.observe(user.random() < LIKED[pull.name])
             client.leave()
+        for _ in range(TRIES):  # on a busy machine the server may take longer than a user has patience to leave
+            if not client.flush().waiting:
+                break
+            sleep(0.5)
     ledger.close()

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from threading import Event, Thread
-from time import sleep
+from time import sleep, time
 from typing import Any
 
 import pytest
@@ -54,7 +54,7 @@ class Crowd:
                     try:
                         pull = client.decide()
                         pull.observe(self.rng.gauss({"blue": 20, "green": 21}[pull.name], 4))
-                        self.counted[pull.name] += client.leave().acknowledged
+                        self.counted[pull.name] += client.flush(now=time() + 300).acknowledged
                     except ServerError as error:
                         if error.code == "closed":
                             break
@@ -110,6 +110,19 @@ def test_it_ends_near_the_median_whatever_is_lost_or_killed() -> None:
     assert abs(crowd.counted["blue"] - crowd.counted["green"]) <= 2 * (ended.step + 1)  # handed out in turn
 
 
+def test_steps_say_when_devices_report() -> None:
+    """Each step is created with the reporting moment that was asked for."""
+
+    def stop() -> None:
+        raise Killed
+
+    with running() as agent:
+        admin, start = Admin(agent.url, agent.admin), Bisection(-100, 100, EPSILON)
+        with pytest.raises(Killed):
+            search_live(admin, "x", ARMS, start, wait=stop, report_after=60)
+        assert admin.show("x-calibration-1").settings.report_after == 60
+
+
 def test_a_step_of_another_calibration_is_not_taken_up() -> None:
     """Other arms, another epsilon or interval: said in one line, and nothing is closed."""
     with running() as agent:
@@ -153,7 +166,7 @@ def test_the_command_asks_a_server(monkeypatch: pytest.MonkeyPatch, capsys: pyte
         for number in range(Bisection(-10, 10, 4).longest):
             ticket = _ask(agent, "/v1/experiments/x-calibration-1/decisions", {})["ticket"]
             _ask(agent, "/v1/responses", {"ticket": ticket, "response": number % 2})
-        assert main([*LIVE, "--server", agent.url, "--experiment", "x"]) == 0
+        assert main([*LIVE, "--server", agent.url, "--experiment", "x", "--report-after", "60"]) == 0
         out, err = capsys.readouterr()
         assert "theta = 0\n" in out
         assert '{"mechanism": "bernoulli", "epsilon": 4.0, "transform": {"kind": "threshold", "theta": 0.0}}' in out
@@ -174,6 +187,7 @@ def _ask(agent: DemoServer, path: str, message: Mapping[str, Any]) -> Any:
     [
         (["--server", "http://127.0.0.1:9"], "--experiment is needed with --server"),
         (["--experiment", "x"], "--experiment goes with --server"),
+        (["--report-after", "60"], "--report-after goes with --server"),
         (["--server", "http://127.0.0.1:9", "--experiment", "x", "--seed", "1"], "--seed is for simulated users"),
         (["--server", "ftp://x", "--experiment", "x"], "a server's URL looks like https://agent.example"),
         (["--server", "http://127.0.0.1:9", "--experiment", "x"], "the server cannot be reached"),

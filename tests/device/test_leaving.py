@@ -132,18 +132,29 @@ def test_a_server_that_does_not_answer_holds_nobody_up(
     assert len(device(ledger=quick)._outbox.entries()) == 1
 
 
-def test_a_ledger_that_is_locked_holds_nobody_up(device: "Device", path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is in it is sent later."""
+@pytest.mark.parametrize("background", [False, True])
+def test_a_ledger_that_is_locked_holds_nobody_up(
+    device: "Device",
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    background: bool,  # noqa: FBT001 - a case
+) -> None:
+    """What is in it is sent later; a thread that waits for it is left alone, and ends by itself."""
     monkeypatch.setattr(client_module, "PATIENCE", 0.2)
-    client = device()
+    client = device(background=background)
     client.decide()
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
+    client._wake()
     start = time.monotonic()
     client.close()
     assert time.monotonic() - start < 5
     other.execute("ROLLBACK")
     other.close()
+    for thread in threading.enumerate():
+        if thread.name == "ldpbandits":
+            thread.join(20)
+    client._ledger.close()
     assert device().flush(now=1e12).acknowledged == 1
 
 

@@ -91,11 +91,12 @@ def shows(error: BaseException, reward: object = REWARD) -> bool:
 
 
 def interrupted(call: Callable[[], object], at: int) -> BaseException | None:
-    """Call, and interrupt at the n-th step that Python takes in the library below the call itself; None if it is over.
+    """Call, and interrupt at the n-th line or call in the library below the call itself; None if it is over before.
 
-    What the call itself holds when it begins, the frame of the caller holds too.
+    What the call itself holds when it begins, the frame of the caller holds too. A line to which a frame comes back
+    counts once: at the end of a block Python comes back to `with`, where no real interrupt can come between.
     """
-    steps = 0
+    steps, reached = 0, dict[FrameType, int]()
 
     def step(frame: FrameType, event: str, _: object) -> Any:
         nonlocal steps
@@ -103,6 +104,9 @@ def interrupted(call: Callable[[], object], at: int) -> BaseException | None:
             return step
         if frame.f_back is not None and frame.f_back.f_code.co_filename == __file__:
             return step  # the call itself
+        if frame.f_lineno <= reached.get(frame, 0):
+            return step
+        reached[frame] = frame.f_lineno
         steps += 1
         if steps > at:
             raise KeyboardInterrupt

@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 
 import { build } from "esbuild";
 
-export const BUDGET = { curators: 2048, index: 5120 };
+export const BUDGET = { curators: 2048, index: 7680 };
 
 /** @param {string} entry a file of src/, without its ending */
 export async function bundled(entry) {

@@ -1,6 +1,7 @@
 /**
- * The owner's limits: over any `window` seconds, the epsilons of all experiments on this device add up to at most
- * `budget`, and none is larger than `epsilon`.
+ * The owner's limits: what rewards are; no epsilon is larger than `epsilon`; and over any `window` seconds the epsilons
+ * of all experiments on this device add up to at most `budget`, both of the pulls that are accepted and of the
+ * responses that leave.
  *
  * The sum is exact, in units of 2^-72: every double from 2^-20 up is a whole number of them. It may exceed the budget
  * by one part in 2^51, because what the owner writes as 0.1 is not the double 0.1: ten of those are more than 1 by one
@@ -12,31 +13,59 @@
  * forgotten but added to one entry that bears the latest date among them, so that it counts again, and rather too long,
  * if the clock is set back or a longer window is asked for.
  *
- * @import { Spend, State } from "./ledger.js"
+ * Accepted pulls can be hoarded and leave together, so what leaves has a sum of its own. A page that is being left
+ * cannot ask for it any more. Therefore a pull is cleared beforehand: what has left within the window, and all that is
+ * cleared and has not left yet, is at most the budget with it. From then on it may leave at any moment, until its
+ * ticket ends.
+ *
+ * @import { Spend, State, StoredPull } from "./ledger.js"
+ * @import { Transform } from "./spec.js"
  *
  * @typedef {object} Limits
+ * @property {Transform | { kind: "range", low?: number, high?: number } | { kind: "threshold" }} rewards what rewards
+ *   are; an agent that asks for others is refused. A threshold without theta is any threshold
  * @property {number} epsilon the largest of a single response
  * @property {number} budget the largest sum over the window
  * @property {number} window in seconds
- * @property {boolean} [realLine] whether an agent may ask for rewards on the real line, where epsilon is promised only
- *   for rewards that differ by at most 1; false unless given
+ * @property {boolean} [atOnce] whether an agent may have a response sent as soon as its reward is observed, which tells
+ *   when that was, and that there was one; false unless given
  */
 
 import { LimitError, ParameterError } from "./errors.js";
-import { isNumber, shown } from "./spec.js";
+import { checkTransform, isNumber, refuseOthers, shown } from "./spec.js";
 
 /**
  * @param {Limits} limits
- * @returns {Limits} a copy that nobody else can change
+ * @returns {Required<Limits>} a copy that nobody else can change
  */
 export function checkLimits(limits) {
-  for (const name of /** @type {const} */ (["epsilon", "budget", "window"])) {
-    const value = limits?.[name];
+  const { rewards, epsilon, budget, window, atOnce = false, ...others } = limits ?? {};
+  if (!rewards) {
+    throw new ParameterError('limits.rewards must say what rewards are, such as { kind: "range", low: 0, high: 1 }');
+  }
+  for (const [name, value] of Object.entries({ epsilon, budget, window })) {
     if (!isNumber(value) || value <= 0) {
       throw new ParameterError(`limits.${name} must be finite and > 0, got ${shown(value)}`);
     }
   }
-  return { ...limits };
+  if (typeof atOnce !== "boolean") throw new ParameterError(`limits.atOnce must be true or false, got ${shown(atOnce)}`);
+  refuseOthers("limits", others);
+  const isAnyThreshold = rewards.kind === "threshold" && !("theta" in rewards);
+  return { rewards: isAnyThreshold ? { kind: "threshold" } : checkTransform(rewards), epsilon, budget, window, atOnce };
+}
+
+/**
+ * Refuse rewards that are not those of the owner.
+ *
+ * @param {Transform} asked
+ * @param {Limits} limits
+ */
+export function checkRewards(asked, { rewards }) {
+  const said = Object.entries(rewards);
+  if (said.some(([name, value]) => /** @type {any} */ (asked)[name] !== value)) {
+    const [theirs, ours] = [asked, rewards].map((transform) => JSON.stringify(transform));
+    throw new LimitError(`the agent asks for rewards of ${theirs}; this device's are ${ours}`);
+  }
 }
 
 /**
@@ -51,43 +80,86 @@ export function charge(state, epsilon, limits, now) {
   if (epsilon > limits.epsilon) {
     throw new LimitError(`the agent asks for epsilon ${epsilon}; this device allows ${limits.epsilon} a response`);
   }
-  if (!fits(state, epsilon, limits, now)) {
+  if (!fits(state.spends, epsilon, limits, now)) {
     throw new LimitError(
       `the agent asks for epsilon ${epsilon}; this device allows ${limits.budget} within ${limits.window / 86400} days, ` +
-        `of which ${Number(spentWithin(state, limits, now)) / UNITS} is spent`,
+        `of which ${Number(spentWithin(state.spends, limits, now)) / UNITS} is spent`,
     );
   }
   state.window = Math.max(state.window, limits.window);
-  const start = now - state.window;
-  const old = state.spends.filter(([time]) => time < start);
-  state.spends = state.spends.filter(([time]) => time >= start);
-  if (old.length) state.spends.push(merged(old));
-  state.spends.push([now, epsilon]);
+  state.spends = added(state.spends, [now, epsilon], now - state.window);
 }
 
 /**
- * Whether a response of this epsilon is within the limits.
+ * Clear what fits of these pulls, the oldest first.
  *
  * @param {State} state
+ * @param {StoredPull[]} pulls
+ * @param {Limits} limits
+ * @param {number} now
+ */
+export function clear(state, pulls, limits, now) {
+  for (const pull of pulls) {
+    /** @type {Spend[]} */
+    const cleared = state.pulls.filter(isOnItsWay).map(({ end, curator }) => [Math.min(now, end), curator.epsilon]);
+    pull.cleared ||= fits([...state.left, ...cleared], pull.curator.epsilon, limits, now);
+  }
+}
+
+/**
+ * Note that a cleared response has left, or may have; once for each.
+ *
+ * @param {State} state
+ * @param {StoredPull} pull
+ * @param {number} time
+ */
+export function noteLeft(state, pull, time) {
+  if (!isOnItsWay(pull)) return;
+  pull.left = time;
+  state.left = added(state.left, [time, pull.curator.epsilon], time - state.window);
+}
+
+/** @param {StoredPull} pull */
+function isOnItsWay(pull) {
+  return pull.cleared && pull.left === undefined;
+}
+
+/**
+ * Whether one more response of this epsilon is within the limits.
+ *
+ * @param {Spend[]} spends
  * @param {number} epsilon
  * @param {Limits} limits
  * @param {number} now
  */
-export function fits(state, epsilon, limits, now) {
+export function fits(spends, epsilon, limits, now) {
   const budget = BigInt(Math.floor(limits.budget * UNITS));
-  return epsilon <= limits.epsilon && spentWithin(state, limits, now) + units(epsilon) <= budget + (budget >> 51n);
+  return epsilon <= limits.epsilon && spentWithin(spends, limits, now) + units(epsilon) <= budget + (budget >> 51n);
 }
 
 /**
- * @param {State} state
+ * @param {Spend[]} spends
  * @param {Limits} limits
  * @param {number} now
  */
-function spentWithin(state, limits, now) {
-  return sum(state.spends.filter(([time]) => time >= now - limits.window));
+function spentWithin(spends, limits, now) {
+  return sum(spends.filter(([time]) => time >= now - limits.window));
 }
 
 const UNITS = 2 ** 72;
+
+/**
+ * One spend more, and one for all from before `start`.
+ *
+ * @param {Spend[]} spends
+ * @param {Spend} spend
+ * @param {number} start
+ * @returns {Spend[]}
+ */
+function added(spends, spend, start) {
+  const old = spends.filter(([time]) => time < start);
+  return [...spends.filter(([time]) => time >= start), ...(old.length ? [merged(old)] : []), spend];
+}
 
 /**
  * One spend for many: never smaller than they are together, never older than any of them.

@@ -1,50 +1,57 @@
 /**
- * Ask for an arm, observe a reward, send a private response.
+ * Ask for an arm, observe a reward, let nothing leave but a private response.
  *
- * What is promised: the owner's limits hold before an arm is shown; a response is drawn once, stored before it is first
- * sent, and repeated unchanged until the agent has acknowledged it; when no reward comes in time, the default is
- * privatised and sent, so that no response is missing because there was none.
+ * What is promised: the owner's limits hold before an arm is shown. A pull has a response from then on, that of the
+ * default; a reward, if there is one, puts its own in that place. At the reporting moment, which was fixed before there
+ * was a reward, or when the page or process is left earlier, the response is sent: whether, when and in what company it
+ * leaves does not depend on the reward. It is repeated unchanged until the agent has acknowledged it.
  *
  * @import { Limits } from "./budget.js"
  * @import { State, StoredPull } from "./ledger.js"
  * @import { Storage } from "./storage.js"
- * @import { Post } from "./wire.js"
+ * @import { Arm } from "./wire.js"
  *
  * @typedef {object} Pull an arm was chosen, and its reward is awaited
  * @property {number} arm
  * @property {string} name of the arm
- * @property {string} ticket
+ * @property {string | null} ticket null if no response is asked for: the experiment is over, or this arm has been shown
+ *   and reported before
  * @property {number} epsilon what its response costs: it is spent
+ * @property {number | null} reportAt the reporting moment, in seconds since 1970: until then a reward is taken
  * @property {(reward: number, options?: { clip?: boolean }) => Promise<boolean>} observe as `Client.observe`
  *
  * @typedef {object} Flushed
  * @property {number} acknowledged responses that the agent has counted
- * @property {number} waiting responses that are stored and will be sent again
+ * @property {number} waiting responses that are stored and will be sent again, or when the budget allows it
  * @property {ServerError[]} refused one for each response that the agent will never take, since the last flush
  */
 
-import { charge, checkLimits, fits } from "./budget.js";
+import { accept } from "./accept.js";
+import { checkLimits } from "./budget.js";
 import { curatorFromSpec } from "./curators.js";
-import { LimitError, ParameterError, ServerError, TicketError } from "./errors.js";
-import { change, read } from "./ledger.js";
+import { ParameterError, ServerError, TicketError } from "./errors.js";
+import { PATIENCE, tellWhenLeft, watch } from "./leaving.js";
+import { change, momentOf, read } from "./ledger.js";
 import { Outbox } from "./outbox.js";
-import { shown } from "./spec.js";
 import { defaultStorage } from "./storage.js";
 import { askDecision, poster } from "./wire.js";
 
 /** A timer holds no more milliseconds than this. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
+/** @type {WeakMap<Storage, Map<string, StoredPull>>} what this page or process has taken up and not sent, by ticket */
+const taken = new WeakMap();
+
 /** One device's part in one experiment. Clients that share a storage share its ledger, and so their owner's limits. */
 export class Client {
-  /** @type {Post} */ #post;
+  /** @type {ReturnType<typeof poster>} */ #post;
   /** @type {Outbox} */ #outbox;
   /** @type {Storage} */ #storage;
-  /** @type {Limits} */ #limits;
+  /** @type {Map<string, StoredPull>} */ #own;
+  /** @type {Required<Limits>} */ #limits;
   /** @type {() => number} */ #clock;
-  /** @type {string} */ #url;
-  /** @type {string} */ #experiment;
-  /** @type {ServerError[]} */ #refused = [];
+  /** @type {string} */ #key;
+  /** @type {{ url: string, experiment: string }} */ #place;
   /** @type {any} */ #timer;
   #closed = false;
 
@@ -54,7 +61,7 @@ export class Client {
    * @param {object} options
    * @param {string} options.key the client key
    * @param {Limits} options.limits what this device's owner allows, over all experiments that share the storage
-   * @param {Storage} [options.storage] where the ledger is; localStorage on a web page, else memory
+   * @param {Storage} [options.storage] where the ledger is; that of the site on a web page, else memory
    * @param {typeof globalThis.fetch} [options.fetch]
    * @param {() => number} [options.clock] the time in seconds, for tests
    */
@@ -66,18 +73,23 @@ export class Client {
     for (const [name, value] of Object.entries({ url, experiment, key })) {
       if (!value || typeof value !== "string") throw new ParameterError(`${name} must be a string, and not empty`);
     }
-    this.#url = url.replace(/\/+$/, "");
-    this.#experiment = experiment;
-    this.#post = poster(fetch, this.#url, key);
+    this.#place = { url: url.replace(/\/+$/, ""), experiment };
+    this.#key = key;
     this.#limits = checkLimits(limits);
     this.#storage = storage;
     this.#clock = clock;
-    this.#outbox = new Outbox(this.#post, storage, clock);
+    this.#own = taken.get(storage) ?? new Map();
+    taken.set(storage, this.#own);
+    this.#post = poster(fetch, this.#place.url);
+    this.#outbox = new Outbox(this.#post, storage, this.#limits, clock, (pulls) => this.#mine(pulls), this.#own);
+    watch();
     this.#schedule();
   }
 
   /**
    * Ask the agent for an arm. When this returns, the epsilon of the response to come is spent, whatever happens next.
+   * While an arm is to be kept, nobody is asked and nothing is spent: it is the same pull as long as that awaits its
+   * reward, and afterwards one for which no response is asked.
    *
    * Where the agent leaves a choice of epsilons, it is the one named here, else the largest within the limits. It is made
    * before there is a reward: a choice that depended on the reward would tell of it.
@@ -86,96 +98,107 @@ export class Client {
    * @returns {Promise<Pull>}
    */
   async decide({ epsilon } = {}) {
-    const { expiresIn, curators, ...decision } = await askDecision(this.#post, this.#experiment);
-    const offered = curators.filter((curator) => epsilon === undefined || curator.epsilon === epsilon);
-    if (!offered.length) {
-      const listed = curators.map((curator) => curator.epsilon).join(", ");
-      throw new LimitError(`the agent offers epsilon ${listed}, and not ${shown(epsilon)}`);
-    }
-    const due = this.#clock() + expiresIn - Math.min(60, expiresIn / 10);
-    const pull = { url: this.#url, experiment: this.#experiment, ...decision, curator: offered[0], due };
-    await change(this.#storage, (state) => {
-      if (state.pulls.some(({ ticket }) => ticket === pull.ticket)) {
-        throw new ServerError("the agent gave a ticket that is out already", 200, "unreadable");
-      }
-      if (pull.curator.transform.kind === "real-line" && !this.#limits.realLine) {
-        throw new LimitError("the agent asks for rewards on the real line; this device does not allow it");
-      }
+    const kept = this.#kept(await read(this.#storage));
+    if (kept) return kept;
+    const decision = await askDecision(this.#post, this.#place.experiment, this.#key);
+    if (decision.ticket === null) return unasked(decision);
+    const pull = await change(this.#storage, (state) => {
       const now = this.#clock();
-      pull.curator = offered.find((curator) => fits(state, curator.epsilon, this.#limits, now)) ?? offered[offered.length - 1];
-      charge(state, pull.curator.epsilon, this.#limits, now);
-      state.pulls.push(pull);
+      state.arms = state.arms.filter(({ until }) => now < until);
+      return this.#kept(state) ? undefined : accept(state, this.#place, decision, this.#limits, now, epsilon);
     });
-    this.#schedule();
-    return this.#open(pull);
+    return pull ? this.#take(pull) : this.decide(); // another tab was first to keep an arm
   }
 
   /**
-   * The pulls whose reward is awaited, also those from before a reload.
+   * The pulls whose reward is awaited: on a web page those of this page, elsewhere also those from before a restart.
    *
    * @returns {Promise<Pull[]>}
    */
   async pulls() {
-    return this.#mine(await read(this.#storage)).filter(isOpen).map((pull) => this.#open(pull));
+    return this.#awaiting(await read(this.#storage)).map((pull) => this.#take(pull));
   }
 
   /**
-   * Privatise a reward once, store the response, and send it.
+   * Draw the response to a reward, once, and keep it: at the reporting moment it is sent in the place of the default's.
    *
    * @param {string} ticket of the pull
    * @param {number} reward
-   * @param {{ clip?: boolean }} [options] with `clip`, a reward out of range counts as the nearest one in range
-   * @returns {Promise<boolean>} true if the agent has acknowledged the response, false if it will be sent again
+   * @param {{ clip?: boolean }} [options] a reward out of range counts as the nearest one in range; without `clip` it is
+   *   a RewardError, and the pull stays as it was
+   * @returns {Promise<boolean>} true: the response is kept
    */
-  async observe(ticket, reward, options) {
-    const pull = await change(this.#storage, (state) => {
-      const found = this.#mine(state).find((pull) => pull.ticket === ticket && isOpen(pull));
-      if (!found) throw new TicketError("no pull is open under this ticket: it has its response, or was never decided here");
-      respond(found, reward, options);
-      return found;
-    });
-    try {
-      return await this.#outbox.send(pull);
-    } finally {
-      this.#schedule();
+  async observe(ticket, reward, { clip = true } = {}) {
+    const { notes } = this.#storage;
+    const answer = (/** @type {StoredPull | undefined} */ pull) => {
+      const problem = whyClosed(pull, this.#clock());
+      if (problem) throw new TicketError(problem);
+      const { respond, spec } = curatorFromSpec(pull?.curator);
+      const response = respond(reward, { clip: clip && spec.transform.kind !== "real-line" }); // which has no range
+      notes?.write(ticket, { response });
+      return Object.assign(/** @type {StoredPull} */ (pull), { response, observed: true });
+    };
+    // On a page it is done before anything is awaited: the click may be on a link, and the page is left.
+    const noted = notes && answer(this.#mine(this.#own.values()).find((pull) => pull.ticket === ticket));
+    if (noted?.atOnce) {
+      await this.#outbox.leave([noted]);
+    } else {
+      const { atOnce } = await change(this.#storage, (state) => {
+        const stored = this.#mine(state.pulls).find((pull) => pull.ticket === ticket);
+        return noted ? this.#confirm(noted, stored) : answer(stored);
+      });
+      if (atOnce) await this.#outbox.flush([ticket]);
     }
+    this.#schedule();
+    return true;
   }
 
   /**
-   * Privatise the default for each pull whose time is nearly up, and send every response that is not acknowledged.
+   * Send every response whose reporting moment has come and that is not acknowledged.
    *
    * @returns {Promise<Flushed>}
    */
   async flush() {
-    const flushed = await this.#flush();
+    const flushed = await this.#outbox.flush();
     this.#schedule();
-    return { ...flushed, refused: this.#refused.splice(0) };
+    return { ...flushed, refused: this.#outbox.refused.splice(0) };
   }
 
-  /** Stop the timer. What is stored stays, and the next client of this experiment takes it up. */
-  close() {
+  /**
+   * Report now, as when a page is left, the pulls that this page or process has taken up, rewards or not.
+   *
+   * @returns {Promise<void>} when they are acknowledged, or will be sent again
+   */
+  leave() {
+    return this.#leave();
+  }
+
+  /**
+   * Leave and stop, within five seconds. What does not arrive stays stored, and the next client takes it up.
+   *
+   * @param {{ keep?: boolean }} [options] with `keep` open pulls stay as they are, for an app that goes on elsewhere
+   */
+  async close({ keep = false } = {}) {
     this.#closed = true;
     clearTimeout(this.#timer);
+    if (keep) tellWhenLeft(this.#leave, false);
+    else await this.#leave(PATIENCE);
   }
 
-  async #flush() {
-    const isDue = (/** @type {StoredPull} */ pull) => isOpen(pull) && pull.due <= this.#clock();
-    if (this.#mine(await read(this.#storage)).some(isDue)) {
-      await change(this.#storage, (state) => {
-        for (const pull of this.#mine(state).filter(isDue)) respond(pull, pull.default);
-      });
+  /** Report, as the page or process is left, what it has taken up; all that a page must do is done when this returns. */
+  #leave = async (/** @type {number} */ patience = 0) => {
+    tellWhenLeft(this.#leave, false);
+    const pulls = this.#mine(this.#own.values());
+    for (const { ticket } of pulls) this.#own.delete(ticket);
+    const timer = patience && setTimeout(this.#post.end, patience);
+    try {
+      await (this.#storage.notes ? this.#outbox.leave(pulls) : this.#outbox.flush(pulls.map(({ ticket }) => ticket)));
+    } catch {
+      // What cannot be written now is reported by the next client.
     }
-    const flushed = { acknowledged: 0, waiting: 0 };
-    for (const pull of this.#mine(await read(this.#storage))) {
-      if (isOpen(pull)) continue;
-      try {
-        flushed[(await this.#outbox.send(pull)) ? "acknowledged" : "waiting"]++;
-      } catch (error) {
-        this.#refused.push(/** @type {ServerError} */ (error));
-      }
-    }
-    return flushed;
-  }
+    clearTimeout(timer);
+    this.#schedule();
+  };
 
   /**
    * Set the timer to the next moment at which a flush has something to do, or to `earliest` if that is later.
@@ -186,21 +209,24 @@ export class Client {
     /** @type {StoredPull[]} */
     let mine;
     try {
-      mine = this.#mine(await read(this.#storage));
+      mine = this.#mine((await read(this.#storage)).pulls);
     } catch {
       return; // whoever calls next is told
     }
     clearTimeout(this.#timer);
-    const next = Math.min(...mine.map((pull) => (isOpen(pull) ? pull.due : this.#outbox.retryAt)));
-    if (this.#closed || next === Infinity) return;
-    const wait = (Math.max(next, earliest) - this.#clock()) * 1000;
+    tellWhenLeft(this.#leave, !this.#closed && this.#mine(this.#own.values()).length > 0);
+    if (this.#closed || !mine.length) return;
+    const now = this.#clock();
+    const moments = mine.map((pull) => this.#outbox.moment(pull));
+    const next = Math.min(...moments.map((moment) => (moment > now ? moment : this.#outbox.retryAt)));
+    const wait = (Math.max(next, earliest) - now) * 1000;
     this.#timer = setTimeout(() => this.#tick(), Math.min(Math.max(wait, 0), LONGEST_TIMER));
     this.#timer.unref?.(); // in Node: a process that has nothing else to do may end
   }
 
   async #tick() {
     try {
-      await this.#flush();
+      await this.#outbox.flush();
       this.#schedule();
     } catch {
       this.#outbox.backOff();
@@ -208,30 +234,80 @@ export class Client {
     }
   }
 
+  /**
+   * What is kept on this device: the open pull of the arm that is to be shown, or the arm alone.
+   *
+   * @param {State} state
+   */
+  #kept(state) {
+    const arm = this.#mine(state.arms).find(({ until }) => this.#clock() < until);
+    if (!arm) return undefined;
+    const [open] = this.#awaiting(state);
+    return open ? this.#take(open) : unasked(arm);
+  }
+
   /** @param {State} state */
-  #mine(state) {
-    return state.pulls.filter((pull) => pull.url === this.#url && pull.experiment === this.#experiment);
+  #awaiting(state) {
+    const pulls = this.#mine(this.#storage.notes ? this.#own.values() : state.pulls);
+    return pulls.filter((pull) => !whyClosed(pull, this.#clock()));
+  }
+
+  /**
+   * @template {{ url: string, experiment: string }} T
+   * @param {Iterable<T>} all
+   */
+  #mine(all) {
+    return [...all].filter(({ url, experiment }) => url === this.#place.url && experiment === this.#place.experiment);
   }
 
   /**
    * @param {StoredPull} pull
    * @returns {Pull}
    */
-  #open({ arm, name, ticket, curator: { epsilon } }) {
-    return { arm, name, ticket, epsilon, observe: (reward, options) => this.observe(ticket, reward, options) };
+  #take(pull) {
+    const { arm, name, ticket, due: reportAt, curator: { epsilon } } = pull;
+    this.#own.set(ticket, pull);
+    tellWhenLeft(this.#leave, true);
+    this.#schedule();
+    return { arm, name, ticket, epsilon, reportAt, observe: (reward, options) => this.observe(ticket, reward, options) };
+  }
+
+  /**
+   * Store what this page has noted, unless another has sent the pull: its clock was ahead for a while.
+   *
+   * @param {StoredPull} noted
+   * @param {StoredPull | undefined} stored
+   */
+  #confirm(noted, stored) {
+    const { ticket, response } = noted;
+    if (stored ? stored.left !== undefined && stored.response !== response : this.#own.has(ticket)) {
+      this.#own.delete(ticket);
+      throw new TicketError(PASSED);
+    }
+    return Object.assign(stored ?? noted, { response, observed: true });
   }
 }
 
-/** @param {StoredPull} pull */
-function isOpen(pull) {
-  return pull.response === undefined;
+const PASSED = "the reporting moment of this pull has passed: its response is sent as it is";
+
+/**
+ * Why a pull takes no reward, if it does not.
+ *
+ * @param {StoredPull | undefined} pull
+ * @param {number} now
+ */
+function whyClosed(pull, now) {
+  if (!pull) return "no pull awaits a reward under this ticket: its response is sent, or it was never decided here";
+  if (pull.observed) return "this pull has had its reward";
+  return pull.left === undefined && now < momentOf(pull, now) ? "" : PASSED;
 }
 
 /**
- * @param {StoredPull} pull
- * @param {number} reward
- * @param {{ clip?: boolean }} [options]
+ * A pull for which no response is asked.
+ *
+ * @param {Arm} arm
+ * @returns {Pull}
  */
-function respond(pull, reward, options) {
-  pull.response = curatorFromSpec(pull.curator).respond(reward, options);
+function unasked({ arm, name }) {
+  return { arm, name, ticket: null, epsilon: 0, reportAt: null, observe: async () => false };
 }

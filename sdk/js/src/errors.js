@@ -7,7 +7,7 @@
  *     ├── RewardError      a reward the curator cannot take; never shows the reward
  *     ├── LimitError       an agent asked for more than this device's owner allows
  *     ├── LedgerError      the ledger cannot be read, written or locked; nothing was spent or sent
- *     ├── TicketError      no pull is open under this ticket
+ *     ├── TicketError      no pull awaits a reward under this ticket
  *     └── ServerError      the agent's server refused, failed, or could not be reached
  *
  * Names are written out because a bundler shortens those of classes.
@@ -55,7 +55,7 @@ export class LedgerError extends LDPBanditsError {
   }
 }
 
-/** No pull is open under this ticket: it was never decided here, or it has its response already. */
+/** No pull awaits a reward under this ticket: it was never decided here, has had one, or its moment has passed. */
 export class TicketError extends LDPBanditsError {
   get name() {
     return "TicketError";

@@ -1,5 +1,5 @@
 /**
- * What privacy this device has spent, and the pulls that are out: one item of a storage, so that a spend and its pull
+ * What privacy this device has spent, and the pulls that are out: one text in a storage, so that a spend and its pull
  * are stored together or not at all. It holds responses and never a reward.
  *
  * A ledger that cannot be understood is refused and left as it is: to start a new one would forget what was spent.
@@ -9,53 +9,61 @@
  *
  * @typedef {[time: number, epsilon: number]} Spend
  *
- * @typedef {object} StoredPull
+ * @typedef {object} StoredPull times are in seconds of the device's clock
  * @property {string} url of the agent
  * @property {string} experiment
  * @property {number} arm
  * @property {string} name
  * @property {string} ticket
  * @property {CuratorSpec} curator
- * @property {number} default the reward to privatise when none was observed
- * @property {number} due when to do so, in seconds of the device's clock
- * @property {number} [response] drawn once; it waits here until the agent has acknowledged it
+ * @property {number} start when the arm was accepted
+ * @property {number} due the reporting moment: what is then the response is sent
+ * @property {boolean} atOnce whether the response is sent as soon as a reward is observed
+ * @property {number} end of the ticket, from when on nobody would take the response
+ * @property {number} response to the default, until a reward is observed; drawn once for each
+ * @property {boolean} observed whether it is the response to a reward
+ * @property {boolean} cleared whether it has its place in the budget of what leaves
+ * @property {number} [left] when it was first sent; from then on it stays as it is
+ * @property {number} lease until then somebody is sending it, and nobody else does
+ *
+ * @typedef {object} KeptArm an arm that is shown again without asking
+ * @property {string} url
+ * @property {string} experiment
+ * @property {number} arm
+ * @property {string} name
+ * @property {number} until
  *
  * @typedef {object} State
- * @property {1} version
+ * @property {2} version
  * @property {number} window the longest over which anybody has asked what was spent, in seconds
- * @property {Spend[]} spends
- * @property {StoredPull[]} pulls
+ * @property {Spend[]} spends of the pulls that were accepted
+ * @property {Spend[]} left of the responses that were sent, by the time of their first sending
+ * @property {StoredPull[]} pulls the oldest first
+ * @property {KeptArm[]} arms
  */
 
 import { LDPBanditsError, LedgerError } from "./errors.js";
 import { isNumber } from "./spec.js";
-import { exclusively } from "./storage.js";
 
-const ITEM = "ldpbandits";
+/** Clocks are set back by some seconds now and then. */
+const STEP = 60;
+
+/**
+ * The reporting moment of a pull. If the clock was set back behind the pull nobody knows it, and it is now.
+ *
+ * @param {StoredPull} pull
+ * @param {number} now
+ */
+export function momentOf({ start, due }, now) {
+  return now < start - STEP ? now : due;
+}
 
 /**
  * @param {Storage} storage
  * @returns {Promise<State>}
  */
 export async function read(storage) {
-  let problem = "cannot be read";
-  try {
-    const text = await storage.getItem(ITEM);
-    problem = "is damaged, and left as it is";
-    /** @type {State} */
-    const state = text == null ? { version: 1, window: 0, spends: [], pulls: [] } : JSON.parse(text);
-    if (
-      state.version === 1 &&
-      isNumber(state.window) &&
-      state.spends.every(([time, epsilon]) => isNumber(time) && isNumber(epsilon) && epsilon > 0) &&
-      state.pulls.every((pull) => typeof pull.ticket === "string" && isNumber(pull.due))
-    ) {
-      return state;
-    }
-  } catch (cause) {
-    throw new LedgerError(`the ledger ${problem}`, { cause });
-  }
-  throw new LedgerError(`the ledger ${problem}`);
+  return parsed(await told("read", () => storage.read()));
 }
 
 /**
@@ -67,16 +75,58 @@ export async function read(storage) {
  * @returns {Promise<T>} what `edit` returned, once it is stored
  */
 export async function change(storage, edit) {
+  /** @type {any} */
+  let result;
+  await told("locked or written", () =>
+    storage.change((text) => {
+      const state = parsed(text);
+      result = edit(state);
+      return JSON.stringify(state);
+    }),
+  );
+  return result;
+}
+
+/**
+ * What this library refuses says why itself; anything else is the storage's, such as a quota or a full disk.
+ *
+ * @template T
+ * @param {string} what cannot be done
+ * @param {() => Promise<T>} task
+ */
+async function told(what, task) {
   try {
-    return await exclusively(storage, async () => {
-      const state = await read(storage);
-      const result = edit(state);
-      await storage.setItem(ITEM, JSON.stringify(state));
-      return result;
-    });
+    return await task();
   } catch (cause) {
-    // What this library refuses says why itself; anything else is the storage's, such as a quota or a full disk.
-    if (cause instanceof LDPBanditsError) throw cause;
-    throw new LedgerError("the ledger cannot be locked or written", { cause });
+    throw cause instanceof LDPBanditsError ? cause : new LedgerError(`the ledger cannot be ${what}`, { cause });
   }
+}
+
+/**
+ * @param {string | null} text
+ * @returns {State}
+ */
+function parsed(text) {
+  if (text === null) return { version: 2, window: 0, spends: [], left: [], pulls: [], arms: [] };
+  let problem = "damaged";
+  try {
+    /** @type {State} */
+    const state = JSON.parse(text);
+    const { version, window, spends, left, pulls, arms } = state;
+    if (version !== 2) problem = "of another version";
+    else if (
+      isNumber(window) &&
+      [...spends, ...left].every(([time, epsilon]) => isNumber(time) && isNumber(epsilon) && epsilon > 0) &&
+      pulls.every(
+        ({ ticket, curator, start, due, end, response, lease }) =>
+          typeof ticket === "string" && [curator.epsilon, start, due, end, response, lease].every(isNumber),
+      ) &&
+      arms.every(({ until }) => isNumber(until))
+    ) {
+      return state;
+    }
+  } catch {
+    // What is no JSON, or lacks a part, is damaged.
+  }
+  throw new LedgerError(`the ledger is ${problem}, and left as it is`);
 }

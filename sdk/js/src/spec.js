@@ -78,7 +78,7 @@ export function checkMenu(data) {
  * @param {unknown} data
  * @returns {Transform}
  */
-function checkTransform(data) {
+export function checkTransform(data) {
   const { kind, ...others } = object("a transform", data);
   if (kind === "range") {
     const { low = 0, high = 1, ...unknown } = others;
@@ -120,7 +120,7 @@ function object(what, data) {
  * @param {string} what
  * @param {object} others
  */
-function refuseOthers(what, others) {
+export function refuseOthers(what, others) {
   const unknown = Object.keys(others);
   if (unknown.length) {
     throw new SpecError(`${what} has no ${shown(unknown.join(", "))}`);
@@ -135,11 +135,24 @@ export function isNumber(value) {
   return Number.isFinite(value);
 }
 
+/** What moves a cursor, ends a line, turns the direction of writing or is half a character: no agent needs it. */
+const UNSEEN = /[\p{Cc}\p{Zl}\p{Zp}\p{Cs}\p{Bidi_C}]/gu;
+
 /**
- * Write a value for an error, in one line of bearable length.
+ * Write a value for an error, in one line of bearable length, without what is not seen.
  *
  * @param {unknown} value
  */
 export function shown(value) {
-  return value && typeof value === "object" ? "an object" : String(value).slice(0, 120);
+  return value && typeof value === "object" ? "an object" : String(value).replace(UNSEEN, "").slice(0, 120);
+}
+
+/**
+ * Whether this is a text that a device may show and store: an agent must not fill its storage.
+ *
+ * @param {unknown} text
+ * @returns {text is string}
+ */
+export function isText(text) {
+  return typeof text === "string" && text.length <= 1000 && text.search(UNSEEN) < 0;
 }

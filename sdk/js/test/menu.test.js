@@ -8,15 +8,17 @@ import { Agent, CTB, device, LIMITS, state } from "./support/agent.js";
 test("of several epsilons the largest within the limits is picked before there is a reward, charged and sent", async (t) => {
   const agent = new Agent();
   agent.decision.curator = { ...CTB, epsilon: [0.25, 1, 4] };
-  const { client, storage } = device(t, { agent, limits: { ...LIMITS, budget: 2.5 } });
+  const { client, storage, clock } = device(t, { agent, limits: { ...LIMITS, budget: 2.5 } });
   const picked = [];
   for (let i = 0; i < 4; i++) {
     const pull = await client.decide();
     picked.push(pull.epsilon);
     assert.equal((await state(storage)).spends.at(-1)[1], pull.epsilon);
-    assert.equal(await pull.observe(1), true);
+    await pull.observe(1);
   }
   assert.deepEqual(picked, [1, 1, 0.25, 0.25]);
+  clock.time += 300;
+  await client.flush();
   assert.deepEqual(agent.sent.map((body) => JSON.parse(body).epsilon), picked);
   await assert.rejects(client.decide(), LimitError);
 });
@@ -39,6 +41,6 @@ test("a menu that makes no sense is refused, and costs nothing", async (t) => {
     agent.decision.curator = curator;
     const { client, storage } = device(t, { agent });
     await assert.rejects(client.decide(), ServerError, JSON.stringify(curator));
-    assert.equal(await storage.getItem("ldpbandits"), null);
+    assert.equal(await storage.read(), null);
   }
 });

@@ -11,7 +11,7 @@ import { LedgerError } from "ldpbandits";
 import { fileStorage } from "ldpbandits/node";
 
 import { withLockFile } from "../src/node/lock-file.js";
-import { device } from "./support/agent.js";
+import { Agent, device } from "./support/agent.js";
 
 const SPENDER = fileURLToPath(new URL("support/spender.js", import.meta.url));
 
@@ -36,18 +36,17 @@ function spend(ledger, number, killAfter = Infinity) {
   });
 }
 
-const spends = (ledger) => JSON.parse(JSON.parse(readFileSync(ledger, "utf8")).ldpbandits).spends;
+const spends = (ledger) => JSON.parse(readFileSync(ledger, "utf8")).spends;
 
-test("a file keeps items, for its owner's eyes only", async (t) => {
+test("a file keeps a text, for its owner's eyes only, and appears when it is complete", async (t) => {
   const file = join(folder(t), "deep", "ledger.json");
   const storage = fileStorage(file);
-  assert.equal(await storage.getItem("a"), null);
-  await storage.lock(async () => {
-    await storage.setItem("a", "1");
-    await storage.setItem("b", "2");
-    await storage.removeItem("a");
-  });
-  assert.deepEqual([await storage.getItem("a"), await fileStorage(file).getItem("b")], [null, "2"]);
+  assert.equal(await storage.read(), null);
+  await assert.rejects(storage.change(() => { throw new Error("no"); }), /no/);
+  assert.ok(!existsSync(file));
+  await storage.change((text) => `${text} and more`);
+  await storage.change((text) => text);
+  assert.equal(await fileStorage(file).read(), "null and more");
   assert.equal(statSync(file).mode & 0o777, 0o600);
   assert.deepEqual(readdirSync(join(file, "..")), ["ledger.json"]);
 });
@@ -57,13 +56,13 @@ test("a client's pulls and spends outlive it in the file", async (t) => {
   const file = join(folder(t), "ledger.json");
   const first = device(t, { storage: storage() });
   await first.client.decide();
-  first.client.close();
+  await first.client.close({ keep: true });
   const second = device(t, { storage: storage(), agent: first.agent, clock: first.clock });
   assert.equal(await (await second.client.pulls())[0].observe(1), true);
   assert.equal(spends(file).length, 1);
 });
 
-test("a file that is no ledger is refused and left as it is", async (t) => {
+test("a file that is no ledger, as one without a byte, is refused and left as it is", async (t) => {
   for (const text of ["", "{", "[]", "null", '"x"', '{"ldpbandits": {}}', '{"ldpbandits": "{"}']) {
     const file = join(folder(t), "ledger.json");
     writeFileSync(file, text);
@@ -158,12 +157,85 @@ test("a lock held by the living, by another host or by nobody we know is waited 
   }
 });
 
-test("a process that only waits for a ticket's end may end itself", () => {
-  const program = `
+/** Run a program that takes part in `e` of this agent, with this ledger; resolves to its exit code and how long it ran. */
+async function run(url, ledger, program, limits = {}) {
+  const text = `
     import { Client } from "ldpbandits";
-    const fetch = async () => Response.json({ arm: 0, name: "a", ticket: "t", curator: { mechanism: "laplace", epsilon: 1 }, default: 0, expires_in: 3600 });
-    await new Client("https://agent.test", "e", { key: "k", limits: { epsilon: 1, budget: 1, window: 1 }, fetch }).decide();
+    import { fileStorage } from "ldpbandits/node";
+    const limits = ${JSON.stringify({ rewards: { kind: "range" }, epsilon: 1, budget: 9, window: 60, ...limits })};
+    const client = new Client(${JSON.stringify(url)}, "e", { key: "k", limits, storage: fileStorage(${JSON.stringify(ledger)}) });
+    ${program}
   `;
-  const run = spawnSync(process.execPath, ["--input-type=module", "-e", program], { cwd: fileURLToPath(new URL("..", import.meta.url)), timeout: 10_000 });
-  assert.equal(run.status, 0, String(run.stderr));
+  const start = Date.now();
+  const child = spawn(process.execPath, ["--input-type=module", "-e", text], { cwd: fileURLToPath(new URL("..", import.meta.url)), stdio: ["ignore", "inherit", "inherit"] });
+  return { code: await new Promise((resolve) => child.on("close", resolve)), seconds: (Date.now() - start) / 1000 };
+}
+
+test("a process that has nothing else to do reports its pulls, reward or not, and ends", async (t) => {
+  const agent = new Agent();
+  const { url, stop } = await agent.serve();
+  t.after(stop);
+  const ledger = join(folder(t), "ledger.json");
+  const { code } = await run(url, ledger, "const pull = await client.decide(); await client.decide(); await pull.observe(1);");
+  assert.equal(code, 0);
+  assert.deepEqual([...agent.counted.keys()].sort(), ["ticket-1", "ticket-2"]);
+  assert.deepEqual(JSON.parse(readFileSync(ledger, "utf8")).pulls, []);
+});
+
+test("a process does not wait for what the budget holds back", async (t) => {
+  const agent = new Agent();
+  const { url, stop } = await agent.serve();
+  t.after(stop);
+  const ledger = join(folder(t), "ledger.json");
+  const program = "await client.decide(); await new Promise((done) => setTimeout(done, 2100)); await client.decide();";
+  const { code } = await run(url, ledger, program, { budget: 1, window: 2 });
+  assert.equal(code, 0);
+  assert.deepEqual([...agent.counted.keys()], ["ticket-1"]);
+  assert.equal(JSON.parse(readFileSync(ledger, "utf8")).pulls.length, 1);
+});
+
+test("close reports the pulls of this client; what does not get through is sent at the next start", async (t) => {
+  const agent = new Agent();
+  const { url, stop } = await agent.serve();
+  t.after(stop);
+  const ledger = join(folder(t), "ledger.json");
+  agent.before = (path) => (path === "/v1/responses" ? [503, { code: "retry", message: "" }] : undefined);
+  assert.equal((await run(url, ledger, "await client.decide(); await client.close();")).code, 0);
+  assert.deepEqual([agent.sent.length, agent.counted.size], [1, 0]);
+  agent.before = () => undefined;
+  assert.equal((await run(url, ledger, "await client.flush(); await client.close();")).code, 0);
+  assert.equal(agent.counted.size, 1);
+  assert.equal(agent.sent[0], agent.sent[1]);
+});
+
+test("an agent that does not answer keeps a process for a few seconds only, and close({ keep: true }) asks nobody", async (t) => {
+  const agent = new Agent();
+  const { url, stop } = await agent.serve();
+  t.after(stop);
+  agent.before = (path) => (path === "/v1/responses" ? new Promise(() => {}) : undefined);
+  const ledgers = ["a", "b", "c"].map((name) => join(folder(t), name));
+  const runs = await Promise.all([
+    run(url, ledgers[0], "await client.decide();"),
+    run(url, ledgers[1], "await client.decide(); await client.close();"),
+    run(url, ledgers[2], "await client.decide(); await client.close({ keep: true });"),
+  ]);
+  for (const { code, seconds } of runs) assert.ok(code === 0 && seconds < 9, `${code} after ${seconds} s`);
+  assert.equal(agent.sent.length, 2);
+});
+
+test("a process that was killed: what was due is sent at the next start, what was not can still be observed", async (t) => {
+  const agent = new Agent();
+  const { url, stop } = await agent.serve();
+  t.after(stop);
+  const ledgers = ["due", "open"].map((name) => join(folder(t), name));
+  for (const [i, ledger] of ledgers.entries()) {
+    agent.decision.report_after = i ? 300 : 0.001;
+    const { code } = await run(url, ledger, "await client.decide(); process.kill(process.pid, 'SIGKILL');");
+    assert.equal(code, null);
+  }
+  assert.equal(agent.sent.length, 0);
+  await Promise.all(ledgers.map((ledger) => run(url, ledger, "await client.flush(); for (const pull of await client.pulls()) await pull.observe(1); await client.close({ keep: true });")));
+  assert.deepEqual([...agent.counted.keys()], ["ticket-1"]);
+  const [due, open] = ledgers.map((ledger) => JSON.parse(readFileSync(ledger, "utf8")).pulls);
+  assert.deepEqual([due.length, open.map(({ ticket, observed }) => [ticket, observed])], [0, [["ticket-2", true]]]);
 });

@@ -39,8 +39,8 @@ test("each error has its own name, also where a bundler has shortened those of c
   }
 });
 
-test("curators alone are at most 2 kB, all at most 5 kB, and the README says how much", async () => {
-  assert.deepEqual(BUDGET, { curators: 2048, index: 5120 });
+test("curators alone are at most 2 kB, all at most 7.5 kB, and the README says how much", async () => {
+  assert.deepEqual(BUDGET, { curators: 2048, index: 7680 });
   for (const [entry, most] of Object.entries(BUDGET)) {
     const { bytes } = await bundled(entry);
     assert.ok(bytes <= most, `${entry}: ${bytes} bytes`);

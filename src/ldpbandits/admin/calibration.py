@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from ldpbandits.admin.admin import Admin
 from ldpbandits.admin.http import UNREACHABLE
+from ldpbandits.admin.messages import Report
 from ldpbandits.agent.bisection import Bisection
 from ldpbandits.agent.rules import UCB
 from ldpbandits.errors import ParameterError, ServerError
@@ -36,16 +37,20 @@ def search_live(  # noqa: PLR0913 - whom to ask what, and how to pass the time
     *,
     wait: Callable[[], None],
     tell: Callable[[str, Bisection], None] = lambda _step, _search: None,
+    report_after: float | None = None,
 ) -> Bisection:
     """Bring a search from its start to its end by the users of a server; `wait` is called between two looks.
 
-    `tell` is called at each step that is open, with the name that devices have to ask for.
+    `tell` is called at each step that is open, with the name that devices have to ask for. They report after so many
+    seconds; None is as the server has it.
     """
     for number in count(1):
         if search.done:
             break
         step = f"{name}-calibration-{number}"
-        _create(admin, step, arms, search, wait)
+        create = partial(admin.create, step, arms, curator=search.curator, rule=IN_TURN, report_after=report_after)
+        _unless(Code.EXISTS, create, wait)
+        _check(_patiently(partial(admin.show, step), wait), arms, search)
         is_told = False
         while _patiently(partial(admin.show, step), wait).status != "closed":
             if not is_told:
@@ -60,12 +65,10 @@ def search_live(  # noqa: PLR0913 - whom to ask what, and how to pass the time
     return search
 
 
-def _create(admin: Admin, step: str, arms: Sequence[str], search: Bisection, wait: Callable[[], None]) -> None:
-    """Create a step, or find it as it was left."""
-    _unless(Code.EXISTS, partial(admin.create, step, arms, curator=search.curator, rule=IN_TURN), wait)
-    report = _patiently(partial(admin.show, step), wait)
-    if report.curator != search.curator.to_json() or [arm.name for arm in report.arms] != list(arms):
-        raise ParameterError(f"the server has a {step} of another calibration: choose another name")
+def _check(step: Report, arms: Sequence[str], search: Bisection) -> None:
+    """Refuse a step that was left by another search."""
+    if step.curator != search.curator.to_json() or [arm.name for arm in step.arms] != list(arms):
+        raise ParameterError(f"the server has a {step.name} of another calibration: choose another name")
 
 
 def _tally(admin: Admin, step: str, wait: Callable[[], None]) -> tuple[int, int]:

@@ -44,6 +44,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=number, metavar="S", help="same seed, same numbers (default 0)")
     parser.add_argument("--server", metavar="URL", help="ask the users of a live server instead of simulated ones")
     parser.add_argument("--experiment", metavar="NAME", help="with --server: what the experiment proper will be called")
+    parser.add_argument(
+        "--report-after",
+        type=number,
+        metavar="SECONDS",
+        help="with --server: how long after its arm a device responds, whatever the reward (default 300); each step "
+        "takes longer than that",
+    )
 
 
 def run(options: argparse.Namespace) -> None:
@@ -51,8 +58,9 @@ def run(options: argparse.Namespace) -> None:
     if options.server is not None:
         _run_live(options)
         return
-    if options.experiment is not None:
-        raise ParameterError("--experiment goes with --server")
+    for name in ("experiment", "report_after"):
+        if getattr(options, name) is not None:
+            raise ParameterError(f"--{name.replace('_', '-')} goes with --server")
     arms = read_arms(options.arm)
     with needs("lab"):
         from ldpbandits.lab.calibration import calibrate
@@ -73,7 +81,15 @@ def _run_live(options: argparse.Namespace) -> None:
         raise ParameterError("LDPBANDITS_ADMIN_KEY is needed with --server: the key that the server has printed")
     search, admin = Bisection(options.low, options.high, options.epsilon), Admin(options.server, key)
     admin.list()  # a wrong URL or key is told at once; later, the server is waited for
-    ended = search_live(admin, options.experiment, options.arm, search, wait=lambda: sleep(SECONDS), tell=_tell)
+    ended = search_live(
+        admin,
+        options.experiment,
+        options.arm,
+        search,
+        wait=lambda: sleep(SECONDS),
+        tell=_tell,
+        report_after=options.report_after,
+    )
     if options.json:
         show_json({"theta": ended.theta, "curator": ended.curator.to_json(), **_cost(ended)})
     else:

@@ -37,6 +37,8 @@ from ldpbandits.types import Arm, Reward
 
 PATIENCE = 2.0
 """How long leaving may take, in seconds: what was not sent by then is sent at the next start."""
+GRACE = 0.3
+"""How long to wait for what was told to end, in seconds, before it is left alone."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ class Client:
             decision = read_decision(self._http.post(self._decisions, {}))
             if decision.ticket is None:
                 return self._pull(Showing(decision.arm, decision.name, None))
-            chosen = tuple(curator for curator in decision.curators if epsilon in {None, curator.epsilon})
+            chosen = tuple(curator for curator in decision.curators if epsilon is None or curator.epsilon == epsilon)
             if not chosen:
                 listed = ", ".join(f"{curator.epsilon:g}" for curator in reversed(decision.curators))
                 raise LimitError(f"the agent offers epsilon = {listed}, and not {brief(epsilon)}")
@@ -253,11 +255,12 @@ class Client:
                 self._leave(until)
         if self._keeper is not None:
             self._keeper.join(until - time.monotonic())
-        self._http.close()  # which breaks off a request of the thread's that still goes on
+        self._http.close(GRACE)  # which breaks off a request of the thread's that still goes on
         if self._keeper is not None:
-            self._keeper.join(1)
+            self._keeper.join(GRACE)
         if self._owns_ledger:
-            self._ledger.close()
+            with suppress(LedgerError), self._ledger.database.hurry(time.monotonic() + GRACE):
+                self._ledger.close()
 
     def _wake(self) -> None:
         if self._keeper is not None:

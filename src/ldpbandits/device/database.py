@@ -10,8 +10,8 @@ anew would forget what was spent.
 import os
 import sqlite3
 import tempfile
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock, local
 from time import monotonic
@@ -92,6 +92,7 @@ class Database:
 
     def close(self) -> None:
         """Close the file; to close it twice does no harm."""
+        self._patience()
         with _LOCK:
             if os.getpid() == self._process:  # SQLite says that a connection must not even be closed after a fork
                 self._connection.close()
@@ -130,23 +131,15 @@ class Database:
     def _open(self) -> sqlite3.Connection:
         try:
             if not isinstance(self.path, Path):
-                connection = _connect(self.path)
-                _make_tables(connection)
-                return connection
+                return _connect(self.path, _make_tables)
             if not self.path.exists():
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 _make_file(self.path)
             if self.path.stat().st_size == 0:
                 raise LedgerError(f"the ledger {self.path} is damaged: the file is empty, and left as it is")
-            connection = _connect(self.path)
-            try:
-                _check_format(connection)
-            except BaseException:
-                connection.close()
-                raise
+            return _connect(self.path, _check_format)
         except (sqlite3.Error, OSError, ValueError) as error:
             raise LedgerError(f"the ledger {self.path} cannot be opened: {error}") from None
-        return connection
 
     @contextmanager
     def _transaction_of(self, connection: sqlite3.Connection, patience: float) -> Iterator[None]:
@@ -166,15 +159,20 @@ class Database:
             raise LedgerError(f"the ledger {self.path} cannot be used: {error}") from None
 
 
-def _connect(path: Path | str) -> sqlite3.Connection:
-    """Connect to a file that is there: SQLite must not make one."""
+def _connect(path: Path | str, begin: Callable[[sqlite3.Connection], None]) -> sqlite3.Connection:
+    """Connect to a file that is there, and begin with this: SQLite must not make a file."""
     uri = path.as_uri() + "?mode=rw" if isinstance(path, Path) else path
     connection = sqlite3.connect(
         uri, uri=isinstance(path, Path), timeout=PATIENCE, isolation_level=None, check_same_thread=False
     )
-    # What is committed must outlast a loss of power: after one, a response might be drawn anew otherwise.
-    connection.execute("PRAGMA synchronous = EXTRA")
-    connection.execute("PRAGMA fullfsync = ON")
+    try:
+        # What is committed must outlast a loss of power: after one, a response might be drawn anew otherwise.
+        connection.execute("PRAGMA synchronous = EXTRA")
+        connection.execute("PRAGMA fullfsync = ON")
+        begin(connection)
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
@@ -191,8 +189,7 @@ def _make_file(path: Path) -> None:
     os.close(handle)
     draft = Path(name)
     try:
-        with closing(_connect(draft)) as connection:
-            _make_tables(connection)
+        _connect(draft, _make_tables).close()
         with suppress(FileExistsError):
             _name(draft, path)
     finally:

@@ -61,14 +61,14 @@ class Http:
             raise ServerError(f"the server refuses ({status}): {sentence}", status=status, code=code[:100])
         return reply
 
-    def close(self) -> None:
-        """Close the connection, for good. A request that is under way is broken off."""
+    def close(self, patience: float = 1.0) -> None:
+        """Close the connection, for good. A request that is under way is broken off, and has so many seconds to end."""
         self._is_closed = True
         has_lock = self._lock.acquire(blocking=False)
         if not has_lock:
             with suppress(OSError, AttributeError):  # it may be closed just now
                 self._connection.sock.shutdown(SHUT_RDWR)
-            has_lock = self._lock.acquire(timeout=1)
+            has_lock = self._lock.acquire(timeout=patience)
         if has_lock:
             self._connection.close()
             self._lock.release()

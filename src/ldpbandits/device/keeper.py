@@ -23,14 +23,17 @@ class Keeper:
         self._work, self._until_due = work, until_due
         self._news = Condition()
         self._thread: Thread | None = None
-        self._is_closed = False
+        self._is_woken = self._is_closed = False
 
     def wake(self) -> None:
         """Say that there may be something new to do."""
         with self._news:
+            self._is_woken = True
             if self._thread is None and not self._is_closed:
-                self._thread = Thread(target=self._run, name="ldpbandits", daemon=True)
-                self._thread.start()
+                thread = Thread(target=self._run, name="ldpbandits", daemon=True)
+                with suppress(RuntimeError):  # no more threads, as when the interpreter ends: whoever leaves sends
+                    thread.start()
+                    self._thread = thread
             self._news.notify()
 
     def stop(self) -> None:
@@ -52,18 +55,22 @@ class Keeper:
     def _run(self) -> None:
         overdue = 0
         while not self._is_closed:
+            self._is_woken = False
             with suppress(LDPBanditsError):  # the ledger may be locked or the disk full: the next round may do better
                 for _ in self._work():
                     if self._is_closed:
                         return
-            with self._news:
-                if self._is_closed:
-                    return
-                wait = self._seconds_until_due()
-                # What is due right after a round could not be written down. Each time this happens in a row, the pause
-                # doubles: otherwise the agent would get the same response again and again without a pause.
-                overdue = 0 if wait is None or wait > 0 else min(overdue + 1, 20)
-                self._news.wait(None if wait is None else min(LONGEST_SLEEP, max(wait, SHORTEST_SLEEP * 2**overdue)))
+            wait = self._seconds_until_due()
+            # What is due right after a round could not be written down. Each time this happens in a row, the pause
+            # doubles: otherwise the agent would get the same response again and again without a pause.
+            overdue = 0 if wait is None or wait > 0 else min(overdue + 1, 20)
+            with self._news:  # not held while the ledger is read: who wakes or stops the thread does not wait for that
+                if not self._is_called():
+                    pause = None if wait is None else min(LONGEST_SLEEP, max(wait, SHORTEST_SLEEP * 2**overdue))
+                    self._news.wait(pause)
+
+    def _is_called(self) -> bool:
+        return self._is_closed or self._is_woken
 
     def _seconds_until_due(self) -> float | None:
         try:

@@ -12,6 +12,7 @@ from tests.server.console.browsing import Browser, browser, text
 from ldpbandits.server.console.create import FIRST, message
 from ldpbandits.server.messages import NewExperiment, ResponseMessage
 from ldpbandits.server.service import Service
+from ldpbandits.spec.mechanisms import MECHANISMS
 
 TYPED = {**FIRST, "name": "headline", "arms": " Blue skies \r\n\r\nRain, at last\r\n"}
 
@@ -195,6 +196,21 @@ def test_epsilon_is_explained_while_it_is_typed(service: Service, asked: dict[st
         assert reply.status == 200
         shown = text(reply.body.decode())
         assert all(words in shown for words in said), shown
+
+    run(service, life)
+
+
+def test_every_plain_mechanism_and_rule_can_be_chosen(service: Service) -> None:
+    """All that are registered and need no numbers of their own, whoever has registered them."""
+
+    async def life(visitor: Browser) -> None:
+        options = {
+            name: re.findall(r'<option value="([^"]*)"', found)
+            for name, found in re.findall(r'(?s)<select id="(\w+)"(.*?)</select>', visitor.page)
+        }
+        assert options["mechanism"] == [kind.kind for kind in MECHANISMS]
+        assert {"", "paper", "kl-ucb++", "imed", "thompson"} <= set(options["rule"])
+        assert "ucb" not in options["rule"], "it needs a width"
 
     run(service, life)
 

@@ -1,6 +1,6 @@
 /**
  * A storage in one file, which several processes may share. After a crash or a power cut the file is the old one or the
- * new one, whole; and what was reported as stored is on the disk.
+ * new one, whole; and what was reported as stored is on the disk. A new file appears under its name when it is complete.
  *
  * @import { Storage } from "../storage.js"
  */
@@ -12,35 +12,36 @@ import { withLockFile } from "./lock-file.js";
 
 /**
  * @param {string} path of the file, which is made when something is first stored; beside it there may be `path.lock`
- * @returns {Storage & Required<Pick<Storage, "lock">>}
+ * @returns {Storage}
  */
 export function fileStorage(path) {
   const file = resolve(path);
+  /** @type {Promise<unknown>} */
+  let turn = Promise.resolve();
 
-  /** @returns {Promise<Record<string, string>>} */
-  async function items() {
-    let text;
+  async function read() {
     try {
-      text = await readFile(file, "utf8");
+      return await readFile(file, "utf8");
     } catch (error) {
-      if (/** @type {NodeJS.ErrnoException} */ (error).code === "ENOENT") return {};
+      if (/** @type {NodeJS.ErrnoException} */ (error).code === "ENOENT") return null;
       throw error;
     }
-    const found = JSON.parse(text);
-    if (!found || typeof found !== "object" || Array.isArray(found)) throw new Error(`${file} is not a storage`);
-    return found;
   }
 
   return {
-    getItem: async (key) => (await items())[key] ?? null,
-    setItem: async (key, value) => replace(file, JSON.stringify({ ...(await items()), [key]: value })),
-    removeItem: async (key) => {
-      const { [key]: _, ...others } = await items();
-      await replace(file, JSON.stringify(others));
-    },
-    async lock(task) {
-      await mkdir(dirname(file), { recursive: true });
-      return withLockFile(`${file}.lock`, task);
+    read,
+    change(edit) {
+      // In turn within this process: its own calls need not wait for each other by looking at the lock again and again.
+      const changed = turn.then(async () => {
+        await mkdir(dirname(file), { recursive: true });
+        await withLockFile(`${file}.lock`, async () => {
+          const text = await read();
+          const edited = edit(text);
+          if (edited !== text) await replace(file, edited);
+        });
+      });
+      turn = changed.catch(() => {});
+      return changed;
     },
   };
 }

@@ -8,12 +8,15 @@ import { Client, memoryStorage } from "ldpbandits";
 
 export const URL_ = "https://agent.test";
 export const KEY = "client-key";
-export const LIMITS = { epsilon: 1, budget: 10, window: 86400 };
-export const CTB = { mechanism: "bernoulli", epsilon: 1, transform: { kind: "range", low: 0, high: 1 } };
+export const UNIT = { kind: "range", low: 0, high: 1 };
+export const LIMITS = { rewards: UNIT, epsilon: 1, budget: 10, window: 86400 };
+export const CTB = { mechanism: "bernoulli", epsilon: 1, transform: UNIT };
+/** Nothing is hidden: a response is its reward, but for once in e^50. */
+export const LOUD = { curator: { ...CTB, epsilon: 50 }, limits: { ...LIMITS, epsilon: 50, budget: 5000 } };
 
 export class Agent {
   /** What a decision says besides its ticket. */
-  decision = { arm: 1, name: "green", curator: CTB, default: 0, expires_at: 1763240000, expires_in: 3600 };
+  decision = { arm: 1, name: "green", curator: CTB, default: 0, report_after: 300, sticky: 0, expires_at: 1763240000, expires_in: 3600 };
   /** Each request, as it arrived. */
   requests = [];
   /** ticket -> response counted. */
@@ -28,6 +31,7 @@ export class Agent {
     const path = new URL(url).pathname;
     this.requests.push({ url, path, ...options });
     const early = await this.before(path);
+    if (early instanceof Response) return early;
     const [status, body] = early ?? this.#handle(path, JSON.parse(options.body));
     this.after(path);
     return new Response(typeof body === "string" ? body : JSON.stringify(body), { status });
@@ -49,14 +53,21 @@ export class Agent {
     return this.requests.filter(({ path }) => path === "/v1/responses").map(({ body }) => body);
   }
 
-  /** Serve this agent over real HTTP; returns its URL and a way to stop it. */
+  /** Serve this agent over real HTTP, also to pages of other sites; returns its URL and a way to stop it. */
   async serve() {
     const server = createServer(async (request, reply) => {
       let body = "";
       for await (const chunk of request) body += chunk;
+      const { method, headers } = request;
       try {
-        const answer = await this.fetch(`http://agent${request.url}`, { ...request, headers: request.headers, body });
-        reply.writeHead(answer.status, { "content-type": "application/json" }).end(await answer.text());
+        const open = { "access-control-allow-origin": "*", "access-control-allow-headers": "authorization, content-type" };
+        if (method === "OPTIONS") {
+          this.requests.push({ method, path: request.url, headers });
+          reply.writeHead(204, open).end();
+          return;
+        }
+        const answer = await this.fetch(`http://agent${request.url}`, { method, headers, body });
+        reply.writeHead(answer.status, { "content-type": "application/json", ...open }).end(await answer.text());
       } catch {
         request.socket.destroy();
       }
@@ -80,10 +91,11 @@ export function handClock(start = 1_763_000_000) {
 }
 
 /** A client of a fake agent; whatever is not given is new, and closed when the test ends. */
-export function device(t, { agent = new Agent(), storage = memoryStorage(), clock = handClock(), ...options } = {}) {
+export function device(t, given = {}) {
+  const { agent, storage, clock, ...options } = { agent: new Agent(), storage: memoryStorage(), clock: handClock(), ...given };
   const { url = URL_, experiment = "buttons", limits = LIMITS, ...others } = options;
   const client = new Client(url, experiment, { key: KEY, limits, storage, fetch: agent.fetch, clock, ...others });
-  t.after(() => client.close());
+  t.after(() => client.close({ keep: true }));
   return { agent, storage, clock, client };
 }
 
@@ -97,7 +109,7 @@ export async function bytesDrawn(t, task) {
 }
 
 /** What a storage holds. */
-export const state = async (storage) => JSON.parse(await storage.getItem("ldpbandits"));
+export const state = async (storage) => JSON.parse(await storage.read());
 
 /** Wait until something holds, for timers that run by themselves. */
 export async function until(condition) {

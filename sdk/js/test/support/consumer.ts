@@ -8,8 +8,8 @@ import { respondNotPrivate } from "ldpbandits/not-private";
 const spec: CuratorSpec = curatorFromSpec({ mechanism: "laplace", epsilon: 1 }).spec;
 const response: number = curatorFromSpec(spec).respond(0.5, { clip: true });
 const words: number = respondNotPrivate(curatorFromSpec(spec), 0.5, (count) => new BigUint64Array(count));
-const limits: Limits = { epsilon: 1, budget: 5, window: 86400 };
-const storages: Storage[] = [memoryStorage(), fileStorage("ledger.json"), localStorage];
+const limits: Limits = { rewards: { kind: "range", low: 0, high: 1 }, epsilon: 1, budget: 5, window: 86400 };
+const storages: Storage[] = [memoryStorage(), fileStorage("ledger.json")];
 
 export async function play(): Promise<boolean> {
   const client = new Client("https://agent.test", "buttons", { key: "k", limits, storage: storages[0] });
@@ -17,6 +17,7 @@ export async function play(): Promise<boolean> {
   const flushed: Flushed = await client.flush();
   const refused: ServerError[] = flushed.refused;
   try {
+    await client.close({ keep: silent === undefined || unsafe === undefined });
     return await pull.observe(response + words + refused.length);
   } catch (error) {
     return error instanceof LimitError;
@@ -25,6 +26,10 @@ export async function play(): Promise<boolean> {
 
 // @ts-expect-error: a reward is a number
 curatorFromSpec(spec).respond("1");
+// @ts-expect-error: limits say what rewards are
+const silent: Limits = { epsilon: 1, budget: 5, window: 86400 };
+// @ts-expect-error: localStorage is no storage: tabs see each other's writes late
+const unsafe: Storage = localStorage;
 // @ts-expect-error: limits are not optional
 new Client("https://agent.test", "buttons", { key: "k" });
 // @ts-expect-error: a spec cannot be changed

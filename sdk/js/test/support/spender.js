@@ -7,8 +7,8 @@ const [ledger, number] = process.argv.slice(2);
 let tickets = 0;
 const curator = { mechanism: "bernoulli", epsilon: 0.1 };
 const fetch = async () =>
-  Response.json({ arm: 0, name: "a", ticket: `${number}-${tickets++}`, curator, default: 0, expires_in: 3600 });
-const limits = { epsilon: 1, budget: 4, window: 86400 };
+  Response.json({ arm: 0, name: "a", ticket: `${number}-${tickets++}`, curator, default: 0, report_after: 300, expires_in: 3600 });
+const limits = { rewards: { kind: "range" }, epsilon: 1, budget: 4, window: 86400 };
 const client = new Client("https://agent.test", "e", { key: "k", limits, storage: fileStorage(ledger), fetch });
 let arms = 0;
 try {

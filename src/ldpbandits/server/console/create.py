@@ -1,6 +1,7 @@
 """The form for a new experiment: it says what epsilon means while it is typed, and comes back with what is wrong."""
 
 from collections.abc import Mapping
+from inspect import signature
 from typing import Any
 
 import msgspec
@@ -15,12 +16,14 @@ from ldpbandits.server.console.words import odds_of
 from ldpbandits.server.limits import menu_from_json
 from ldpbandits.server.messages import NewExperiment
 from ldpbandits.server.refusals import Refusal
+from ldpbandits.spec.mechanisms import MECHANISMS
 from ldpbandits.spec.protocol import Code
 
-MECHANISMS = {
+LABELS = {
     "bernoulli": "one random bit (Bernoulli, CTB)",
     "laplace": "a number with noise (Laplace, CTL)",
 }
+"""What mechanisms are called; one that somebody else has registered goes by its kind."""
 FOLDED = {
     "ticket_lifetime": "3600",
     "sticky": "0",
@@ -141,9 +144,20 @@ def _epsilon(fields: Mapping[str, str]) -> dict[str, Any]:
 def _form(visit: Visit, fields: Mapping[str, str], refusal: Refusal | None = None) -> Response:
     status, error = (200, None) if refusal is None else (refusal.status, refusal.message)
     rules = [kind.kind for kind in RULES if _is_plain(kind)]
-    is_unfolded = any(fields[name] != first for name, first in FOLDED.items())
-    content = {"fields": fields, "error": error, "rules": rules, "mechanisms": MECHANISMS, "is_unfolded": is_unfolded}
+    content = {
+        "fields": fields,
+        "error": error,
+        "rules": rules,
+        "mechanisms": _mechanisms(),
+        "is_unfolded": any(fields[name] != first for name, first in FOLDED.items()),
+    }
     return page(visit, "new.html", status, **content, **_epsilon(fields))
+
+
+def _mechanisms() -> dict[str, str]:
+    """Return what a response may be: the mechanisms that need no more than an epsilon."""
+    plain = [kind.kind for kind in MECHANISMS if [*signature(kind).parameters] == ["epsilon"]]
+    return {kind: LABELS.get(kind, kind) for kind in plain}
 
 
 def _is_plain(rule: Any) -> bool:  # noqa: ANN401 - a class of the registry

@@ -1,0 +1,56 @@
+/**
+ * An arm is accepted: what the agent asks for is within the owner's limits, the epsilon is charged, and the response to
+ * the default is drawn. From then on the pull has a response, and one leaves, whatever happens.
+ *
+ * @import { Limits } from "./budget.js"
+ * @import { State, StoredPull } from "./ledger.js"
+ * @import { Arm, Asked } from "./wire.js"
+ */
+
+import { charge, checkRewards, clear, fits } from "./budget.js";
+import { curatorFromSpec } from "./curators.js";
+import { LimitError, ServerError } from "./errors.js";
+import { shown } from "./spec.js";
+
+/**
+ * Write an accepted pull into the ledger's state, or throw and leave it as it is.
+ *
+ * @param {State} state
+ * @param {{ url: string, experiment: string }} place
+ * @param {Arm & Asked} decision
+ * @param {Required<Limits>} limits
+ * @param {number} now
+ * @param {number | undefined} epsilon that the owner names, where the agent leaves a choice
+ * @returns {StoredPull}
+ */
+export function accept(state, place, decision, limits, now, epsilon) {
+  const { arm, name, ticket, reportAfter, sticky, expiresIn } = decision;
+  const offered = decision.curators.filter((curator) => epsilon === undefined || curator.epsilon === epsilon);
+  if (!offered.length) {
+    const listed = decision.curators.map((curator) => curator.epsilon).join(", ");
+    throw new LimitError(`the agent offers epsilon ${listed}, and not ${shown(epsilon)}`);
+  }
+  checkRewards(offered[0].transform, limits);
+  const atOnce = reportAfter === 0;
+  if (atOnce && !limits.atOnce) {
+    throw new LimitError("the agent wants responses at once, which tell when there was a reward: limits.atOnce allows it");
+  }
+  if (state.pulls.some((pull) => pull.ticket === ticket)) {
+    throw new ServerError("the agent gave a ticket that is out already", 200, "unreadable");
+  }
+  const within = offered.find(({ epsilon }) => fits(state.spends, epsilon, limits, now));
+  const curator = within ?? offered[offered.length - 1];
+  charge(state, curator.epsilon, limits, now);
+  const end = now + expiresIn;
+  const pull = {
+    ...place, arm, name, ticket, curator, atOnce, start: now, end,
+    due: atOnce ? end - Math.min(60, expiresIn / 10) : now + reportAfter,
+    response: curatorFromSpec(curator).respond(decision.default),
+    observed: false, cleared: false, lease: 0,
+  };
+  state.pulls.push(pull);
+  const mine = state.pulls.filter(({ url, experiment }) => url === place.url && experiment === place.experiment);
+  clear(state, mine, limits, now);
+  if (sticky) state.arms.push({ ...place, arm, name, until: now + sticky });
+  return pull;
+}

@@ -1,0 +1,238 @@
+// A page without a browser: the document must be there before a client is, since it is then that it looks for one.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { LedgerError, TicketError } from "ldpbandits";
+
+import { Agent, bytesDrawn, device, handClock, LIMITS, LOUD, state } from "./support/agent.js";
+import { site } from "./support/tabs.js";
+
+const [window, document] = [new EventTarget(), Object.assign(new EventTarget(), { visibilityState: "visible" })];
+Object.assign(globalThis, { document, addEventListener: window.addEventListener.bind(window) });
+
+/** Leave every page of this process, as a browser tells it; all that counts must be done when this returns. */
+const leave = () => window.dispatchEvent(new Event("pagehide"));
+
+function show(visibilityState) {
+  document.visibilityState = visibilityState;
+  document.dispatchEvent(new Event("visibilitychange"));
+}
+
+/** A tab of a site, with a client; what is not given is new. */
+function tab(t, { of = site(), agent = new Agent(), clock = handClock(), late = false, ...options } = {}) {
+  const { storage, look } = of.tab({ late });
+  const { client } = device(t, { storage, agent, clock, ...options });
+  return { of, agent, clock, client, storage, look };
+}
+
+const loud = () => Object.assign(new Agent(), { decision: { ...new Agent().decision, curator: LOUD.curator } });
+
+for (const [way, go] of [["pagehide", leave], ["visibilitychange to hidden", () => show("hidden")]]) {
+  test(`${way}: the responses are sent then, reward or not, before the listener returns`, async (t) => {
+    const agent = loud();
+    const { client } = tab(t, { agent, limits: LOUD.limits });
+    const [first, second] = [await client.decide(), await client.decide()];
+    await first.observe(1);
+    assert.equal(agent.sent.length, 0);
+    go();
+    assert.deepEqual(agent.sent.map((body) => JSON.parse(body)), [
+      { ticket: first.ticket, response: 1, epsilon: 50 },
+      { ticket: second.ticket, response: 0, epsilon: 50 },
+    ]);
+    assert.ok(agent.requests.slice(2).every(({ keepalive }) => keepalive));
+    show("visible");
+    await assert.rejects(first.observe(1), TicketError);
+    await assert.rejects(second.observe(1), TicketError);
+  });
+}
+
+test("a page that is hidden and then left sends each response once", async (t) => {
+  const { agent, client } = tab(t);
+  await client.decide();
+  show("hidden");
+  leave();
+  await client.close();
+  assert.equal(agent.sent.length, 1);
+});
+
+test("an observation that is not awaited is in what the page sends as it is left", async (t) => {
+  const agent = loud();
+  const { client } = tab(t, { agent, limits: LOUD.limits });
+  const pull = await client.decide();
+  const observed = pull.observe(1); // a click on a link
+  leave();
+  assert.equal(JSON.parse(agent.sent[0]).response, 1);
+  assert.equal(await observed, true);
+});
+
+test("what did not get through is sent by the next visit, the same, and counted once", async (t) => {
+  const first = tab(t, { agent: new Agent() });
+  first.agent.decision.curator = { mechanism: "laplace", epsilon: 1 };
+  const pull = await first.client.decide();
+  await pull.observe(0.25);
+  first.agent.before = () => new Promise(() => {}); // on its way when the page is gone
+  leave();
+  const visit = tab(t, { of: first.of, clock: first.clock });
+  assert.deepEqual(await visit.client.flush(), { acknowledged: 0, waiting: 0, refused: [] }, "for the time of an exchange it is left alone");
+  first.clock.time += 10;
+  assert.equal((await visit.client.flush()).acknowledged, 1);
+  assert.deepEqual(visit.agent.sent, first.agent.sent);
+  assert.deepEqual([...first.of.notes], [], "and its note is gone");
+});
+
+test("another tab leaves a pull alone until its moment and the time of an exchange have passed", async (t) => {
+  const { of, client, clock, agent } = tab(t);
+  await client.decide();
+  const other = tab(t, { of, clock, agent });
+  assert.deepEqual(await other.client.pulls(), [], "it is not that tab's to observe");
+  await assert.rejects(other.client.observe("ticket-1", 1), TicketError);
+  clock.time += 305;
+  assert.deepEqual(await other.client.flush(), { acknowledged: 0, waiting: 0, refused: [] });
+  clock.time += 5;
+  assert.equal((await other.client.flush()).acknowledged, 1);
+});
+
+test("two tabs whose timers fire together send each response once", async (t) => {
+  const { of, client, clock, agent } = tab(t);
+  for (let i = 0; i < 5; i++) await client.decide();
+  const other = tab(t, { of, clock, agent });
+  clock.time += 320;
+  const flushed = await Promise.all([client.flush(), other.client.flush()]);
+  assert.equal(agent.sent.length, 5);
+  assert.equal(flushed[0].acknowledged + flushed[1].acknowledged, 5);
+});
+
+test("a tab that dies while it sends is followed by another after the time of an exchange", async (t) => {
+  const { of, client, clock, agent } = tab(t);
+  await client.decide();
+  agent.before = () => new Promise(() => {});
+  clock.time += 300;
+  void client.flush();
+  while (!agent.sent.length) await new Promise((resolve) => setImmediate(resolve));
+  const other = tab(t, { of, clock });
+  clock.time += 9;
+  assert.deepEqual(await other.client.flush(), { acknowledged: 0, waiting: 1, refused: [] });
+  clock.time += 1;
+  assert.equal((await other.client.flush()).acknowledged, 1);
+  assert.deepEqual(other.agent.sent, agent.sent);
+});
+
+test("a note that is seen late changes nothing: the reward's response is the only one that leaves", async (t) => {
+  const agent = loud();
+  const { of, client, clock } = tab(t, { agent, limits: LOUD.limits });
+  const pull = await client.decide();
+  const other = tab(t, { of, clock, agent, limits: LOUD.limits, late: true });
+  await pull.observe(1);
+  leave(); // the other tab has not seen the note
+  for (let i = 0; i < 5; i++) {
+    clock.time += 60;
+    await other.client.flush();
+  }
+  other.look();
+  clock.time += 11;
+  await other.client.flush();
+  assert.deepEqual(new Set(agent.sent.map((body) => JSON.parse(body).response)), new Set([1]));
+});
+
+test("a clock that was ahead while another tab sent the default: the reward comes too late", async (t) => {
+  const agent = loud();
+  const { of, client, clock } = tab(t, { agent, limits: LOUD.limits });
+  const pull = await client.decide();
+  const other = tab(t, { of, clock, agent, limits: LOUD.limits });
+  agent.after = () => { throw new Error("lost"); };
+  clock.time += 400;
+  await other.client.flush();
+  clock.time -= 400;
+  await assert.rejects(pull.observe(1), TicketError);
+  leave();
+  clock.time += 400;
+  await client.flush();
+  assert.deepEqual(new Set(agent.sent.map((body) => JSON.parse(body).response)), new Set([0]));
+});
+
+test("a note that cannot be written: the reward is refused with a LedgerError, and the default leaves in time", async (t) => {
+  const agent = loud();
+  const { storage } = site().tab();
+  storage.notes.write = () => { throw new LedgerError("the ledger cannot be written"); };
+  const { client } = device(t, { agent, storage, limits: LOUD.limits });
+  const pull = await client.decide();
+  await assert.rejects(pull.observe(1), LedgerError);
+  leave();
+  assert.equal(JSON.parse(agent.sent[0]).response, 0);
+});
+
+test("a response beyond the budget of what leaves is held back as the page is left, and sent when it fits", async (t) => {
+  const agent = new Agent();
+  Object.assign(agent.decision, { report_after: 200_000, expires_in: 400_000 });
+  const { of, client, clock } = tab(t, { agent, limits: { ...LIMITS, budget: 1 } });
+  await client.decide();
+  clock.time += 86401;
+  const second = await client.decide();
+  leave();
+  assert.deepEqual(agent.sent.map((body) => JSON.parse(body).ticket), ["ticket-1"]);
+  await assert.rejects(second.observe(1), TicketError);
+  while ((await state(of.ledger)).pulls.length > 1);
+  const visit = tab(t, { of, clock, agent, limits: { ...LIMITS, budget: 1 } });
+  clock.time += 86400;
+  assert.equal((await visit.client.flush()).waiting, 1);
+  clock.time += 1;
+  assert.equal((await visit.client.flush()).acknowledged, 1);
+});
+
+test("what left with its page counts in the budget although nobody noted it, and from then on", async (t) => {
+  const { of, client, clock, agent } = tab(t, { limits: { ...LIMITS, budget: 1, window: 5000 } });
+  await client.decide();
+  agent.before = () => new Promise(() => {});
+  clock.time += 20;
+  leave();
+  const time = clock.time;
+  clock.time += 4000; // the ticket has ended, and nobody knows whether the response has arrived
+  agent.before = () => undefined;
+  const visit = tab(t, { of, clock, agent, limits: { ...LIMITS, budget: 1, window: 5000 } });
+  await assert.rejects(visit.client.decide(), { name: "LimitError" });
+  clock.time += 981;
+  await visit.client.decide();
+  assert.deepEqual((await state(of.ledger)).pulls.map(({ cleared }) => cleared), [true, false]);
+  assert.deepEqual((await visit.client.flush()).refused, [], "that it may have arrived is no refusal");
+  const { left, pulls } = await state(of.ledger);
+  assert.deepEqual([left, pulls.map(({ cleared }) => cleared)], [[[time, 1]], [false]]);
+});
+
+test("a page that is left after its ticket's end sends nothing: nobody would take it", async (t) => {
+  const { agent, client, clock } = tab(t);
+  await client.decide();
+  clock.time += 3600;
+  leave();
+  assert.equal(agent.sent.length, 0);
+});
+
+test("with report_after 0 the response leaves while observe is called", async (t) => {
+  const agent = loud();
+  agent.decision.report_after = 0;
+  const { client } = tab(t, { agent, limits: { ...LOUD.limits, atOnce: true } });
+  const pull = await client.decide();
+  const observed = pull.observe(1);
+  assert.equal(agent.sent.length, 1);
+  assert.equal(await observed, true);
+  assert.equal(agent.counted.size, 1);
+});
+
+test("close reports what is open, and with keep another client of the page goes on with it", async (t) => {
+  const { storage } = site().tab();
+  const { agent, client, clock } = device(t, { storage });
+  await client.decide();
+  await client.close({ keep: true });
+  leave();
+  assert.equal(agent.sent.length, 0);
+  const next = device(t, { storage, agent, clock });
+  const [pull] = await next.client.pulls();
+  assert.equal(await pull.observe(1), true);
+  await next.client.close();
+  assert.equal(agent.counted.size, 1);
+});
+
+test("leaving draws nothing: the response was drawn when the arm was accepted", async (t) => {
+  const { client } = tab(t);
+  await client.decide();
+  assert.equal(await bytesDrawn(t, async () => leave()), 0);
+});
