@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from math import inf, isfinite
+from math import inf, isfinite, sqrt
 
 import numpy as np
 
@@ -20,11 +20,8 @@ from ldpbandits.lab.planning.trials import EARLY, Floats, Looks, Progress, last_
 EQUAL_TRIALS = 400
 FEWEST, MOST = 25, 1000
 LEAPS, ROUNDS = 25_000, 4 * 10**7
-"""What a few seconds are enough for: trials times the cube root of the responses that each takes, which the time of
-leaps goes with; and rounds that are played one by one, in all."""
-
-USUAL_ARMS = 4
-"""Up to so many arms that is so; with more it takes longer, in proportion."""
+"""What a few seconds are enough for with two arms: trials times the cube root of the responses that each takes, which
+the time of leaps goes with; and rounds that are played one by one, in all. With more arms it takes longer."""
 
 HOPELESS = 4
 """Where it should take so many times as long as is played, the fewest trials show what there is to see."""
@@ -172,7 +169,7 @@ def _trials(case: Case, allocation: Allocation, expected: int | None, last: int)
         return asked.trials
     if expected is None or expected > HOPELESS * last:
         return FEWEST
-    arms, each = max(asked.arms, USUAL_ARMS) / USUAL_ARMS, _rounded(min(expected, last))
+    arms, each = sqrt(asked.arms / 2), _rounded(min(expected, last))
     affordable = LEAPS / each ** (1 / 3) if leaps(case) else ROUNDS / each
     return int(min(max(affordable / arms, FEWEST), MOST))
 
