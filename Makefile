@@ -1,5 +1,6 @@
 # `make run` and `make test` set everything up by themselves: python3 >= 3.11, make and git are enough; for `make test`
-# also node >= 20 with npm, and for its tests of web pages a Chromium, which `make browser` installs.
+# also node >= 20 with npm, for its tests of web pages a Chromium, which `make browser` installs, and for those of
+# deploy/ and of shells what `make tools` gets.
 
 PYTHON ?= python3
 VENV := .venv
@@ -11,9 +12,11 @@ PIP := $(BIN)/python -m pip $(PIP_OPTIONS)
 SDK := sdk/js
 SDK_READY := $(SDK)/node_modules/.ready
 FIND_CHROMIUM := { command -v "$${CHROMIUM:-chromium}" || command -v chromium-browser || command -v google-chrome; }
+TOOLS := build/tools
+FIND_TOOLS := PATH="$(TOOLS)/usr/bin:$$PATH"; for tool in caddy promtool systemd-analyze openssl zsh fish; do command -v $$tool; done
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types contract unit bare sdk pages browser faults bench vectors figure clean has-node
+.PHONY: help run test lint types contract unit bare sdk pages docs browser tools faults bench vectors notebooks figure dist clean has-node
 
 help:  ## say what each command does
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 16
@@ -21,10 +24,12 @@ help:  ## say what each command does
 run: $(READY)  ## the paper's panels, and those beyond it: results/report.html
 	@$(BIN)/ldpbandits reproduce --out results
 
-test: lint types contract unit bare sdk pages  ## every check
+test: lint types contract unit bare sdk docs pages  ## every check
 	@echo "all checks passed"
 	@$(FIND_CHROMIUM) > /dev/null \
 		|| echo "BUT THE TESTS OF WEB PAGES WERE NOT RUN: THERE IS NO CHROMIUM HERE. 'make browser' INSTALLS ONE."
+	@[ "$$($(FIND_TOOLS) | wc -l)" -ge 6 ] \
+		|| echo "BUT SOME FILES OF deploy/ AND OF SHELLS WERE NOT CHECKED: 'make tools' FETCHES WHAT THEY ARE CHECKED BY."
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -36,8 +41,10 @@ types: $(READY)
 contract: $(READY)
 	$(BIN)/lint-imports --no-logo
 
+# Four at a time, also on two cores: half of the time tests wait, for disks, clocks and the programs that they start. What
+# takes ten minutes will never end: it fails, and says where it is.
 unit: $(READY)
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 4 --timeout 600
 
 # The built wheel, alone in an environment: it imports, nothing came with it, and device and agent pass their tests.
 bare: $(READY)
@@ -47,22 +54,29 @@ bare: $(READY)
 	$(PYTHON) -m venv $(BARE)
 	$(BARE)/bin/python -m pip $(PIP_OPTIONS) install --no-index build/wheel/*.whl
 	$(BARE)/bin/python -I tests/wheel_alone.py
-	$(BARE)/bin/python -m pip $(PIP_OPTIONS) install -c constraints.txt pytest
-	$(BARE)/bin/python -m pytest -p no:cacheprovider tests/device tests/agent
+	$(BARE)/bin/python -m pip $(PIP_OPTIONS) install -c constraints.txt pytest pytest-xdist
+	$(BARE)/bin/python -m pytest -n 4 -q -p no:cacheprovider tests/device tests/agent
 	@rm -rf $(BARE)
 
 sdk: $(SDK_READY)  ## the JavaScript SDK: types, build, tests
 	cd $(SDK) && npm run --silent check
 	cd $(SDK) && npm run --silent build
 	cd $(SDK) && npm run --silent test
+	cd $(SDK) && npm run --silent test:sqlite
 
 # Where there is no Chromium they are left out, and `make test` says so at its end; but not in CI.
-pages: $(READY) $(SDK_READY)  ## the tests of web pages, in a real Chromium
+pages: $(READY) $(SDK_READY) docs  ## the tests of web pages, in a real Chromium
 	@if chromium=$$($(FIND_CHROMIUM)); then \
-		CHROMIUM=$$chromium PYTHON=$(abspath $(BIN))/python node --test --test-concurrency=1 --test-reporter=spec tests/browser/*.test.mjs; \
+		CHROMIUM=$$chromium PYTHON=$(abspath $(BIN))/python node --test --test-concurrency=1 --test-timeout=600000 --test-reporter=spec tests/browser/*.test.mjs; \
 	elif [ "$$CI" = true ]; then \
 		echo "there is no Chromium: run 'make browser' first" >&2; exit 1; \
 	fi
+
+# Strict: a warning, a link or a place on a page that is not there, or anything that a page loads from elsewhere, fails.
+docs: $(READY)  ## the docs site: build/site
+	@rm -rf build/site build/doctrees
+	$(BIN)/python -m sphinx -W --keep-going -q -j 2 -d build/doctrees docs build/site
+	$(BIN)/python docs/_ext/check_site.py build/site
 
 browser:  ## install Debian's Chromium, for the tests of web pages
 	@$(FIND_CHROMIUM) > /dev/null || { \
@@ -71,8 +85,28 @@ browser:  ## install Debian's Chromium, for the tests of web pages
 		apt-get update --quiet && apt-get install --quiet --yes --no-install-recommends chromium; \
 	}
 
-faults: $(READY)  ## the server, killed for some minutes in every way we know
-	LDPBANDITS_FAULTS=1 $(BIN)/pytest -n 2 tests/server/test_kill.py tests/server/test_state_machine.py
+# Proxy and Prometheus are unpacked, not installed: nobody wants them to run because they test this.
+tools:  ## get Debian's caddy, promtool, systemd-analyze, openssl, zsh and fish, for the tests that need them
+	@missing=; command -v systemd-analyze > /dev/null || missing=systemd; \
+	for each in openssl zsh fish; do command -v $$each > /dev/null || missing="$$missing $$each"; done; \
+	[ -z "$$missing" ] || { \
+		[ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null \
+			|| { echo "these are needed: as root, apt-get install $$missing" >&2; exit 1; }; \
+		apt-get update --quiet && apt-get install --quiet --yes --no-install-recommends $$missing; \
+	}
+	@[ "$$($(FIND_TOOLS) | wc -l)" -ge 6 ] || { \
+		command -v apt-get > /dev/null && command -v dpkg-deb > /dev/null \
+			|| { echo "caddy and promtool are needed: put them on the PATH" >&2; exit 1; }; \
+		{ [ "$$(id -u)" != 0 ] || apt-get update --quiet; } && mkdir -p $(TOOLS) && cd $(TOOLS) \
+			&& apt-get download --quiet caddy prometheus && for package in *.deb; do dpkg-deb --extract $$package .; done \
+			&& rm *.deb; \
+	}
+
+faults: $(READY)  ## for some minutes: the server killed in every way we know, and every fault planted
+	LDPBANDITS_FAULTS=1 $(BIN)/pytest -n 2 tests/server/test_kill.py tests/server/test_state_machine.py \
+		tests/server/test_postgres_faults.py tests/server/test_postgres_rules.py tests/server/test_postgres_standby.py \
+		tests/server/test_shared_state_machine.py \
+		tests/lab/test_leap.py tests/lab/test_leap_policies.py tests/lab/test_regions.py tests/audit
 
 bench: $(READY) $(SDK_READY)  ## what we claim about speed, measured beside the peers
 	$(PIP) install -c constraints.txt --group peers
@@ -90,6 +124,12 @@ bench: $(READY) $(SDK_READY)  ## what we claim about speed, measured beside the 
 	$(BIN)/python benchmarks/pending.py
 	$(BIN)/python benchmarks/decisions.py
 	$(BIN)/python benchmarks/server.py
+	$(BIN)/python benchmarks/reports.py
+	$(BIN)/python benchmarks/capacity.py
+	$(BIN)/python benchmarks/growth.py
+	$(BIN)/python benchmarks/backup.py
+	$(BIN)/python benchmarks/balance.py
+	$(BIN)/python benchmarks/staleness.py
 	$(BIN)/python benchmarks/audit.py
 	$(BIN)/python benchmarks/audit_peers.py
 	node benchmarks/tabs.mjs
@@ -97,12 +137,19 @@ bench: $(READY) $(SDK_READY)  ## what we claim about speed, measured beside the 
 vectors: $(READY)  ## write vectors/ anew
 	$(BIN)/python vectors/write.py
 
-figure: $(READY)  ## draw the picture of the README anew
-	$(BIN)/python examples/readme_figure.py
+notebooks: $(READY)  ## run the notebooks of docs/ and keep what they print and draw
+	$(BIN)/python docs/_ext/run_notebooks.py --write
+
+figure: $(READY)  ## draw the pictures of the README and of docs/paper.md anew
+	$(BIN)/python examples/what_the_server_sees.py
+	$(BIN)/python examples/regret_figure.py
+
+dist: $(READY) $(SDK_READY)  ## the wheel, the source archive and the npm package, built twice: the same bytes
+	@PYTHON=$(abspath $(BIN))/python .ci/dist
 
 clean:  ## remove what the other commands made
 	rm -rf $(VENV) $(BARE) build dist results .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
-	rm -rf $(SDK)/node_modules $(SDK)/types $(SDK)/LICENSE
+	rm -rf $(SDK)/node_modules $(SDK)/types $(SDK)/dist $(SDK)/LICENSE
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

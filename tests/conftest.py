@@ -1,6 +1,7 @@
 """What several tests need."""
 
 import random
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,10 @@ from ldpbandits.device.randomness import Draw
 
 # A promise that is broken shows the values, as a test does.
 pytest.register_assert_rewrite("tests.server.store_contract", "tests.spec.kind_contract")
+
+# A program that a script starts in the background ignores Ctrl-C, and so do those that it starts. Tests press it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
