@@ -1,19 +1,25 @@
 """What the server keeps, and the verbs by which it is kept: the contract of every store.
 
 The server keeps experiments and their arms, private responses and the nonces of their tickets, keys and secrets. Only
-this folder knows in what: `sqlite.py` keeps them in a file. Another store is one class with the verbs of `Store`, which
-passes tests/server/store_contract.py; it is handed to `Service`, and nothing else changes.
+this folder knows in what: `sqlite.py` keeps them in a file, `postgres.py` in a database that many workers share.
+Another store is one class with the verbs of `Store`, which passes tests/server/store_contract.py; it is handed to
+`Service`, and nothing else changes. With the verbs of `SharedStore` as well, several workers may use it at once.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from ldpbandits.server.tickets import Ticket
 from ldpbandits.spec.protocol import Acknowledged, Code
 
 Status: TypeAlias = Literal["running", "paused", "shipped", "closed"]
+
+FRESH = 2.0
+"""For so many seconds after a look at the others has begun, a worker hands out arms by what it found, and whoever
+changes something waits for it. They pass while machines sleep."""
 
 
 class Exists(Exception):  # noqa: N818 - a fact about the store, not a fault of it
@@ -21,7 +27,19 @@ class Exists(Exception):  # noqa: N818 - a fact about the store, not a fault of 
 
 
 class Unavailable(Exception):  # noqa: N818 - a state, not a fault of the caller
-    """The store cannot do this at the moment, as when its disk is full. Nothing was changed: try again later."""
+    """The store cannot do this at the moment, as when its disk is full: try again later.
+
+    Nothing was changed; or, where a store is asked over a network, perhaps all of it: the answer was lost. Counting
+    again is safe in either case.
+    """
+
+
+class Replaced(Unavailable):
+    """The database is in an earlier state than this worker has seen, or is another one: it must start anew."""
+
+
+class Behind(Exception):  # noqa: N818 - as above
+    """Another worker has changed something since this one last looked. Nothing was changed: look, and check again."""
 
 
 class Outcome(Enum):
@@ -78,6 +96,18 @@ class Event(NamedTuple):
     arm: int
     kind: str
     times: int
+
+
+class Pending(NamedTuple):
+    """How many more tickets of an arm a worker has handed out than it has seen answered, and when the last expires.
+
+    Answers go to any worker, so that a count may be negative; those of all workers add up to what is out.
+    """
+
+    experiment: int
+    arm: int
+    tickets: int
+    until: int
 
 
 @dataclass(frozen=True)
@@ -148,6 +178,45 @@ class StoredSecret:
     valid_until: int | None
 
 
+class Mark(NamedTuple):
+    """When a look was, as its store has it. Later ones are larger, and those of another era are worth nothing."""
+
+    era: int
+    look: int
+    place: str
+
+
+@dataclass(frozen=True)
+class News:
+    """What a worker finds when it looks at what the others did."""
+
+    version: int
+    experiments: Mapping[int, StoredExperiment | None]
+    """Those that were changed since the version that this worker knew; None for one that was deleted."""
+    keys_changed: bool
+    totals: Sequence[CellTotal]
+    """Cells, of the experiments asked for, that have more responses than this worker knew of."""
+    events: Sequence[Event]
+    """What happened at all other workers, in all: at every arm of the experiments in `whole`, at those in `arms`."""
+    pending: Sequence[Pending]
+    """The same for tickets that are out."""
+    whole: Collection[int]
+    """The experiments of which every arm is told, as when they were not followed."""
+    arms: Collection[tuple[int, int]]
+    """Arms of those that were, by experiment and number, of which something may be other than at their marks."""
+    mark: Mark
+    given_up: Sequence[Pending] | None = None
+    """This worker was silent for so long that the others have settled what it had told: what was pending is missing."""
+
+
+class StoreSizes(NamedTuple):
+    """Bytes of a database, of its write-ahead log, and free on the disk that it grows on; None where nobody knows."""
+
+    database: int | None
+    log: int | None = None
+    free: int | None = None
+
+
 class Store(Protocol):
     """The server's memory.
 
@@ -158,6 +227,13 @@ class Store(Protocol):
       through an `export` while the rest goes on. `close` is the last call.
     - Experiments and arms are named by numbers that the store gave out, times are whole seconds of the caller's clock.
     """
+
+    @property
+    def identity(self) -> bytes:
+        """16 random bytes, made when there was nothing here yet and kept for good: they tell this store from others.
+
+        They are part of what signs a ticket, so that no other store counts it. They are no secret.
+        """
 
     @property
     def forgotten(self) -> int:
@@ -207,7 +283,8 @@ class Store(Protocol):
         """Remove the nonces of at most `most` tickets that expire at or before `now`, the first to expire first.
 
         Return how many were removed; 0 means that none is left. `forgotten` moves to the last expiry among them, and no
-        further: a clock that is set right after it was years ahead must not stand still for years. Responses stay.
+        further: a clock that is set right after it was years ahead must not stand still for years. Responses stay. A
+        store may keep nonces longer, and remove them by ranges of their expiry instead.
         """
 
     def export(self, experiment: int, rows: int) -> Iterator[Sequence[StoredResponse]]:
@@ -235,7 +312,72 @@ class Store(Protocol):
         """Remove the keys and secrets that have ended by now."""
 
     def check(self) -> None:
-        """Raise `Unavailable` when the store does not answer."""
+        """Write something that changes nothing, durably; raise `Unavailable` when the store cannot write."""
 
     def close(self) -> None:
         """Let go of everything; the store may be opened again, by this process or another."""
+
+
+@runtime_checkable
+class SizedStore(Store, Protocol):
+    """A store that knows how large it is. The others are served as well, and `/metrics` is silent on their sizes."""
+
+    def sizes(self) -> StoreSizes:
+        """Return the sizes now, in any thread while the rest goes on; raise `Unavailable` or OSError when it cannot."""
+
+
+@runtime_checkable
+class SharedStore(Store, Protocol):
+    """A store that several workers use at once, each through an object of its own.
+
+    A change by an experimenter is checked by the worker that makes it, against what it knows; the store makes it only
+    if nobody has changed anything since, and raises `Behind` otherwise. `refresh`, `knows`, `everybody_knows` and what
+    concerns notes are called one at a time, by another thread than the rest.
+    """
+
+    version: int
+    """The last change that this worker has taken over."""
+
+    basis: int
+    """The change after which the next one was checked; a change adds 1."""
+
+    @property
+    def worker(self) -> int:
+        """The number of this worker; no other has it or had it."""
+
+    def starting(self) -> AbstractContextManager[None]:
+        """Be the only worker that starts, for as long as the block lasts."""
+
+    def tell(self, pending: Sequence[Pending], events: Sequence[Event]) -> None:
+        """Take note of what has changed of what is pending here, and of what has happened; nothing is written yet.
+
+        It may be called while another verb is under way. These events are of other kinds than those given to `count`.
+        """
+
+    def refresh(self, in_use: Collection[int], followed: Mapping[int, Mark]) -> News:
+        """Say that this worker lives and what it was told, all at once, then return what the others did.
+
+        Totals, events and what is pending are those of the experiments in use. Of those that are followed, all that the
+        look of this mark has found was taken over: what is other than then is enough.
+        """
+
+    def knows(self, version: int) -> None:
+        """Say that this worker has taken over all changes up to this version."""
+
+    def everybody_knows(self, version: int) -> bool:
+        """Tell whether all workers that hand out arms have taken over this version."""
+
+    def put_note(self, name: bytes, note: bytes, until: int) -> None:
+        """Let all workers know something until this second, as who is signed in; `name` tells it from all else."""
+
+    def find_note(self, name: bytes) -> bytes | None:
+        """Return what was put under this name; None when nothing was, or it was taken. It may have ended."""
+
+    def find_notes(self, start: bytes, now: int) -> dict[bytes, bytes]:
+        """Return all whose names start so and that have not ended, by name."""
+
+    def take_note(self, name: bytes) -> bytes | None:
+        """Return the same, and let nobody find it again: of several who ask at once, one gets it."""
+
+    def settle(self, now: int, kind: str) -> None:
+        """Settle what workers left that live no more: pending tickets that have expired become events of this kind."""

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from shutil import disk_usage
 from sqlite3 import Connection
-from typing import Any
 
 from ldpbandits.errors import DatabaseError
 from ldpbandits.server.store import (
@@ -18,26 +18,25 @@ from ldpbandits.server.store import (
     Event,
     Outcome,
     Status,
-    StoredArm,
     StoredExperiment,
     StoredKey,
     StoredResponse,
     StoredSecret,
+    StoreSizes,
     Unavailable,
 )
 from ldpbandits.server.store.sqlite_file import SqliteFile
+from ldpbandits.server.store.sqlite_reading import read_experiment, read_experiments
 
 _NEW_NONCE = "INSERT INTO nonces VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
-_EXPERIMENTS = (
-    "SELECT id, status, shipped, name, curator, rule, settings, ticket_lifetime, default_reward, created_at"
-    " FROM experiments ORDER BY id"
+_LAST_RESPONSE = (
+    "SELECT coalesce(max((SELECT max(id) FROM responses WHERE experiment = experiments.id)), 0) FROM experiments"
 )
 _ADD_CELL = (
     "INSERT INTO cells VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
     " pulls = pulls + excluded.pulls, total = total + excluded.total, read = read + excluded.read"
 )
 _ADD_EVENT = "INSERT INTO events VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count"
-_CELLS = "SELECT experiment, arm, cell, pulls, total, read FROM cells WHERE experiment = ?"
 
 
 def _pass(_: str) -> None:
@@ -51,13 +50,15 @@ class SqliteStore:
         """Open the file, or make a new one; raise DatabaseError when it is in use, is not ours or cannot be opened."""
         self._failpoint = failpoint
         self._log_is_clean = True
+        self.identity: bytes
         self._forgotten: int
         self._last_response: int
         self.file = SqliteFile(path, failpoint)
         try:
             closed = self.file.rows("SELECT id FROM experiments WHERE status = 'closed'")
+            ((self.identity,),) = self.file.rows("SELECT value FROM identity")
             ((self._forgotten,),) = self.file.rows("SELECT before FROM forgotten")
-            ((self._last_response,),) = self.file.rows("SELECT coalesce(max(id), 0) FROM responses")
+            ((self._last_response,),) = self.file.rows(_LAST_RESPONSE)
         except Unavailable as error:
             self.file.close()
             raise DatabaseError(f"the database {self.file.path} cannot be opened: {error}") from None
@@ -69,8 +70,13 @@ class SqliteStore:
         return self._forgotten
 
     def check(self) -> None:
-        """Read a row."""
-        self.file.rows("SELECT before FROM forgotten")
+        """Write a row and remove it again, in the file that a new start would find.
+
+        A row that is only written anew, with the same values, SQLite does not write at all.
+        """
+        with self.file.transaction() as connection:
+            connection.execute(_ADD_EVENT, (0, 0, "check", 1))
+            connection.execute("DELETE FROM events WHERE (experiment, arm, kind) = (0, 0, 'check')")
 
     def close(self) -> None:
         """Close the file."""
@@ -78,21 +84,7 @@ class SqliteStore:
 
     def experiments(self) -> list[StoredExperiment]:
         """Read every experiment with its arms."""
-        return [self._experiment(*row) for row in self.file.rows(_EXPERIMENTS)]
-
-    def _experiment(
-        self,
-        number: int,
-        status: Status,
-        shipped: int | None,
-        *definition: Any,  # noqa: ANN401 - columns
-    ) -> StoredExperiment:
-        arms = self.file.rows("SELECT name, retired FROM arms WHERE experiment = ? ORDER BY number", (number,))
-        cells = defaultdict(list)
-        for row in self.file.rows(f"{_CELLS} ORDER BY cell", (number,)):
-            cells[row[1]].append(CellTotal(*row))
-        stored = tuple(StoredArm(name, bool(retired), tuple(cells[arm])) for arm, (name, retired) in enumerate(arms))
-        return StoredExperiment(number, Definition(*definition), status, stored, shipped)
+        return read_experiments(self.file.rows)
 
     def create(self, definition: Definition, arms: Sequence[str], known: Sequence[CellTotal] = ()) -> StoredExperiment:
         """Write the experiment and its arms, and return them as they are read."""
@@ -114,7 +106,7 @@ class SqliteStore:
             rows = [(number, arm, name) for arm, name in enumerate(arms)]
             connection.executemany("INSERT INTO arms (experiment, number, name) VALUES (?, ?, ?)", rows)
             connection.executemany(_ADD_CELL, [(number, *cell[1:]) for cell in known])
-            return self.experiments()[-1]
+            return read_experiment(self.file.rows, int(number or 0))
 
     def add_arm(self, experiment: int, name: str) -> None:
         """Write an arm whose number is how many there are."""
@@ -142,7 +134,9 @@ class SqliteStore:
         """Remove its rows, with zeros over them: nothing of a response is to be found in the file."""
         with self.file.transaction() as connection:
             connection.execute(
-                "DELETE FROM nonces WHERE response IN (SELECT id FROM responses WHERE experiment = ?)", (experiment,)
+                "DELETE FROM nonces WHERE EXISTS"
+                " (SELECT 1 FROM responses WHERE (experiment, id) = (?, nonces.response))",
+                (experiment,),
             )
             for table in ("responses", "cells", "arms", "events"):
                 connection.execute(f"DELETE FROM {table} WHERE experiment = ?", (experiment,))  # noqa: S608 - our names
@@ -209,10 +203,11 @@ class SqliteStore:
         """Use all nonces in one call, as is possible nearly always; if any is known, none is used."""
         connection.execute("SAVEPOINT nonces")
         rows = [self._nonce(answer, place) for place, answer in enumerate(answers)]
-        if connection.executemany(_NEW_NONCE, rows).rowcount == len(rows):
-            return True
-        connection.execute("ROLLBACK TO nonces")
-        return False
+        are_new = connection.executemany(_NEW_NONCE, rows).rowcount == len(rows)
+        if not are_new:
+            connection.execute("ROLLBACK TO nonces")
+        connection.execute("RELEASE nonces")  # while it is open, SQLite copies every page before it is changed
+        return are_new
 
     @staticmethod
     def _number(connection: Connection, answer: Answer) -> int | None:
@@ -227,7 +222,9 @@ class SqliteStore:
         if number > self._last_response:
             first = counted[number - self._last_response - 1][1:3]
         else:
-            first = connection.execute("SELECT value, cell FROM responses WHERE id = ?", (number,)).fetchone()
+            key = (answer.ticket.experiment, number)
+            select = "SELECT value, cell FROM responses WHERE (experiment, id) = (?, ?)"
+            first = connection.execute(select, key).fetchone()
         return Outcome.DUPLICATE if first == (answer.value, answer.cell) else Outcome.CHANGED
 
     def _keep(self, connection: Connection, counted: Sequence[Answer]) -> None:
@@ -242,19 +239,12 @@ class SqliteStore:
         new: dict[tuple[int, int, int], list[Answer]] = defaultdict(list)
         for answer in counted:
             new[answer.ticket.experiment, answer.ticket.arm, answer.cell].append(answer)
-        connection.executemany(
-            _ADD_CELL,
-            [
-                (*cell, len(answers), sum(answer.value for answer in answers), sum(answer.read for answer in answers))
-                for cell, answers in new.items()
-            ],
-        )
-        return [
-            CellTotal(*row)
-            for experiment in {experiment for experiment, _, _ in new}
-            for row in connection.execute(_CELLS, (experiment,))
-            if row[:3] in new
-        ]
+        totals = []
+        for cell, answers in new.items():
+            added = len(answers), sum(answer.value for answer in answers), sum(answer.read for answer in answers)
+            (row,) = connection.execute(f"{_ADD_CELL} RETURNING pulls, total, read", (*cell, *added))
+            totals.append(CellTotal(*cell, *row))
+        return totals
 
     def forget(self, now: int, most: int) -> int:
         """Remove nonces from the front of their table; how far this went is written in the same transaction."""
@@ -312,3 +302,12 @@ class SqliteStore:
         with self.file.transaction() as connection:
             connection.execute("DELETE FROM keys WHERE valid_until <= ?", (now,))
             connection.execute("DELETE FROM secrets WHERE valid_until <= ?", (now,))
+
+    def sizes(self) -> StoreSizes:
+        """Look at the file, its log and its disk."""
+        path = self.file.path
+        return StoreSizes(
+            database=path.stat().st_size,
+            log=path.with_name(path.name + "-wal").stat().st_size,
+            free=disk_usage(path.parent).free,
+        )

@@ -1,10 +1,12 @@
 """The database's shape, as a list of named steps. A step that has been released is never edited: add another.
 
-- A response is a row of `responses`, for good: experiment, arm, value, cell. No time, no address, no sender.
+- A response is a row of `responses`, for good: experiment, arm, value, cell. No time, no address, no sender. Its key
+  starts with the experiment, so that an export reads nothing of others; an index beside the table would cost more.
 - Its nonce is a row of `nonces` for as long as its ticket could come again. The key starts with the expiry, so that new
   rows go to the end of the table and old ones are removed from its front.
 - `cells` holds each arm's tally, by cell. A response, its nonce and the tally change in one transaction or not at all.
 - `events` counts what else happens: arms handed out, answers missing, responses rejected. It may be a moment late.
+- `identity` is one row: random bytes that are part of what signs the tickets of this database.
 """
 
 import sqlite3
@@ -123,14 +125,37 @@ MIGRATIONS: Sequence[tuple[str, Sequence[str]]] = (
             "INSERT INTO events SELECT experiment, arm, 'decision', sum(pulls) FROM cells GROUP BY experiment, arm",
         ),
     ),
+    (
+        "0004 what tells this database from others",
+        (
+            "CREATE TABLE identity (value BLOB NOT NULL CHECK (length(value) = 16))",
+            "INSERT INTO identity VALUES (randomblob(16))",
+        ),
+    ),
+    (
+        "0005 responses in the order of their experiments",
+        (
+            """
+            CREATE TABLE new_responses (
+                id INTEGER NOT NULL,
+                experiment INTEGER NOT NULL,
+                arm INTEGER NOT NULL,
+                value INTEGER NOT NULL,
+                cell INTEGER NOT NULL,
+                PRIMARY KEY (experiment, id)
+            ) WITHOUT ROWID
+            """,
+            "INSERT INTO new_responses SELECT id, experiment, arm, value, cell FROM responses",
+            "DROP TABLE responses",
+            "ALTER TABLE new_responses RENAME TO responses",
+        ),
+    ),
 )
 
 
 def migrate(connection: sqlite3.Connection, migrations: Sequence[tuple[str, Sequence[str]]] = MIGRATIONS) -> None:
     """Apply the steps that the database has not seen, each in a transaction of its own."""
-    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if tables and "migrations" not in tables:
-        raise DatabaseError(f"the database is not an agent server's: it has a table '{min(tables)}'")
+    check_ours(connection)
     connection.execute("CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied_at INTEGER NOT NULL)")
     applied = {name for (name,) in connection.execute("SELECT name FROM migrations")}
     unknown = applied - {name for name, _ in migrations}
@@ -148,3 +173,22 @@ def migrate(connection: sqlite3.Connection, migrations: Sequence[tuple[str, Sequ
             connection.execute("ROLLBACK")
             raise
         connection.execute("COMMIT")
+
+
+def check_ours(connection: sqlite3.Connection, *, may_be_empty: bool = True) -> None:
+    """Raise DatabaseError when the database is another program's; an empty one may become ours."""
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if not tables and not may_be_empty:
+        raise DatabaseError("the database is not an agent server's: it is empty")
+    if tables and "migrations" not in tables:
+        raise DatabaseError(f"the database is not an agent server's: it has a table '{min(tables)}'")
+
+
+def check_current(connection: sqlite3.Connection) -> None:
+    """Raise DatabaseError when the database has not seen exactly the steps that there are."""
+    applied = {name for (name,) in connection.execute("SELECT name FROM migrations")}
+    known = {name for name, _ in MIGRATIONS}
+    if applied - known:
+        raise DatabaseError(f"the database is from a newer version: it has seen '{min(applied - known)}'")
+    if known - applied:
+        raise DatabaseError("the database is from an older version: start the server on it once, or restore it")

@@ -1,0 +1,102 @@
+"""What an experimenter changes in PostgreSQL. Each is a transaction of the caller, under the next version."""
+
+from collections.abc import Sequence
+
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from ldpbandits.server.store import CellTotal, Definition, Status
+from ldpbandits.server.store.postgres_schema import SLOTS
+
+
+def begin(connection: Connection[TupleRow], version: int, experiment: int | None, token: bytes) -> None:
+    """Take a version. Whoever is first has it: the others wait for it to commit, and fail."""
+    connection.execute("INSERT INTO changes VALUES (%s, %s, %s)", (version, experiment, token))
+
+
+def is_made(connection: Connection[TupleRow], token: bytes) -> bool:
+    """Tell whether a change was made whose answer was lost.
+
+    Its transaction may still be under way: the lock waits for it. The update changes nothing but is a write: with a
+    synchronous standby its commit, and so the answer, waits until the change is there, too.
+    """
+    connection.execute("LOCK TABLE changes IN SHARE ROW EXCLUSIVE MODE")
+    return connection.execute("UPDATE changes SET token = token WHERE token = %s", (token,)).rowcount == 1
+
+
+def create(
+    connection: Connection[TupleRow],
+    number: int,
+    definition: Definition,
+    arms: Sequence[str],
+    known: Sequence[CellTotal],
+) -> None:
+    """Write an experiment, its arms and gates, and what is known beforehand as what the first slot has counted."""
+    connection.execute(
+        "INSERT INTO experiments OVERRIDING SYSTEM VALUE VALUES (%s, %s, %s, %s, %s, %s, %s, %s, 'running')",
+        (
+            number,
+            definition.name,
+            definition.curator,
+            definition.rule,
+            definition.settings,
+            definition.ticket_lifetime,
+            definition.default_reward,
+            definition.created_at,
+        ),
+    )
+    connection.cursor().executemany(
+        "INSERT INTO arms VALUES (%s, %s, %s)", [(number, arm, name) for arm, name in enumerate(arms)]
+    )
+    connection.execute("INSERT INTO gates SELECT %s, generate_series(0, %s)", (number, SLOTS - 1))
+    rows = [(number, 0, *cell[1:]) for cell in known]
+    connection.cursor().executemany("INSERT INTO cells VALUES (%s, %s, %s, %s, %s, %s, %s)", rows)
+
+
+def add_arm(connection: Connection[TupleRow], experiment: int, name: str) -> None:
+    """Write an arm whose number is how many there are."""
+    connection.execute(
+        "INSERT INTO arms SELECT %(of)s, count(*), %(name)s FROM arms WHERE experiment = %(of)s",
+        {"of": experiment, "name": name},
+    )
+
+
+def retire_arm(connection: Connection[TupleRow], experiment: int, arm: int) -> None:
+    """Write that an arm is retired."""
+    connection.execute("UPDATE arms SET retired = true WHERE experiment = %s AND number = %s", (experiment, arm))
+
+
+def set_status(connection: Connection[TupleRow], experiment: int, status: Status, shipped: int | None) -> None:
+    """Write the status. To close, wait for all who count now: once this has committed, nobody counts any more."""
+    sql = "UPDATE experiments SET status = %s, shipped = %s WHERE id = %s"
+    connection.execute(sql, (status, shipped, experiment))
+    if status == "closed":
+        _lock_gates(connection, experiment)
+        connection.execute("UPDATE gates SET open = false WHERE experiment = %s", (experiment,))
+
+
+def delete(connection: Connection[TupleRow], experiment: int) -> None:
+    """Remove all rows of an experiment; the vacuum of PostgreSQL writes over them later."""
+    _lock_gates(connection, experiment)
+    for table in ("nonces", "responses", "events", "pending"):
+        connection.execute(f"DELETE FROM {table} WHERE experiment = %s", (experiment,))  # noqa: S608 - ours
+    connection.execute("DELETE FROM experiments WHERE id = %s", (experiment,))
+
+
+def _lock_gates(connection: Connection[TupleRow], experiment: int) -> None:
+    sql = "SELECT slot FROM gates WHERE experiment = %s ORDER BY slot FOR UPDATE"
+    connection.execute(sql, (experiment,)).fetchall()
+
+
+def rotate_key(connection: Connection[TupleRow], role: str, hashed: bytes, now: int, grace: int) -> None:
+    """Cut short the keys of a role, remove all that have ended, and write the new one."""
+    connection.execute("UPDATE keys SET valid_until = least(valid_until, %s) WHERE role = %s", (now + grace, role))
+    connection.execute("DELETE FROM keys WHERE valid_until <= %s", (now,))
+    connection.execute("INSERT INTO keys VALUES (%s, %s, NULL)", (hashed, role))
+
+
+def rotate_secret(connection: Connection[TupleRow], secret: bytes, now: int, grace: int) -> None:
+    """Cut short the secrets, remove all that have ended, and write the new one."""
+    connection.execute("UPDATE secrets SET valid_until = least(valid_until, %s)", (now + grace,))
+    connection.execute("DELETE FROM secrets WHERE valid_until <= %s", (now,))
+    connection.execute("INSERT INTO secrets (secret) VALUES (%s)", (secret,))

@@ -1,0 +1,47 @@
+"""Experiments as they are read from a SQLite database."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from ldpbandits.server.store import CellTotal, Definition, Status, StoredArm, StoredExperiment
+
+_EXPERIMENTS = (
+    "SELECT id, status, shipped, name, curator, rule, settings, ticket_lifetime, default_reward, created_at"
+    " FROM experiments"
+)
+_ARMS = "SELECT name, retired FROM arms WHERE experiment = ? ORDER BY number"
+CELLS = "SELECT experiment, arm, cell, pulls, total, read FROM cells WHERE experiment = ?"
+
+
+class Rows(Protocol):
+    """Returns all rows of a query."""
+
+    def __call__(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
+        """Ask."""
+
+
+def read_experiments(rows: Rows) -> list[StoredExperiment]:
+    """Read every experiment with its arms, in the order in which they were created."""
+    return [_experiment(rows, *row) for row in rows(f"{_EXPERIMENTS} ORDER BY id")]
+
+
+def read_experiment(rows: Rows, number: int) -> StoredExperiment:
+    """Read one of them."""
+    (row,) = rows(f"{_EXPERIMENTS} WHERE id = ?", (number,))
+    return _experiment(rows, *row)
+
+
+def _experiment(
+    rows: Rows,
+    number: int,
+    status: Status,
+    shipped: int | None,
+    *definition: Any,  # noqa: ANN401 - columns
+) -> StoredExperiment:
+    cells = defaultdict(list)
+    for row in rows(f"{CELLS} ORDER BY cell", (number,)):
+        cells[row[1]].append(CellTotal(*row))
+    arms = enumerate(rows(_ARMS, (number,)))
+    stored = tuple(StoredArm(name, bool(retired), tuple(cells[arm])) for arm, (name, retired) in arms)
+    return StoredExperiment(number, Definition(*definition), status, stored, shipped)
