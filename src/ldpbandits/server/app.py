@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -13,25 +13,74 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, request_response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ldpbandits.server import sharing
 from ldpbandits.server.console.application import Console
+from ldpbandits.server.front_door import DEFAULT, FrontDoor
 from ldpbandits.server.http import HEADERS, Endpoint, Methods, problem
+from ldpbandits.server.metrics import tell_others
 from ldpbandits.server.openapi import openapi
 from ldpbandits.server.operations import OPERATIONS
+from ldpbandits.server.rates import Rates
 from ldpbandits.server.service import Service
 from ldpbandits.server.stopping import stop_separated
 from ldpbandits.server.store import Unavailable
-from ldpbandits.spec.protocol import Code
+from ldpbandits.spec.protocol import DECISIONS, RESPONSES, Code
 
 FORGET_EVERY = 60.0
 WRITE_EVENTS_EVERY = 2.0
 LOOK_EVERY = 2.0
+TELL_EVERY = 5.0
 _log = logging.getLogger(__name__)
 
 
-def application(service: Service) -> Starlette:
-    """Make the application; it closes the service when it ends."""
-    page = msgspec.json.encode(openapi(OPERATIONS))
+_BEFORE, _AFTER = DECISIONS.split("{name}")
+
+
+class Application(Starlette):
+    """A framework's routes, and past them a short way to the two things that devices ask for.
+
+    Its middleware and routing take as long as the rest of a decision does; nothing of it is needed on this way.
+    """
+
+    def shorten(self, responses: ASGIApp, decisions: ASGIApp) -> None:
+        """Answer devices by these."""
+        self._responses, self._decisions = responses, decisions
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        endpoint = self._short(scope)
+        if endpoint is None:
+            await super().__call__(scope, receive, send)
+            return
+        try:
+            await endpoint(scope, receive, send)
+        except Exception:
+            with suppress(RuntimeError):  # there was a beginning of a reply already
+                await _broken()(scope, receive, send)
+            raise  # so that it is logged, as with all other requests
+
+    def _short(self, scope: Scope) -> ASGIApp | None:
+        """Return who answers this, if there is a short way."""
+        if scope["type"] != "http" or scope["method"] != "POST" or scope.get("root_path"):
+            return None
+        path: str = scope["path"]
+        if path == RESPONSES:
+            scope["path_params"] = {}
+            return self._responses
+        if path.endswith(_AFTER) and path.startswith(_BEFORE):
+            name = path[len(_BEFORE) : -len(_AFTER)]
+            if name and "/" not in name:
+                scope["path_params"] = {"name": name}
+                return self._decisions
+        return None
+
+
+def application(service: Service, front_door: FrontDoor = DEFAULT, prefix: str = "") -> Starlette:
+    """Make the application; it closes the service when it ends. A prefix is what stands before its paths outside."""
+    rates = Rates(front_door)
+    page = msgspec.json.encode(openapi(OPERATIONS, prefix))
 
     async def show_openapi(_: Request) -> Response:
         return Response(page, headers=dict(HEADERS), media_type="application/json")
@@ -43,6 +92,9 @@ def application(service: Service) -> Starlette:
             asyncio.create_task(_repeat(service.write_events, WRITE_EVENTS_EVERY)),
             asyncio.create_task(_repeat(partial(stop_separated, service), LOOK_EVERY)),
         ]
+        if service.sharing is not None:
+            chores.append(asyncio.create_task(_repeat(service.sharing.look, sharing.LOOK_EVERY)))
+            chores.append(asyncio.create_task(_repeat(partial(tell_others, service), TELL_EVERY)))
         try:
             yield
         finally:
@@ -53,31 +105,37 @@ def application(service: Service) -> Starlette:
 
     paths: dict[str, Any] = {}
     for operation in OPERATIONS:
-        paths.setdefault(operation.path, {})[operation.method] = Endpoint(service, operation)
+        paths.setdefault(operation.path, {})[operation.method] = Endpoint(service, operation, rates)
     paths["/openapi.json"] = {"GET": request_response(show_openapi)}
     routes = [Route(path, Methods(methods)) for path, methods in paths.items()]
-    console = Console(service)
-    routes += [Route("/console", console), Route("/console/{rest:path}", console)]  # last: devices never ask for them
-    app = Starlette(
+    console = Console(service, rates)
+    pages = ("/console", "/console/{rest:path}", "/docs")
+    routes += [Route(path, console) for path in pages]  # last: devices never ask for them
+    app = Application(
         routes=routes,
-        exception_handlers={HTTPException: _http_problem, Exception: _broken},
+        exception_handlers={HTTPException: partial(_http_problem, prefix), Exception: _fail},
         lifespan=lifespan,
     )
+    app.shorten(paths[RESPONSES]["POST"], paths[DECISIONS]["POST"])
     app.router.redirect_slashes = False  # a path has one spelling
     return app
 
 
-async def _http_problem(_: Request, error: Exception) -> Response:
+async def _http_problem(prefix: str, _: Request, error: Exception) -> Response:
     """What the router itself refuses."""
     if not isinstance(error, HTTPException):
         raise error
     code = {404: Code.NOT_FOUND, 405: Code.METHOD_NOT_ALLOWED}.get(error.status_code, Code.REFUSED)
-    body = problem(code, f"{error.detail.lower()}: see /openapi.json")
+    body = problem(code, f"{error.detail.lower()}: see {prefix}/openapi.json")
     return Response(body, error.status_code, {**HEADERS, **(error.headers or {})}, media_type="application/json")
 
 
-async def _broken(_: Request, __: Exception) -> Response:
-    body = problem(Code.INTERNAL, "the server has failed at this; that is a bug")
+async def _fail(_: Request, __: Exception) -> Response:
+    return _broken()
+
+
+def _broken() -> Response:
+    body = problem(Code.INTERNAL, "the server could not do this; that is a bug")
     return Response(body, 500, dict(HEADERS), media_type="application/json")
 
 

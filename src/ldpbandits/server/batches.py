@@ -27,7 +27,8 @@ async def respond(service: Service, batch: ResponseBatch) -> Sequence[BatchResul
 async def _respond(service: Service, response: msgspec.Raw) -> BatchResult:
     try:
         return BatchResult((await service.respond(_READER.read(response))).status)
-    except Unavailable:
+    except Unavailable as error:
+        service.meters.refuse("store", str(error))
         refusal = Refusal.unavailable()
     except Refusal as error:
         refusal = error

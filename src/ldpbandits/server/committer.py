@@ -10,7 +10,7 @@ of the time that the last commit took is over. A fast disk waits for nobody.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from time import perf_counter
@@ -25,15 +25,23 @@ WORTH = 0.5
 SHORTEST_WAIT = 0.001
 """Less is not worth it, and less than event loops can measure."""
 
+LONGEST = 20.0
+"""Seconds after which whoever waits for a commit is told that its outcome is not known: a disk or a database may hang
+for hours, as behind a lock that somebody holds, and those who send again would fill the memory meanwhile."""
+
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def _ignore(_: int, __: int, ___: float) -> None:
+    """Take no note of a commit."""
 
 
 class Committer:
     """The one thread that writes. Responses queue for it; other changes are done in between, one at a time."""
 
     def __init__(
-        self, store: Store, take_over: Callable[[list[CellTotal]], None], *, largest: int = LARGEST_BATCH
+        self, store: Store, take_over: Callable[[Sequence[CellTotal]], None], *, largest: int = LARGEST_BATCH
     ) -> None:
         """Count into this store; call `take_over` with the new totals of cells before anybody is told."""
         self._store = store
@@ -45,7 +53,12 @@ class Committer:
         self._hoped = 0
         self._all_back = asyncio.Event()
         self.commits = 0
+        self.observe: Callable[[int, int, float], None] = _ignore
+        """Told of every commit: how many responses it had, how many waited, and how many seconds it took."""
         self._events: Counter[tuple[int, int, str]] = Counter()
+        self._hangs = False
+        self.counted_late: Callable[[Answer], None] = lambda _: None
+        """Told of a response that was counted after all, when nobody waited for it any more."""
 
     def note(self, experiment: int, arm: int, kind: str, count: int = 1) -> None:
         """Count that something has happened; it is written with the next commit."""
@@ -77,8 +90,15 @@ class Committer:
         for event in events:
             self._events[event[:3]] += event.times
 
+    @property
+    def queued(self) -> int:
+        """How many responses wait for the next commit."""
+        return len(self._queue)
+
     async def count(self, answer: Answer) -> Outcome:
         """Return what became of a response, once that is on disk."""
+        if self._hangs:
+            raise _nothing_written()
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._queue.append((answer, future))
         if len(self._queue) >= self._hoped:
@@ -102,10 +122,14 @@ class Committer:
     async def _drain(self) -> None:
         try:
             while self._queue:
+                waiting = len(self._queue)
                 batch, self._queue = self._queue[: self._largest], self._queue[self._largest :]
                 start = perf_counter()
-                if await self._commit(batch):
-                    await self._gather(len(batch), WORTH * (perf_counter() - start))
+                is_on_disk = await self._commit(batch)
+                seconds = perf_counter() - start
+                self.observe(len(batch), waiting, seconds)
+                if is_on_disk:
+                    await self._gather(len(batch), WORTH * seconds)
         finally:
             self._work = None
 
@@ -125,6 +149,7 @@ class Committer:
         """Count a batch and tell everybody in it; return whether it is on disk."""
         answers = [answer for answer, _ in batch]
         events = self._take_events()
+        timer = asyncio.get_running_loop().call_later(LONGEST, self._give_up, batch)
         try:
             outcomes, totals = await asyncio.get_running_loop().run_in_executor(
                 self._thread, self._store.count, answers, events
@@ -137,7 +162,24 @@ class Committer:
                 if not future.done():
                     future.set_exception(error)
             return False
-        for (_, future), outcome in zip(batch, outcomes, strict=True):
-            if not future.done():  # whoever asked may have gone away
+        finally:
+            timer.cancel()
+            self._hangs = False
+        for (answer, future), outcome in zip(batch, outcomes, strict=True):
+            if not future.done():
                 future.set_result(outcome)
+            elif outcome is Outcome.COUNTED:  # whoever asked was told to send again, or has gone away
+                self.counted_late(answer)
         return True
+
+    def _give_up(self, batch: list[tuple[Answer, "asyncio.Future[Outcome]"]]) -> None:
+        """Leave nobody waiting for a commit that does not end, or for the next; the same may be sent again."""
+        self._hangs = True
+        waiting, self._queue = [*batch, *self._queue], []
+        for _, future in waiting:
+            if not future.done():
+                future.set_exception(_nothing_written())
+
+
+def _nothing_written() -> Unavailable:
+    return Unavailable(f"the store has written nothing for {LONGEST:g} s")

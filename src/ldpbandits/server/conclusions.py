@@ -11,6 +11,9 @@ from ldpbandits.server.messages import Best
 MANY_MISSING = 0.05
 """Of an arm's answers; above it there is a warning."""
 
+MOST_WARNINGS = 20
+"""Of a kind."""
+
 FALSE_ALARM = 0.01
 """The probability that shares of missing answers are ever said to differ when they do not."""
 
@@ -61,7 +64,7 @@ def best_arm(arms: list[ArmFacts]) -> Best | None:
 
 def warnings(arms: list[ArmFacts]) -> list[str]:
     """Say what to beware of: answers that are missing, more of them for one arm than for another, wrong curators."""
-    told = []
+    told: list[str] = []
     for arm in arms:
         if arm.missing_share is not None and arm.missing_share > MANY_MISSING:
             counts = f"{arm.missing:,} of {arm.answered + arm.missing:,}"
@@ -69,13 +72,18 @@ def warnings(arms: list[ArmFacts]) -> list[str]:
                 f"{arm.name}: {percent(arm.missing_share)} of the answers are missing ({counts}): "
                 "conclude from worst_low and worst_high, which hold whatever they would have said"
             )
-    told += _difference(arms)
-    told += [
+    wrong = [
         f"{arm.name}: no mean fits its responses: some are not those of this curator"
         for arm in arms
         if not arm.worst.fits
     ]
-    return told
+    return [*_some(told), *_difference(arms), *_some(wrong)]
+
+
+def _some(warnings: list[str]) -> list[str]:
+    """Leave out what is said again and again, of one arm after the other."""
+    more = len(warnings) - MOST_WARNINGS
+    return warnings if more <= 0 else [*warnings[:MOST_WARNINGS], f"and the same of {more:,} more arms"]
 
 
 def _difference(arms: list[ArmFacts]) -> list[str]:

@@ -1,23 +1,25 @@
 """An experiment while the server runs: its agent, its open tickets, and how often things have happened."""
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import inf
 from typing import Any, TypeAlias
 
 from ldpbandits.agent.agent import Agent
 from ldpbandits.agent.fit import Fitted, fitted
 from ldpbandits.agent.rules import Rule, rule_from_json, rule_to_json
 from ldpbandits.agent.tally import ArmTally, LevelTally, Tally
-from ldpbandits.errors import DatabaseError, ParameterError
+from ldpbandits.errors import DatabaseError
 from ldpbandits.server.guardrails import Guardrails, check_room
 from ldpbandits.server.history import Moment, Trail
 from ldpbandits.server.messages import NewExperiment, ResponseMessage
+from ldpbandits.server.open_tickets import OpenTickets
 from ldpbandits.server.settings import Settings, reporting_moment
 from ldpbandits.server.store import Answer, CellTotal, Definition, Event, Status, StoredArm, StoredExperiment
-from ldpbandits.server.tickets import OpenTickets, Ticket, new_nonce
+from ldpbandits.server.tickets import Ticket, new_nonce
 from ldpbandits.spec.menu import Menu
 from ldpbandits.types import Arm
 
@@ -40,10 +42,26 @@ class ArmRecord:
 
     name: str
     cells: dict[int, CellTotal] = field(default_factory=dict)
-    decisions: int = 0
-    missing: int = 0
-    lost: int = 0
-    """Tickets that are out, but not among the open ones: from before a restart, or because there were too many."""
+    decided: int = 0
+    """Since this process started, here."""
+    decided_elsewhere: int = 0
+    """Before, or by other workers."""
+    missed: int = 0
+    missed_elsewhere: int = 0
+    out_elsewhere: int = 0
+    """Tickets that are out, but were not handed out here."""
+    others_elsewhere: Counter[str] = field(default_factory=Counter)
+    """Events of other kinds, before or by other workers."""
+
+    @property
+    def decisions(self) -> int:
+        """How often the arm was handed out."""
+        return self.decided + self.decided_elsewhere
+
+    @property
+    def missing(self) -> int:
+        """How many of its tickets expired without an answer."""
+        return max(0, self.missed + self.missed_elsewhere)
 
     @property
     def total(self) -> int:
@@ -53,7 +71,7 @@ class ArmRecord:
 
 @dataclass
 class LiveExperiment:
-    """One experiment. Totals and events are in the store and here; which tickets are open is here only."""
+    """One experiment. Totals and events are in the store and here; the tickets that are open are counted here only."""
 
     number: int
     name: str
@@ -67,15 +85,25 @@ class LiveExperiment:
     created_at: int
     agent: Agent
     records: list[ArmRecord]
+    open: OpenTickets
     lost_until: int | None
-    """When the last of the lost tickets expires; None when none is lost."""
+    """When the last ticket from before the start expires; None when that is over, or others see to it."""
     note: Note
     trail: Trail
+    is_shared: bool = False
+    """Other workers hand out and count, too."""
+    fresh_until: float = inf
+    """Until when arms may be handed out by what is known here of the others, by a clock that nobody sets."""
+    asked_at: float = -inf
+    """When somebody last asked for it."""
     guardrails: Guardrails | None = None
-    open: OpenTickets = field(default_factory=OpenTickets)
-    rejected: Counter[str] = field(default_factory=Counter)
+    rejected_here: Counter[str] = field(default_factory=Counter)
+    others_elsewhere: Counter[str] = field(default_factory=Counter)
+    """As that of its arms, of all of them."""
     stopped: bool = False
     """It has stopped by itself: whoever resumes it knows that."""
+    stops_elsewhere: int = 0
+    """How often it did, before the start or through another worker."""
     looked_at: int = -1
     """How many responses there were when it was last looked at whether it is to stop."""
 
@@ -101,59 +129,116 @@ class LiveExperiment:
             return arm if 0 <= arm < len(self.records) else None
         return next((number for number, record in enumerate(self.records) if record.name == arm), None)
 
+    @property
+    def rejected(self) -> Counter[str]:
+        """How many responses were not counted, by reason."""
+        counts = self.rejected_here + self.others_elsewhere
+        del counts[STOPPED]
+        return counts
+
     def decide(self, now: int) -> Ticket:
         """Hand out an arm; nothing is written but that one more was."""
         self.expire(now)
         guardrails = self.guardrails
-        arm = self.agent.issue(None if guardrails is None else guardrails.among(self.agent.tally))
+        arm = self.agent.select(None if guardrails is None else guardrails.among(self.agent.tally))
         ticket = Ticket(self.number, arm, now + self.ticket_lifetime, new_nonce())
-        for forgotten in self.open.add(ticket):
-            self.agent.take_back(forgotten)
-            self.records[forgotten].lost += 1
-            self.lost_until = max(self.lost_until or 0, ticket.expires_at)
+        self._change_open(ticket, 1)
         self._decided(arm)
         return ticket
 
     def _decided(self, arm: Arm) -> None:
-        self.records[arm].decisions += 1
+        self.records[arm].decided += 1
         self.note(self.number, arm, DECISION, 1)
+
+    def _change_open(self, ticket: Ticket, by: int) -> None:
+        self.open.change(ticket.arm, ticket.expires_at, by)
+        self.show_out(ticket.arm)
+
+    def show_out(self, arm: Arm) -> None:
+        """Tell the agent how many tickets of this arm are out, here and elsewhere."""
+        self.agent.tally.set_out(arm, max(0, self.open.counts[arm] + self.records[arm].out_elsewhere))
 
     def expire(self, now: float) -> None:
         """Stop waiting for tickets whose time is up."""
-        for arm in self.open.expire(now):
-            self.agent.take_back(arm)
-            self._miss(arm, 1)
+        for arm, count in self.open.expire(now).items():
+            self.miss(arm, count)
+            self.show_out(arm)
         if self.lost_until is not None and now >= self.lost_until:
             self.lost_until = None
             for number, record in enumerate(self.records):
-                if record.lost:
-                    self._miss(number, record.lost)
-                    record.lost = 0
+                if record.out_elsewhere:
+                    self.miss(number, record.out_elsewhere)
+                    record.out_elsewhere = 0
+                    self.show_out(Arm(number))
 
-    def _miss(self, arm: int, count: int) -> None:
-        self.records[arm].missing += count
+    def miss(self, arm: int, count: int) -> None:
+        """So many more tickets of an arm have expired without an answer."""
+        self.records[arm].missed += count
         self.note(self.number, arm, MISSING, count)
 
-    def answered(self, ticket: Ticket, *, is_new: bool) -> None:
-        """Stop waiting for this ticket. One that was given up may come after all, when the clock was set back."""
+    def answered(self, ticket: Ticket) -> None:
+        """One ticket fewer is out: its response has been counted.
+
+        Alone we know of each ticket where it belongs: it is out, here or from before the start; or it was given up, as
+        when the clock was set back; or a crash has lost its decision. With other workers it belongs to one of them, and
+        sums over all are right.
+        """
         record = self.records[ticket.arm]
-        if self.open.answered(ticket):
-            self.agent.take_back(ticket.arm)
-        elif is_new and record.lost:
-            record.lost -= 1
-        elif is_new and record.missing:
-            self._miss(ticket.arm, -1)
-        elif is_new:  # a crash has lost the decision
+        if self.is_shared or self.open.has(ticket.arm, ticket.expires_at):
+            self._change_open(ticket, -1)
+        elif record.out_elsewhere:
+            record.out_elsewhere -= 1
+            self.show_out(ticket.arm)
+        elif record.missing:
+            self.miss(ticket.arm, -1)
+        else:
             self._decided(ticket.arm)
+
+    def settled(self, arm: int) -> int:
+        """Return how many decisions of an arm are answered or missing."""
+        return self.arms[arm].pulls - self.settings.warm(arm) + self.records[arm].missing
+
+    def happened_elsewhere(self, events: Iterable[Event], arms: Iterable[int] | None = None) -> None:
+        """Take over what happened in all, but not here since the start, at these arms; else at every arm."""
+        kinds: dict[int, Counter[str]] = defaultdict(Counter)
+        for _, arm, kind, count in events:
+            kinds[arm][kind] += count
+        for number in range(len(self.records)) if arms is None else arms:
+            record, told = self.records[number], kinds[number]
+            record.missed_elsewhere = told.pop(MISSING, 0)
+            record.decided_elsewhere = told.pop(DECISION, 0)
+            self.allow_for_lost(number)
+            if told or record.others_elsewhere:
+                self.others_elsewhere.subtract(record.others_elsewhere)
+                self.others_elsewhere.update(told)
+                record.others_elsewhere = told
+        stops = self.others_elsewhere[STOPPED]
+        if stops > self.stops_elsewhere:
+            self.stopped, self.stops_elsewhere = True, stops
+
+    def allow_for_lost(self, arm: int) -> None:
+        """Count the decisions of an arm that were answered and that nobody has told of: a crash loses the last ones."""
+        record = self.records[arm]
+        record.decided_elsewhere = max(record.decided_elsewhere, self.settled(arm) - record.decided)
+
+    def take_over(self, stored: StoredExperiment) -> None:
+        """Take over what an experimenter has changed through another worker; once more makes no difference."""
+        self.status, self.shipped = stored.status, stored.shipped
+        for arm in stored.arms[len(self.records) :]:
+            self.agent.add_arm()
+            self.records.append(ArmRecord(arm.name))
+        for number, arm in enumerate(stored.arms):
+            if arm.retired and not self.arms[number].retired:
+                self.agent.retire(Arm(number))
 
     def reject(self, ticket: Ticket, reason: str) -> None:
         """Count a response that does not count."""
-        self.rejected[reason] += 1
+        self.rejected_here[reason] += 1
         self.note(self.number, ticket.arm, reason, 1)
 
     def pending(self, arm: int) -> int:
         """Return how many tickets of this arm are out."""
-        return self.arms[arm].out + self.records[arm].lost
+        return self.arms[arm].out
 
     def answer(self, ticket: Ticket, message: ResponseMessage) -> Answer | None:
         """Return a response as it is counted: in the cell of its epsilon; None when it is not a possible one."""
@@ -180,7 +265,13 @@ class LiveExperiment:
             self.trail.add(self.moment)
 
     def count(self, cell: CellTotal) -> None:
-        """Take over the pulls and the sums of a cell as the store has them."""
+        """Take over the pulls and the sums of a cell as the store has them; what is older than what we know is not.
+
+        With several workers, totals come from our own commits and from looks at the others: one may overtake the other.
+        """
+        known = self.records[cell.arm].cells.get(cell.cell)
+        if known is not None and known.pulls > cell.pulls:
+            return
         read = None if self.agent.fitted.reading is None else cell.read * READING_UNIT
         self.agent.tally.replace(Arm(cell.arm), cell.pulls, cell.total * self.menu.unit, read, cell.cell)
         self.records[cell.arm].cells[cell.cell] = cell
@@ -189,12 +280,21 @@ class LiveExperiment:
         """Return the experiment as it is now, to be read in another thread; tickets are left out."""
         agent = _agent(self.rule, self.menu, [replace(arm, cells=arm.cells.copy()) for arm in self.arms])
         records = [replace(record, cells=record.cells.copy()) for record in self.records]
-        return replace(self, agent=agent, records=records, open=OpenTickets(), rejected=self.rejected.copy())
+        return replace(
+            self,
+            agent=agent,
+            records=records,
+            open=OpenTickets(self.ticket_lifetime),
+            rejected_here=self.rejected,
+            others_elsewhere=Counter(),
+        )
 
 
 def define(new: NewExperiment, menu: Menu, rule: Rule, now: int, known: Sequence[CellTotal] = ()) -> Definition:
     """Write down a new experiment, which starts from known totals, as a store keeps it."""
-    brought = [sum(cell.pulls for cell in known if cell.arm == arm) for arm in range(len(new.arms))]
+    brought = [0] * len(new.arms)
+    for cell in known:
+        brought[cell.arm] += cell.pulls
     settings = Settings(
         report_after=reporting_moment(new.report_after, int(new.ticket_lifetime)),
         sticky=new.sticky,
@@ -242,38 +342,30 @@ def tally_of(arm: StoredArm, menu: Menu, plays_by: Fitted) -> ArmTally:
     )
 
 
-def restore(stored: StoredExperiment, events: Iterable[Event], note: Note, now: int) -> LiveExperiment:
-    """Take an experiment up where the store has left it.
-
-    Which tickets are out is not known, but how many: decisions that are neither answered nor missing. Until they must
-    have expired, they count as pending.
-    """
-    definition = stored.definition
-    settings = Settings.from_json(definition.settings)
-    records = [ArmRecord(arm.name, {cell.cell: cell for cell in arm.cells}) for arm in stored.arms]
-    rejected: Counter[str] = Counter()
-    stopped = False
-    for _, arm, kind, count in events:
-        if kind == DECISION:
-            records[arm].decisions += count
-        elif kind == MISSING:
-            records[arm].missing += count
-        elif kind == STOPPED:
-            stopped = True
-        else:
-            rejected[kind] += count
-    for number, record in enumerate(records):
-        settled = stored.arms[number].pulls - settings.warm(number) + record.missing
-        record.decisions = max(record.decisions, settled)  # a crash may have lost the last of them
-        record.lost = record.decisions - settled
+def played_by(definition: Definition) -> tuple[Menu, Rule, Fitted]:
+    """Read the menu and the rule of an experiment, and how the rule plays; raise DatabaseError when we cannot."""
     try:
         menu = Menu.from_json(json.loads(definition.curator))
         rule = rule_from_json(json.loads(definition.rule))
-        plays_by = fitted(rule, menu)
-    except ParameterError as error:
+        return menu, rule, fitted(rule, menu)
+    except ValueError as error:
         needs = "if it has a mechanism, a transform or a rule of your own, load the module that registers it"
         raise DatabaseError(f"the experiment {definition.name} cannot be taken up: {error} ({needs})") from None
-    return LiveExperiment(
+
+
+def restore(
+    stored: StoredExperiment, events: Iterable[Event], note: Note, now: int, *, is_shared: bool = False
+) -> LiveExperiment:
+    """Take an experiment up where the store has left it.
+
+    Which tickets are out is not known, but how many: decisions that are neither answered nor missing. Until they must
+    have expired, they count as pending. Where other workers share the store, they tell how many are out.
+    """
+    definition = stored.definition
+    settings = Settings.from_json(definition.settings)
+    menu, rule, plays_by = played_by(definition)
+    records = [ArmRecord(arm.name, {cell.cell: cell for cell in arm.cells}) for arm in stored.arms]
+    restored = LiveExperiment(
         number=stored.number,
         name=definition.name,
         menu=menu,
@@ -286,10 +378,17 @@ def restore(stored: StoredExperiment, events: Iterable[Event], note: Note, now: 
         created_at=definition.created_at,
         agent=_agent(rule, menu, [tally_of(arm, menu, plays_by) for arm in stored.arms]),
         records=records,
-        lost_until=now + definition.ticket_lifetime,
+        open=OpenTickets(definition.ticket_lifetime),
+        lost_until=None if is_shared else now + definition.ticket_lifetime,
         note=note,
         trail=Trail(_moment(records), unread=sum(arm.pulls for arm in stored.arms) - sum(settings.warm_pulls)),
+        is_shared=is_shared,
+        fresh_until=-inf if is_shared else inf,
         guardrails=Guardrails.of(settings),
-        rejected=rejected,
-        stopped=stopped,
     )
+    restored.happened_elsewhere(events)
+    if not is_shared:
+        for number, record in enumerate(records):
+            record.out_elsewhere = record.decisions - restored.settled(number)
+            restored.show_out(Arm(number))
+    return restored

@@ -78,7 +78,7 @@ def _guess(experiment: LiveExperiment, arms: list[ArmFacts], best: Best, before:
         later = _later(experiment, prospects[best.arm], rest) if len(in_use) == len(prospects) else None
         far = "far more" if later is None or later <= number else f"about {_about(later)}"
         said += (
-            f", and {far} if the rule goes on giving worse arms ever less of it; "
+            f", and {far} if the rule keeps giving worse arms less and less of it; "
             f"with equal traffic it would be about {_about(equal)} (see minimum_share)"
         )
     return number, said
@@ -104,7 +104,8 @@ def _nothing_to_say(in_use: list[ArmFacts]) -> str | None:
 
 def _traffic(experiment: LiveExperiment, in_use: list[int], before: Moment) -> dict[int, float]:
     """Return how the responses since that moment were shared out among the arms in use."""
-    earlier = {number: sum(cell.pulls for cell in before.of(number)) for number in in_use}
+    cells = before.by_arm()
+    earlier = {number: sum(cell.pulls for cell in cells.get(number, ())) for number in in_use}
     recent = {number: experiment.arms[number].pulls - earlier[number] for number in in_use}
     responses = sum(recent.values())
     return {number: count / responses if responses else 1 / len(in_use) for number, count in recent.items()}

@@ -39,6 +39,8 @@ class Guardrails:
         self._most = 0.0 if settings.ramp is None else settings.ramp.share
         self._until = 0.0 if settings.ramp is None else settings.ramp.responses
         self._first_arms = settings.first_arms
+        self._warmed = 0 if self._warm_up else self._first_arms
+        """The first arms up to this one have their responses."""
         self._random = SystemRandom() if random is None else random
 
     @classmethod
@@ -72,11 +74,12 @@ class Guardrails:
 
     def _is_warming_up(self, tally: Tally) -> bool:
         """Tell whether one of the first arms still lacks responses; once none does, that stays so."""
-        if self._warm_up:
-            first = tally.arms[: self._first_arms]
-            if any(not arm.retired and arm.pulls < self._warm_up for arm in first):
+        arms = tally.arms
+        while self._warmed < self._first_arms:  # an arm that has its responses keeps them, and is passed once
+            arm = arms[self._warmed]
+            if not arm.retired and arm.pulls < self._warm_up:
                 return True
-            self._warm_up = 0
+            self._warmed += 1
         return False
 
     def _new_arms(self, tally: Tally) -> set[Arm]:

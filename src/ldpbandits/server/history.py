@@ -27,9 +27,12 @@ class Moment(NamedTuple):
     responses: int
     cells: tuple[CellTotal, ...]
 
-    def of(self, arm: int) -> tuple[CellTotal, ...]:
-        """Return the cells of one arm."""
-        return tuple(cell for cell in self.cells if cell.arm == arm)
+    def by_arm(self) -> dict[int, tuple[CellTotal, ...]]:
+        """Return the cells of each arm that has any."""
+        found: dict[int, tuple[CellTotal, ...]] = {}
+        for cell in self.cells:
+            found[cell.arm] = (*found.get(cell.arm, ()), cell)
+        return found
 
     def beside(self, known: Sequence[CellTotal]) -> "Moment":
         """Return the moment with what is known besides, of the same cells in the same order."""
@@ -52,7 +55,7 @@ class Trail:
         """When there are so many responses, the next moment is to be added."""
         self.unread = unread
         self.reading = asyncio.Lock()
-        """Held by who reads them, so that it is done once."""
+        """Held by whoever reads them, so that it is done once."""
         self.estimates: Known = {}
         """What has been worked out for the moments that were last shown."""
 

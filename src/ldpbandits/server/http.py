@@ -3,18 +3,19 @@
 It speaks ASGI itself: beside all that a framework does for a request, handing out an arm is a small thing.
 """
 
-import asyncio
-from typing import Any, cast
+from hashlib import sha256
+from time import perf_counter
+from typing import Any
 
 import msgspec
 from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ldpbandits.server.keys import Role
 from ldpbandits.server.messages import Problem
 from ldpbandits.server.operations import Operation, Text
+from ldpbandits.server.rates import Rates
 from ldpbandits.server.reading import Reader
 from ldpbandits.server.refusals import Refusal
 from ldpbandits.server.service import Service
@@ -36,27 +37,33 @@ def problem(code: str, message: str) -> bytes:
 class Endpoint:
     """An ASGI application for one operation."""
 
-    def __init__(self, service: Service, operation: Operation) -> None:
-        """Prepare to read the messages of this operation."""
+    def __init__(self, service: Service, operation: Operation, rates: Rates) -> None:
+        """Prepare to read the messages of this operation, and to take note of how long each takes."""
         self._service = service
         self._operation = operation
+        self._rates = rates
         self._reader = None if operation.body is None else Reader(operation.body)
+        self._latency = service.meters.of(operation.name)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request: the reply of the operation, or the refusal."""
         status, headers = self._operation.status, _HEADERS
+        start, body = perf_counter(), b""
         try:
-            result = await self._result(scope, receive)
+            if self._operation.role is not None:
+                await self._check_key(self._operation.role, scope["headers"])
+            if self._reader is not None:
+                body = await _body(receive, self._operation.largest)
+                start = perf_counter()  # a client that sends slowly does not make the operation slow
+            result = await self._result(scope, body)
         except Refusal as refusal:
-            status, body = refusal.status, problem(refusal.code, refusal.message)
-            if status == 401:  # noqa: PLR2004 - the HTTP status
-                headers = [*headers, (b"www-authenticate", b"Bearer")]
-        except Unavailable:
-            told = Refusal.unavailable()
-            status, body = told.status, problem(told.code, told.message)
-            headers = [*headers, (b"retry-after", b"1")]
+            status, body, headers = _refused(refusal)
+        except Unavailable as error:
+            self._service.meters.refuse("store", str(error))
+            status, body, headers = _refused(Refusal.unavailable())
         else:
             if isinstance(result, Text):
+                self._note(status, start)
                 await StreamingResponse(result.pieces, headers=HEADERS, media_type=result.media_type)(
                     scope, receive, send
                 )
@@ -65,28 +72,51 @@ class Endpoint:
         length, json = (b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")
         await send({"type": "http.response.start", "status": status, "headers": [length, json, *headers]})
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+        self._note(status, start)
 
-    async def _result(self, scope: Scope, receive: Receive) -> Any:  # noqa: ANN401 - any message
+    async def _result(self, scope: Scope, body: bytes) -> Any:  # noqa: ANN401 - any message
         operation, service = self._operation, self._service
-        if operation.role is not None:
-            _check_key(service, operation.role, scope["headers"])
         # A message of which nothing is required may be left out.
-        body = None if self._reader is None else self._reader.read(await _body(receive, operation.largest) or b"{}")
+        message = None if self._reader is None else self._reader.read(body or b"{}")
+        if service.sharing is not None and "name" in scope["path_params"]:
+            await service.know(scope["path_params"]["name"])
         if operation.is_change:
-            async with service.changing:
-                return await operation.run(service, scope["path_params"], body)
-        return await operation.run(service, scope["path_params"], body)
+            return await service.change(lambda: operation.run(service, scope["path_params"], message))
+        return await operation.run(service, scope["path_params"], message)
+
+    async def _check_key(self, needed: Role, headers: list[tuple[bytes, bytes]]) -> None:
+        """Refuse whoever may not ask for this, or asks too often."""
+        service = self._service
+        await service.know_keys()
+        header = next((value for name, value in headers if name == b"authorization"), b"")
+        key = header[7:] if header[:7].lower() == b"bearer " else b""  # an empty key is nobody's
+        hashed = sha256(key).digest()  # the lookup is by hash: how long it takes says nothing about the key
+        role = service.keys.role_of_hash(hashed, service.now)
+        if role is None and await service.look_again():
+            role = service.keys.role_of_hash(hashed, service.now)
+        if role is None:
+            service.reject(Code.UNAUTHORIZED)
+            raise Refusal(401, Code.UNAUTHORIZED, "a valid key is needed: Authorization: Bearer KEY")
+        if not role.may(needed):
+            service.reject(Code.FORBIDDEN)
+            raise Refusal(403, Code.FORBIDDEN, f"this needs the {needed.value} key")
+        seconds = self._rates.wait(hashed, role)
+        if seconds:
+            raise Refusal.too_fast(seconds)
+
+    def _note(self, status: int, start: float) -> None:
+        self._latency.observe(perf_counter() - start)
+        self._service.meters.replies[self._operation.name, status] += 1
 
 
-def _check_key(service: Service, needed: Role, headers: list[tuple[bytes, bytes]]) -> None:
-    header = next((value for name, value in headers if name == b"authorization"), b"")
-    role = service.role(header[7:]) if header[:7].lower() == b"bearer " else None
-    if role is None:
-        service.reject(Code.UNAUTHORIZED)
-        raise Refusal(401, Code.UNAUTHORIZED, "a valid key is needed: Authorization: Bearer KEY")
-    if not role.may(needed):
-        service.reject(Code.FORBIDDEN)
-        raise Refusal(403, Code.FORBIDDEN, f"this needs the {needed.value} key")
+def _refused(refusal: Refusal) -> tuple[int, bytes, list[tuple[bytes, bytes]]]:
+    """Return status, body and headers of a refusal."""
+    headers = _HEADERS
+    if refusal.status == 401:  # noqa: PLR2004 - the HTTP status
+        headers = [*headers, (b"www-authenticate", b"Bearer")]
+    if refusal.retry_after is not None:
+        headers = [*headers, (b"retry-after", b"%d" % refusal.retry_after)]
+    return refusal.status, problem(refusal.code, refusal.message), headers
 
 
 async def _body(receive: Receive, largest: int) -> bytes:
@@ -133,41 +163,3 @@ def _preflight(allow: str) -> Response:
         "Access-Control-Max-Age": "86400",
     }
     return Response(status_code=204, headers={**HEADERS, **allowed})
-
-
-class _Joined:
-    """A transport that sends in one piece what is written in one turn of the event loop.
-
-    uvicorn writes head and body one after the other, and each write is a call to the system and wakes the reader. For
-    replies as small as ours that is much of the work.
-    """
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._waiting: list[bytes] = []
-
-    def write(self, data: bytes) -> None:
-        if not self._waiting:
-            self._loop.call_soon(self._flush)
-        self._waiting.append(data)
-
-    def close(self) -> None:
-        self._flush()
-        self._transport.close()
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the rest is the transport's
-        return getattr(self._transport, name)
-
-    def _flush(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        if waiting:
-            self._transport.write(b"".join(waiting))
-
-
-class OneWrite(HttpToolsProtocol):
-    """uvicorn's HTTP, with one write a reply."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Put the joining transport before the connection's own."""
-        super().connection_made(cast("asyncio.Transport", _Joined(transport, self.loop)))

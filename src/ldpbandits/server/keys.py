@@ -1,16 +1,20 @@
 """Keys: who may do what. Only their hashes are kept; a key is shown once, when it is new."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from enum import Enum
 from hashlib import sha256
 from secrets import token_bytes, token_urlsafe
 
 from ldpbandits.errors import ParameterError
-from ldpbandits.server.store import Store
+from ldpbandits.server.store import Store, Unavailable
 from ldpbandits.server.tickets import Signer
 
 SECRET_VARIABLE = "LDPBANDITS_SIGNING_SECRET"  # noqa: S105 - the name of a variable
 SHORTEST = 16
+SHORTEST_SECRET = 32
+"""Bytes. Whoever sees a ticket can try secrets as fast as computers can: a signing secret must be beyond guessing."""
 
 
 class Role(Enum):
@@ -33,23 +37,33 @@ class Role(Enum):
 class Keys:
     """The keys that hold now, from the environment or else from the store."""
 
-    def __init__(self, store: Store, environment: Mapping[str, str]) -> None:
-        """Make the keys and the signing secret that are neither in the environment nor in the store."""
+    def __init__(
+        self,
+        store: Store,
+        environment: Mapping[str, str],
+        keep: Callable[[Mapping[Role, str]], Mapping[Role, str]] = lambda keys: keys,
+    ) -> None:
+        """Make the keys and the signing secret that are neither in the environment nor in the store.
+
+        `keep` is handed new keys before any of them holds, and returns those that are to hold.
+        """
         self._store = store
         self._fixed = {role: _long(environment, role.variable) for role in Role if role.variable in environment}
-        self._secret = _long(environment, SECRET_VARIABLE) if SECRET_VARIABLE in environment else None
+        self._listed = _secrets(environment[SECRET_VARIABLE]) if SECRET_VARIABLE in environment else []
         if len(set(self._fixed.values())) < len(self._fixed):
             raise ParameterError("the keys of different roles must differ")
         self.new: dict[Role, str] = {}
         """The keys that this start has made, to be shown once: nobody can read them later."""
         stored = store.keys()
         known = {key.role for key in stored if key.valid_until is None}
-        for role in Role:
-            if role not in self._fixed and role.value not in known:
-                self.new[role] = self._new_key(role, now=0, grace=0)
-        if self._secret is None and not store.secrets():
+        due = [role for role in Role if role not in self._fixed and role.value not in known]
+        if due:
+            self.new = dict(keep({role: _new_key(role) for role in due}))
+        for role, key in self.new.items():
+            store.rotate_key(role.value, _hash(key), now=0, grace=0)
+        if not self._listed and not store.secrets():
             store.rotate_secret(token_bytes(32), now=0, grace=0)
-        self._load()
+        self.reload()
 
     def role(self, key: bytes, now: float) -> Role | None:
         """Return whose key this is. The lookup is by hash: how long it takes says nothing about the key."""
@@ -70,45 +84,47 @@ class Keys:
 
     @property
     def is_secret_fixed(self) -> bool:
-        """Tell whether the signing secret comes from the environment, where we cannot change it."""
-        return self._secret is not None
+        """Tell whether the signing secrets come from the environment, where we cannot change them."""
+        return bool(self._listed)
 
     def rotate(self, role: Role, now: int, grace: int) -> str:
         """Make a new key; none before it holds for more than another `grace` seconds."""
-        key = self._new_key(role, now, grace)
-        self._load()
+        key = _new_key(role)
+        self._store.rotate_key(role.value, _hash(key), now, grace)
+        with suppress(Unavailable):  # it holds, and is shown this once; it is read again within a minute
+            self.reload()
         return key
 
     def rotate_secret(self, now: int, grace: int) -> None:
         """Sign with a new secret; what any before it has signed holds for no more than another `grace` seconds."""
         self._store.rotate_secret(token_bytes(32), now, grace)
-        self._load()
+        self.reload()
 
     def prune(self, now: int) -> None:
         """Remove the keys and secrets that no longer hold."""
         self._store.prune(now)
-        self._load()
+        self.reload()
 
-    def _new_key(self, role: Role, now: int, grace: int) -> str:
-        key = f"{role.value}-{token_urlsafe(24)}"
-        self._store.rotate_key(role.value, _hash(key), now, grace)
-        return key
-
-    def _load(self) -> None:
+    def reload(self) -> None:
         """Read everything anew; each is put in place whole, since the event loop looks at it from another thread."""
         keys = self._store.keys()
         roles: dict[bytes, tuple[Role, int | None]] = {
             key.hash: (Role(key.role), key.valid_until) for key in keys if Role(key.role) not in self._fixed
         }
         self._roles = roles | {_hash(key): (role, None) for role, key in self._fixed.items()}
-        if self._secret is not None:
-            self.signer = Signer({0: self._secret.encode()})
+        if self._listed:
+            self.signer = Signer.of_list(self._listed, self._store.identity)
         else:
             secrets = self._store.secrets()
             self.signer = Signer(
                 {secret.number: secret.secret for secret in secrets},
                 {secret.number: secret.valid_until for secret in secrets if secret.valid_until is not None},
+                identity=self._store.identity,
             )
+
+
+def _new_key(role: Role) -> str:
+    return f"{role.value}-{token_urlsafe(24)}"
 
 
 def _hash(key: str) -> bytes:
@@ -116,6 +132,25 @@ def _hash(key: str) -> bytes:
 
 
 def _long(environment: Mapping[str, str], variable: str) -> str:
-    if len(environment[variable]) < SHORTEST:
+    """Return a key of the environment. No error shows it."""
+    key = environment[variable]
+    if len(key) < SHORTEST:
         raise ParameterError(f"{variable} must have at least {SHORTEST} characters")
-    return environment[variable]
+    if not (key.isascii() and key.isprintable() and key == key.strip()):
+        told = "no space at an end, no line break, only ASCII"
+        raise ParameterError(f"{variable} must be what a header of HTTP can hold: {told}")
+    return key
+
+
+def _secrets(text: str) -> list[bytes]:
+    """Read the signing secrets of the environment, the newest first. No error shows any of them."""
+    secrets = [secret.encode("utf-8", "surrogateescape") for secret in re.split(r"[,\s]+", text) if secret]
+    if not secrets:
+        raise ParameterError(f"{SECRET_VARIABLE} is set, and empty: put a secret there or unset it")
+    for place, secret in enumerate(secrets, 1):
+        if len(secret) < SHORTEST_SECRET:
+            told = f"each secret in {SECRET_VARIABLE} must have at least {SHORTEST_SECRET} bytes"
+            raise ParameterError(
+                f"{told}, number {place} of {len(secrets)} has {len(secret)} (commas or spaces separate them)"
+            )
+    return secrets

@@ -23,15 +23,40 @@ LARGEST_PARAMETER = 1e6
 LARGEST_BODY = 64 * 1024
 """Of a request, in bytes."""
 
-LARGEST_EXPERIMENT = 1024 * 1024
-"""Of the one that creates an experiment: 256 arms with long names, and all that is known of them."""
+LARGEST_EXPERIMENT = 8 * 1024 * 1024
+"""Of the one that creates an experiment: 10,000 arms with long names, and all that is known of them."""
 
 LARGEST_BATCH = 100
 """Of decisions or responses in one request."""
 
 LONGEST_JSON = 2000
 LONGEST_LIFETIME = 30 * 24 * 3600
-MOST_ARMS = 256
+
+MOST_ARMS = 10_000
+"""Of an experiment whose rule declares how its index moves: a decision looks at a few of them, in a tenth of a
+millisecond."""
+
+MOST_DRAWN = 1_000
+"""Where the rule draws, and its law is known. With more, the first decisions after a start would take a tenth of a
+second each."""
+
+MOST_SCANNED = 256
+"""Where every decision looks at every arm."""
+
+
+def check_arms(arms: int, rule: Rule, menu: Menu, *, has_ramp: bool) -> None:
+    """Refuse more arms than the rule can choose among within a millisecond, retired ones included."""
+    plays_by = fitted(rule, menu)
+    if has_ramp:
+        most, why = MOST_SCANNED, " with a ramp, which looks at each in every decision"
+    elif plays_by.moves is not None:
+        most, why = MOST_ARMS, ""
+    elif plays_by.log_density is not None:
+        most, why = MOST_DRAWN, " with a rule that draws"
+    else:
+        most, why = MOST_SCANNED, " with a rule that looks at each in every decision"
+    if arms > most:
+        raise SpecError(f"an experiment has at most {most} arms{why}, retired ones included")
 
 
 def menu_from_json(data: object) -> Menu:

@@ -19,7 +19,7 @@ NAME_PATTERN = r"^[a-z0-9][a-z0-9-]{0,63}(?!\n)$"
 ARM_NAME_PATTERN = r"^[^\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]{1,100}(?!\n)$"
 """Devices refuse names with characters that cannot be seen but change how others are shown."""
 
-_NAME = "at most 64 lower-case letters, digits and hyphens, and start with a letter or digit"
+_NAME = "at most 64 lower-case letters, digits and hyphens, starting with a letter or digit"
 _ARM_NAME = "1 to 100 characters, none of which is a line break or another control character"
 Name = Annotated[str, Meta(pattern=NAME_PATTERN, description=_NAME, examples=["headline"], extra={WORDS: _NAME})]
 ArmName = Annotated[
@@ -45,7 +45,10 @@ class NewExperiment(Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     name: Name
-    arms: Annotated[list[ArmName], Meta(min_length=1, max_length=MOST_ARMS, extra_json_schema={"uniqueItems": True})]
+    arms: Annotated[
+        list[ArmName],
+        Meta(min_length=1, max_length=MOST_ARMS, examples=[["blue", "red"]], extra_json_schema={"uniqueItems": True}),
+    ]
     curator: CuratorJson
     rule: RuleJson | Literal["paper"] | None = None
     ticket_lifetime: Annotated[
@@ -63,7 +66,7 @@ class NewExperiment(Struct, frozen=True, forbid_unknown_fields=True):
         float, Meta(ge=0, le=LONGEST_STICKY, description="seconds for which a device keeps showing its arm")
     ] = 0
     minimum_share: Annotated[Share | None, Meta(description="of the traffic, for each arm")] = None
-    warm_up: Annotated[Responses | None, Meta(description="equal traffic until each arm has so many responses")] = None
+    warm_up: Annotated[Responses | None, Meta(description="equal traffic for this many responses of each arm")] = None
     ramp: Annotated[Ramp | None, Meta(description="what an arm that is added later gets at most, until when")] = None
     stop_when_separated: Annotated[
         Ending | None, Meta(description="pause, or ship the best arm, once it is known to be the best")
@@ -111,13 +114,13 @@ class NewArm(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ShippedArm(Struct, frozen=True, forbid_unknown_fields=True):
-    """The arm that everybody is to get, by its number or its name."""
+    """The arm that everybody should get, by its number or its name."""
 
     arm: int | str
 
 
 class NewKey(Struct, frozen=True, forbid_unknown_fields=True):
-    """For how many seconds old keys still hold; null: 0, or for the signing secret the longest ticket lifetime."""
+    """For how many seconds old keys stay valid; null: 0, or for the signing secret the longest ticket lifetime."""
 
     grace: Annotated[float, Meta(ge=0, le=LONGEST_LIFETIME, multiple_of=1)] | None = None
 
@@ -142,7 +145,7 @@ class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
 class Decision(Struct, frozen=True):
     """The arm to show, and the ticket to send back with the response, `report_after` seconds later.
 
-    Of a shipped experiment no response is asked: there is an arm, and all else is null.
+    A shipped experiment asks for no response: there is an arm, and all else is null.
     """
 
     arm: Count
@@ -179,7 +182,7 @@ class Batch(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ResponseBatch(Struct, frozen=True, forbid_unknown_fields=True):
-    """Responses, each as it would be sent alone; they are read one by one, so that a wrong one spoils none."""
+    """Responses, each as it would be sent alone; they are read one by one, so a wrong one does not spoil others."""
 
     responses: Annotated[
         list[Annotated[Raw, Meta(extra_json_schema={"anyOf": [{"$ref": "#/components/schemas/ResponseMessage"}, {}]})]],
@@ -350,6 +353,6 @@ class Summary(Struct, frozen=True):
 
 
 class Health(Struct, frozen=True):
-    """The server is up, and its database answers."""
+    """The server is alive, or ready: the path says which was asked."""
 
     status: Literal["ok"] = "ok"

@@ -1,53 +1,248 @@
-"""Counts of the server in the text format of Prometheus."""
+"""What the server knows of itself and its experiments, for Prometheus.
 
-from collections.abc import Iterable
+A page of metrics is asked for every few seconds and kept for months, so it has an end: of very many experiments and
+arms only some get a line of their own, and the totals are of all. Nothing on it is about a person: no address, no user
+agent, no reward, no single response.
+"""
 
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import nlargest
+from itertools import accumulate, chain
+from time import time
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+
+from ldpbandits.server.experiments import LiveExperiment
+from ldpbandits.server.meters import Histogram
 from ldpbandits.server.service import Service
+from ldpbandits.server.sharing import Sharing
+from ldpbandits.server.store import StoreSizes, Unavailable
+from ldpbandits.server.worker_metrics import LIFE, NAME, to_note, with_workers
 
 MEDIA_TYPE = "text/plain; version=0.0.4"
 
+MOST_EXPERIMENTS, MOST_ARMS = 100, 1000
+"""With lines of their own, arms over all experiments."""
 
-def text(service: Service) -> str:
-    """Write every count; all of them, but for commits, are over all starts."""
-    decisions, pulls, pending, missing, rejected = [], [], [], [], []
-    for experiment in service.experiments.values():
+PATIENCE = 2.0
+"""Seconds that a database has to tell what belongs on the page; without that there is one, too."""
+
+_ARMS_A_TURN = 2000
+"""So many arms are added up before others get their turn: that takes a millisecond."""
+
+SOME = f"at most {MOST_EXPERIMENTS} experiments, running ones and busy ones first, and {MOST_ARMS} arms in all"
+
+
+@dataclass
+class Totals:
+    """Sums over all experiments, and which of them get lines of their own."""
+
+    decisions: int = 0
+    pulls: int = 0
+    missing: int = 0
+    arms: int = 0
+    status: Counter[str] = field(default_factory=Counter)
+    shown: list[tuple[LiveExperiment, Sequence[int]]] = field(default_factory=list)
+    """Experiments and the numbers of their arms."""
+
+
+async def text(service: Service) -> str:
+    """Write the page. It is made in many short turns, so that no decision waits for it."""
+    totals = await _totals(service)
+    sizes = await _sizes(service)
+    pieces = []
+    of_the_server = await _of_the_server(service)
+    for family in chain(_of_experiments(service, totals), of_the_server, _of_the_disk(sizes)):
+        pieces.append(generate_latest(_registry(_Families([family]))).decode())
+        await asyncio.sleep(0)
+    process = CollectorRegistry(auto_describe=False)
+    ProcessCollector(registry=process)
+    return "".join([*pieces, generate_latest(process).decode()])
+
+
+async def _totals(service: Service) -> Totals:
+    totals, seen, busy = Totals(), 0, []
+    for experiment in list(service.experiments.values()):
+        decisions = sum(record.decisions for record in experiment.records)
+        totals.decisions += decisions
+        totals.pulls += experiment.responses - sum(experiment.settings.warm_pulls)
+        totals.missing += sum(record.missing for record in experiment.records)
+        totals.arms += len(experiment.records)
+        totals.status[experiment.status] += 1
+        busy.append(((experiment.status == "running", decisions, -experiment.number), experiment))
+        seen += len(experiment.records)
+        if seen >= _ARMS_A_TURN:
+            seen = 0
+            await asyncio.sleep(0)
+    room = MOST_ARMS
+    for _, experiment in nlargest(MOST_EXPERIMENTS, busy, key=lambda one: one[0]):
+        records = experiment.records
+        numbers: Sequence[int] = range(len(records))
+        if len(records) > room:
+            numbers = sorted(nlargest(room, numbers, key=lambda arm: records[arm].decisions))
+        room -= len(numbers)
+        totals.shown.append((experiment, numbers))
+    return totals
+
+
+async def _sizes(service: Service) -> StoreSizes:
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return await service.sizes()
+    except (Unavailable, OSError, TimeoutError):
+        return StoreSizes(None)
+
+
+async def _of_the_server(service: Service) -> Iterable[Metric]:
+    """What was measured since the start; where there are several workers, by each of them."""
+    if service.sharing is None:
+        return _of_this_process(service)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await tell_others(service)
+            return with_workers(await service.sharing.find_all(NAME))
+    except (Unavailable, TimeoutError):  # the database is gone
+        return with_workers({_name(service.sharing): to_note(_of_this_process(service))})
+
+
+async def tell_others(service: Service) -> None:
+    """Let other workers show what this one has measured."""
+    if service.sharing is not None:
+        note = to_note(_of_this_process(service))
+        await service.sharing.put(_name(service.sharing), note, int(time()) + LIFE)
+
+
+def _name(sharing: Sharing) -> bytes:
+    return NAME + str(sharing.worker).encode()
+
+
+def _of_the_disk(sizes: StoreSizes) -> Iterator[Metric]:
+    for name, size, what in (
+        ("database_bytes", sizes.database, "Size of the database."),
+        ("log_bytes", sizes.log, "Size of its write-ahead log."),
+        ("disk_free_bytes", sizes.free, "Free space on the disk of the database."),
+    ):
+        if size is not None:
+            yield _gauge(name, what, size)
+
+
+def _of_experiments(service: Service, totals: Totals) -> Iterator[Metric]:
+    by_arm = ("experiment", "arm")
+    decisions = CounterMetricFamily("ldpbandits_decisions", f"Arms handed out: {SOME}.", labels=by_arm)
+    pulls = CounterMetricFamily("ldpbandits_pulls", f"Responses counted: {SOME}.", labels=by_arm)
+    pending = GaugeMetricFamily("ldpbandits_pending", f"Tickets neither answered nor expired: {SOME}.", labels=by_arm)
+    missing = CounterMetricFamily("ldpbandits_missing", f"Tickets that expired unanswered: {SOME}.", labels=by_arm)
+    rejected = CounterMetricFamily(
+        "ldpbandits_rejected",
+        "Responses not counted, or counted before, by reason; without an experiment, requests that belong to none.",
+        labels=("experiment", "reason"),
+    )
+    for experiment, numbers in totals.shown:
         experiment.expire(service.now)
-        for number, (record, arm) in enumerate(zip(experiment.records, experiment.arms, strict=True)):
-            labels = _labels(experiment=experiment.name, arm=record.name)
-            decisions.append((labels, record.decisions))
-            pulls.append((labels, arm.pulls - experiment.settings.warm(number)))
-            pending.append((labels, experiment.pending(number)))
-            missing.append((labels, record.missing))
-        rejected += [
-            (_labels(experiment=experiment.name, reason=reason), count)
-            for reason, count in sorted(experiment.rejected.items())
-        ]
-    rejected += [(_labels(reason=reason), count) for reason, count in sorted(service.rejected.items())]
-    return "".join(
-        [
-            _family("ldpbandits_decisions_total", "counter", "Arms handed out.", decisions),
-            _family("ldpbandits_pulls_total", "counter", "Responses counted.", pulls),
-            _family("ldpbandits_pending", "gauge", "Tickets neither answered nor expired.", pending),
-            _family("ldpbandits_missing_total", "counter", "Tickets that expired unanswered.", missing),
-            _family(
-                "ldpbandits_rejected_total", "counter", "Responses not counted, or counted before, by reason.", rejected
-            ),
-            _family("ldpbandits_commits_total", "counter", "Commits of responses.", [("", service.committer.commits)]),
-        ]
+        for number in numbers:
+            record, arm = experiment.records[number], experiment.arms[number]
+            labels = (experiment.name, record.name)
+            decisions.add_metric(labels, record.decisions)
+            pulls.add_metric(labels, arm.pulls - experiment.settings.warm(number))
+            pending.add_metric(labels, experiment.pending(number))
+            missing.add_metric(labels, record.missing)
+        for reason, count in sorted(experiment.rejected.items()):
+            rejected.add_metric((experiment.name, reason), count)
+    for reason, count in sorted(service.rejected.items()):
+        rejected.add_metric(("", reason), count)
+    yield from (decisions, pulls, pending, missing, rejected)
+    of_all = "in all experiments that are not deleted."
+    yield CounterMetricFamily("ldpbandits_all_decisions", f"Arms handed out, {of_all}", value=totals.decisions)
+    yield CounterMetricFamily("ldpbandits_all_pulls", f"Responses counted, {of_all}", value=totals.pulls)
+    yield CounterMetricFamily("ldpbandits_all_missing", f"Tickets that expired unanswered, {of_all}", totals.missing)
+    statuses = GaugeMetricFamily("ldpbandits_experiments", "Experiments by status.", labels=("status",))
+    for status, count in sorted(totals.status.items()):
+        statuses.add_metric((status,), count)
+    yield statuses
+    shown = sum(len(numbers) for _, numbers in totals.shown)
+    yield _gauge("arms_without_lines", "Arms that have no lines of their own on this page.", totals.arms - shown)
+
+
+def _of_this_process(service: Service) -> Iterator[Metric]:
+    """What was measured since its start."""
+    meters, committer = service.meters, service.committer
+    yield CounterMetricFamily("ldpbandits_commits", "Commits of responses.", value=committer.commits)
+    yield _gauge("queued_responses", "Responses that wait for the next commit.", committer.queued)
+    yield _histogram("commit_seconds", "Time that a commit of responses takes.", [((), meters.commit_seconds)])
+    yield _histogram("commit_responses", "Responses in a commit.", [((), meters.batch)])
+    yield _histogram("queue_responses", "Responses that waited when a commit began.", [((), meters.queue)])
+    yield _histogram(
+        "request_seconds",
+        "Time from the last byte of a request to its reply.",
+        [((operation,), histogram) for operation, histogram in meters.latency.items()],
+        ("operation",),
+    )
+    yield _counter(
+        "requests",
+        "Requests answered.",
+        [((operation, str(status)), count) for (operation, status), count in sorted(meters.replies.items())],
+        ("operation", "status"),
+    )
+    yield _counter(
+        "unavailable", "Replies that say 503: send the same again.", _by_word(meters.unavailable), ("reason",)
+    )
+    yield _gauge("open_connections", "Connections that are open.", meters.open_connections())
+    yield _counter(
+        "closed_connections",
+        "Connections closed against their clients' will, by the limit that was reached.",
+        _by_word(meters.closed),
+        ("limit",),
     )
 
 
-def _family(name: str, kind: str, text: str, samples: Iterable[tuple[str, int]]) -> str:
-    lines = [
-        f"# HELP {name} {text}",
-        f"# TYPE {name} {kind}",
-        *(f"{name}{labels} {value}" for labels, value in samples),
-    ]
-    return "\n".join(lines) + "\n"
+def _by_word(counts: Counter[str]) -> list[tuple[tuple[str, ...], float]]:
+    return [((word,), count) for word, count in sorted(counts.items())]
 
 
-def _labels(**labels: str) -> str:
-    escaped = (
-        (name, value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")) for name, value in labels.items()
-    )
-    return "{" + ",".join(f'{name}="{value}"' for name, value in escaped) + "}"
+def _counter(
+    name: str, what: str, samples: Iterable[tuple[tuple[str, ...], float]], labels: Sequence[str]
+) -> CounterMetricFamily:
+    family = CounterMetricFamily(f"ldpbandits_{name}", what, labels=labels)
+    for values, count in samples:
+        family.add_metric(values, count)
+    return family
+
+
+def _gauge(name: str, what: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"ldpbandits_{name}", what, value=value)
+
+
+def _histogram(
+    name: str, what: str, samples: Iterable[tuple[tuple[str, ...], Histogram]], labels: Sequence[str] = ()
+) -> HistogramMetricFamily:
+    family = HistogramMetricFamily(f"ldpbandits_{name}", what, labels=labels)
+    for values, histogram in samples:
+        if any(histogram.counts):
+            bounds = [*(f"{bound:g}" for bound in histogram.bounds), "+Inf"]
+            buckets = list(zip(bounds, map(float, accumulate(histogram.counts)), strict=True))
+            family.add_metric(values, buckets, histogram.total)
+    return family
+
+
+class _Families(Collector):
+    """Families that are ready."""
+
+    def __init__(self, families: Sequence[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+
+def _registry(collector: Collector) -> CollectorRegistry:
+    """Return a registry of this alone: there is none that all share, so several servers may be in one process."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(collector)
+    return registry

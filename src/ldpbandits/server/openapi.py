@@ -28,7 +28,8 @@ _SENTENCES = {
     410: "it is too late: expired, or closed",
     413: "the body is too large",
     422: "understood, but impossible",
-    503: "nothing was changed: send the same again",
+    429: "this key asks too often: send the same again later",
+    503: "whether it was written may not be known: send the same again",
 }
 
 _PARAMETERS: dict[str, dict[str, Any]] = {
@@ -38,8 +39,8 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
 }
 
 
-def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
-    """Return the page as JSON-able data: every path, its messages and its refusals."""
+def openapi(operations: Sequence[Operation], prefix: str = "") -> dict[str, Any]:
+    """Return the page as JSON-able data: every path, its messages and its refusals; and what stands before paths."""
     types = [Problem, *(o.body for o in operations if o.body), *(o.reply for o in operations if not _is_text(o))]
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
     schema = dict(zip(map(str, types), schemas, strict=True))
@@ -53,6 +54,7 @@ def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
             "version": version("ldpbandits"),
             "description": "Hands out arms and counts each private response exactly once. It never sees a reward.",
         },
+        **({"servers": [{"url": prefix}]} if prefix else {}),
         "paths": paths,
         "components": {
             "schemas": {**components, **_kinds()},
@@ -106,8 +108,7 @@ def _is_text(operation: Operation) -> bool:
 def _describe(operation: Operation, schema: dict[str, Any]) -> dict[str, Any]:
     refusals = set(operation.refusals)
     if operation.role is not None:
-        refusals |= {401}
-        refusals |= {403}
+        refusals |= {401, 403, 429}
     if operation.body is not None:
         refusals |= {400, 413}
     if operation.method != "GET" or operation.role is None:

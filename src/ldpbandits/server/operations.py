@@ -4,7 +4,9 @@ Routes and the OpenAPI page are both made from it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from types import CoroutineType
 from typing import Any, Literal, TypeAlias
 
@@ -32,7 +34,7 @@ from ldpbandits.server.messages import (
     Tallies,
 )
 from ldpbandits.server.service import Service
-from ldpbandits.server.store import Status
+from ldpbandits.server.store import Status, Unavailable
 from ldpbandits.spec.protocol import BATCH, DECISIONS, EXPERIMENT, RESPONSES
 
 PathValues: TypeAlias = Mapping[str, Any]
@@ -64,6 +66,11 @@ class Operation:
     largest: int = LARGEST_BODY
     """So many bytes of a body are read."""
 
+    @cached_property
+    def name(self) -> str:
+        """How it is called where it is counted: as in the OpenAPI page, without the names of experiments."""
+        return f"{self.method} {self.path}"
+
     @property
     def is_change(self) -> bool:
         """Tell whether this is an experimenter's change, of which there is one at a time."""
@@ -75,9 +82,19 @@ class Operation:
         return await result if isinstance(result, CoroutineType) else result
 
 
-async def _health(service: Service, _: PathValues, __: None) -> Health:
-    await service.check()
+async def _ready(service: Service, _: PathValues, __: None) -> Health:
+    await service.ready()
     return Health()
+
+
+async def _metrics(service: Service, _: PathValues, __: None) -> Text:
+    with suppress(Unavailable):  # what this worker has measured is needed most when the database is gone
+        await service.know_all()
+    return Text(metrics.MEDIA_TYPE, iter([await metrics.text(service)]))
+
+
+async def _link(service: Service, _: PathValues, __: Nothing) -> ConsoleLink:
+    return ConsoleLink(f"console/enter/{await service.links.new()}")
 
 
 def _number(text: str) -> int:
@@ -86,7 +103,7 @@ def _number(text: str) -> int:
 
 
 def _status(status: Status) -> Handler:
-    return lambda service, path, _: service.set_status(path["name"], status)
+    return lambda service, path, _: service.steering.set_status(path["name"], status)
 
 
 LONGEST_NUMBER = 5
@@ -136,7 +153,7 @@ OPERATIONS = (
         "POST",
         "/v1/experiments",
         "create an experiment",
-        lambda service, _, body: service.create(body),
+        lambda service, _, body: service.steering.create(body),
         Report,
         body=NewExperiment,
         status=201,
@@ -191,7 +208,7 @@ OPERATIONS = (
         "POST",
         f"{EXPERIMENT}/ship",
         "give everybody one arm from now on, and ask for no responses; resume takes it back",
-        lambda service, path, body: service.ship(path["name"], body),
+        lambda service, path, body: service.steering.ship(path["name"], body),
         Report,
         body=ShippedArm,
         refusals=(404, 409),
@@ -200,7 +217,7 @@ OPERATIONS = (
         "DELETE",
         EXPERIMENT,
         "remove an experiment and all its responses",
-        lambda service, path, _: service.delete(path["name"]),
+        lambda service, path, _: service.steering.delete(path["name"]),
         Summary,
         refusals=(404,),
     ),
@@ -208,7 +225,7 @@ OPERATIONS = (
         "POST",
         f"{EXPERIMENT}/arms",
         "add an arm",
-        lambda service, path, body: service.add_arm(path["name"], body),
+        lambda service, path, body: service.steering.add_arm(path["name"], body),
         Report,
         body=NewArm,
         status=201,
@@ -217,8 +234,8 @@ OPERATIONS = (
     Operation(
         "POST",
         f"{EXPERIMENT}/arms/{{arm}}/retire",
-        "hand an arm out no more; its number is not used again",
-        lambda service, path, _: service.retire_arm(path["name"], _number(path["arm"])),
+        "stop handing out an arm; its number is not used again",
+        lambda service, path, _: service.steering.retire_arm(path["name"], _number(path["arm"])),
         Report,
         body=Nothing,
         refusals=(404, 409),
@@ -226,7 +243,7 @@ OPERATIONS = (
     Operation(
         "GET",
         f"{EXPERIMENT}/history",
-        "show what was known of each arm after so many responses, at most 200 times",
+        "show what was known of each arm as responses came in, at up to 200 moments",
         lambda service, path, _: service.history(path["name"]),
         History,
         Role.VIEWER,
@@ -254,7 +271,7 @@ OPERATIONS = (
         "POST",
         "/v1/keys/{role}/rotate",
         "make a new admin, viewer or client key, or signing secret",
-        lambda service, path, body: service.rotate(path["role"], body),
+        lambda service, path, body: service.steering.rotate(path["role"], body),
         Key,
         body=NewKey,
         refusals=(404, 409),
@@ -263,7 +280,7 @@ OPERATIONS = (
         "POST",
         "/v1/console/links",
         "make a link that opens the console once, within a few minutes",
-        lambda service, _, __: ConsoleLink(f"console/enter/{service.links.new()}"),
+        _link,
         ConsoleLink,
         body=Nothing,
         status=201,
@@ -271,10 +288,13 @@ OPERATIONS = (
     Operation(
         "GET",
         "/metrics",
-        "counts for Prometheus",
-        lambda service, _, __: Text(metrics.MEDIA_TYPE, iter([metrics.text(service)])),
+        "counts, times and sizes for Prometheus",
+        _metrics,
         "text/plain",
         Role.VIEWER,
     ),
-    Operation("GET", "/healthz", "is the server up", _health, Health, role=None),
+    Operation("GET", "/healthz", "say whether the server is alive", lambda _, __, ___: Health(), Health, role=None),
+    Operation(
+        "GET", "/readyz", "say whether the server can write; if not, send requests elsewhere", _ready, Health, role=None
+    ),
 )

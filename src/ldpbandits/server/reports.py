@@ -1,5 +1,7 @@
 """What an experimenter gets to see of an experiment."""
 
+from heapq import nlargest
+
 from ldpbandits.agent.estimates import estimate_arm, share
 from ldpbandits.agent.rules import rule_to_json
 from ldpbandits.agent.separation import ALPHA
@@ -25,6 +27,9 @@ INTERVALS = 1200
 """So many are worked out for a history at the most, unless there are very many arms. They take half a second."""
 
 FEWEST_MOMENTS = 10
+
+MOST_FOLLOWED = 256
+"""Arms of a history: of more, those with the most responses."""
 
 
 def tallies(experiment: LiveExperiment) -> Tallies:
@@ -122,8 +127,16 @@ def _arm(experiment: LiveExperiment, number: int, arm: ArmFacts, decisions: int)
 def most_moments(experiment: LiveExperiment) -> int:
     """Return how many moments a history has at the most: so few that it takes less than a second for ten arms."""
     levels = len(experiment.menu)
-    work = len(experiment.records) * (1 if levels == 1 else 2 * levels)  # with several epsilons each takes longer
+    work = min(len(experiment.records), MOST_FOLLOWED) * (
+        1 if levels == 1 else 2 * levels
+    )  # with several epsilons each takes longer
     return max(FEWEST_MOMENTS, min(MOST, INTERVALS // work))
+
+
+def followed(experiment: LiveExperiment) -> list[int]:
+    """Return the arms that a history tells of: all, unless there are very many."""
+    arms = experiment.arms
+    return sorted(nlargest(MOST_FOLLOWED, range(len(arms)), key=lambda arm: arms[arm].pulls))
 
 
 def history(experiment: LiveExperiment, moments: list[Moment]) -> History:
@@ -134,10 +147,12 @@ def history(experiment: LiveExperiment, moments: list[Moment]) -> History:
     menu, known = experiment.menu, experiment.trail.estimates
     shown: Known = {}
     rows = []
-    for number, record in enumerate(experiment.records):
+    cells_of = [moment.by_arm() for moment in moments]
+    for number in followed(experiment):
+        record = experiment.records[number]
         found = []
-        for moment in moments:
-            cells = moment.of(number)
+        for by_arm in cells_of:
+            cells = by_arm.get(number, ())
             estimate = shown.get((number, cells)) or known.get((number, cells))
             if estimate is None:
                 tally = tally_of(StoredArm(record.name, cells=cells), menu, experiment.agent.fitted)

@@ -1,45 +1,62 @@
-"""What the server does, apart from HTTP: decisions, responses, and the experimenter's changes."""
+"""What the server does, apart from HTTP: decisions, responses, reports. What experimenters change is in steering.py."""
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from time import time
+from typing import TypeVar
 
-from ldpbandits.errors import ParameterError
-from ldpbandits.server import experiments, history, limits, reports
+from ldpbandits.server import experiments, history, reports
+from ldpbandits.server.beside import Beside
+from ldpbandits.server.clock import Clock
 from ldpbandits.server.committer import LARGEST_BATCH, Committer
-from ldpbandits.server.experiments import ArmRecord, LiveExperiment
+from ldpbandits.server.experiments import MISSING, LiveExperiment
 from ldpbandits.server.export import csv
-from ldpbandits.server.guardrails import check_room
 from ldpbandits.server.keys import Keys, Role
-from ldpbandits.server.limits import MOST_ARMS
 from ldpbandits.server.links import Links
 from ldpbandits.server.messages import (
     Counted,
     Decision,
     History,
-    Key,
-    NewArm,
-    NewExperiment,
-    NewKey,
     Report,
     ResponseMessage,
-    ShippedArm,
     Summary,
     Tallies,
 )
+from ldpbandits.server.meters import Meters
+from ldpbandits.server.once import Once
 from ldpbandits.server.refusals import REFUSED, Refusal
-from ldpbandits.server.store import CellTotal, Event, Exists, Outcome, Status, Store, StoredExperiment, Unavailable
-from ldpbandits.server.warm_start import known_totals
+from ldpbandits.server.sharing import Sharing
+from ldpbandits.server.steering import Steering
+from ldpbandits.server.store import (
+    Answer,
+    CellTotal,
+    Event,
+    Outcome,
+    SharedStore,
+    SizedStore,
+    Store,
+    StoredExperiment,
+    StoreSizes,
+    Unavailable,
+)
+from ldpbandits.server.tickets import Ticket
 from ldpbandits.spec.protocol import Code
-from ldpbandits.types import Arm
 
 CHUNK = 500
 """Used nonces are removed so many at a time: responses wait for no more than that."""
 
+READY_FOR, READY_WITHIN = 1.0, 3.0
+"""Seconds for which the answer to whether the store can write is good, and after which it is no.
+
+The latter are fewer than those that `ldpbandits health` waits.
+"""
+
 EXPORT_ROWS = 5000
 """An export is read and sent so many responses at a time."""
+
+T = TypeVar("T")
 
 
 class Service:
@@ -50,31 +67,111 @@ class Service:
         store: Store,
         environment: Mapping[str, str] | None = None,
         *,
+        keep: Callable[[Mapping[Role, str]], Mapping[Role, str]] = lambda keys: keys,
         now: Callable[[], float] = time,
         largest_batch: int = LARGEST_BATCH,
     ) -> None:
-        """Take up where the store was left."""
+        """Take up where the store was left; new keys, if any, are handed to `keep` before they hold."""
         self._store = store
         self._wall = now
-        self.keys = Keys(store, environment or {})
-        self.committer = Committer(store, self._take_over, largest=largest_batch)
+        self._clock = Clock(now)
+        self.sharing = Sharing(self, store) if isinstance(store, SharedStore) else None
+        """What deals with other workers on the same store; None where there can be none."""
+        with store.starting() if isinstance(store, SharedStore) else nullcontext():
+            self.keys = Keys(store, environment or {}, keep)
+        self.committer = Committer(store, self.take_over, largest=largest_batch)
+        self.meters = Meters()
+        self.committer.observe = self.meters.committed
+        self.committer.counted_late = self._counted_late
+        self.beside = Beside()
         self.started_at = int(now())
         events: dict[int, list[Event]] = defaultdict(list)
         for event in store.events():
             events[event.experiment].append(event)
-        self._numbered = {stored.number: self._restore(stored, events[stored.number]) for stored in store.experiments()}
-        self.experiments = {experiment.name: experiment for experiment in self._numbered.values()}
-        self.rejected: Counter[str] = Counter({event.kind: event.times for event in events[0]})
+        self.numbered = {stored.number: self._restore(stored, events[stored.number]) for stored in store.experiments()}
+        self.experiments = {experiment.name: experiment for experiment in self.numbered.values()}
+        self._rejected_here: Counter[str] = Counter()
+        self._rejected_elsewhere: Counter[str] = Counter()
+        self.happened_elsewhere(events[0])
         self.changing = asyncio.Lock()
         """Held by an experimenter's change from its checks to its end: such changes happen one after the other."""
-        self.links = Links(lambda: self.now, lambda: self.keys.hash_of(Role.ADMIN))
+        self.ready = Once(self.check, READY_FOR)
+        """Raises `Unavailable` when the store cannot write; whoever may ask this often makes it write no more often."""
+        self.steering = Steering(self, store)
+        """What an experimenter may change."""
+        self.links = Links(lambda: self.now, lambda: self.keys.hash_of(Role.ADMIN), self.sharing)
         self.ending = asyncio.Event()
         """Set when the server is about to stop: replies without an end are to end now."""
+        self.lost: str | None = None
+        """Why all that is known here is worth nothing any more, and the server is to start anew."""
 
     def close(self) -> None:
         """Finish what is under way and close the store."""
+        self.beside.close()
         self.committer.close()
+        if self.sharing is not None:
+            self.sharing.close()
         self._store.close()
+
+    async def change(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Make an experimenter's change, alone; return when it holds everywhere."""
+        async with self.changing:
+            return await (work() if self.sharing is None else self.sharing.change(work))
+
+    async def look_again(self) -> bool:
+        """Look whether other workers know what we do not; False when there are none."""
+        if self.sharing is not None:
+            await self.sharing.look_again()
+        return self.sharing is not None
+
+    async def know(self, name: str) -> None:
+        """Know of an experiment what the other workers know, if there are any; to be called before it is asked for."""
+        if self.sharing is not None:
+            if name not in self.experiments:
+                await self.sharing.look_again()
+            if name in self.experiments:
+                await self.sharing.freshen(self.experiments[name])
+
+    async def know_keys(self) -> None:
+        """Know which keys and signing secrets hold; to be called before one is looked at."""
+        if self.sharing is not None:
+            await self.sharing.freshen_keys()
+
+    async def know_all(self) -> None:
+        """Know the same of all experiments; to be called before they are listed."""
+        if self.sharing is not None:
+            await self.sharing.freshen_all()
+
+    @property
+    def rejected(self) -> Counter[str]:
+        """How many requests were refused that belong to no experiment, by reason."""
+        return self._rejected_here + self._rejected_elsewhere
+
+    def happened_elsewhere(self, events: Iterable[Event]) -> None:
+        """Take over what happened that belongs to no experiment, before the start or at other workers."""
+        self._rejected_elsewhere = Counter({event.kind: event.times for event in events})
+
+    def take_up(self, stored: StoredExperiment) -> LiveExperiment:
+        """Take up an experiment that is new here, or what was changed of one that is known."""
+        known = self.numbered.get(stored.number)
+        if known is None:
+            known = self._restore(stored, ())
+        self.experiments[known.name] = self.numbered[known.number] = known
+        known.take_over(stored)
+        return known
+
+    def drop(self, number: int) -> None:
+        """Forget an experiment that is no more."""
+        experiment = self.numbered.pop(number, None)
+        if experiment is not None and self.experiments.get(experiment.name) is experiment:
+            del self.experiments[experiment.name]
+        self.forget_events(number)
+
+    def forget_events(self, number: int) -> list[Event]:
+        """Drop what has happened in an experiment that is no more and is not written yet, and return it."""
+        if self.sharing is not None:
+            self.sharing.forget(number)
+        return self.committer.forget_events(number)
 
     @property
     def now(self) -> int:
@@ -87,7 +184,7 @@ class Service:
 
     def decide(self, name: str) -> Decision:
         """Hand out an arm; nothing is written."""
-        experiment = self._find(name)
+        experiment = self.find(name)
         if experiment.status == "paused":
             raise Refusal(409, Code.PAUSED, f"the experiment {name} is paused")
         if experiment.status == "closed":
@@ -109,12 +206,14 @@ class Service:
 
     async def respond(self, message: ResponseMessage) -> Counted:
         """Count a response, exactly once; return when that is on disk."""
+        await self.know_keys()
         now = self.now
-        ticket = self.keys.signer.read(message.ticket, now)
-        experiment = None if ticket is None else self._numbered.get(ticket.experiment)
-        # A ticket of ours may name an arm that we do not have when the database was restored from a copy.
-        if ticket is None or experiment is None or ticket.arm >= len(experiment.records):
+        found = self._read(message.ticket, now)
+        if found is None and await self.look_again():
+            found = self._read(message.ticket, now)
+        if found is None:
             raise self._forged()
+        ticket, experiment = found
         answer = experiment.answer(ticket, message)
         if ticket.expires_at <= now:
             outcome = Outcome.EXPIRED
@@ -122,58 +221,54 @@ class Service:
             outcome = Outcome.IMPOSSIBLE
         else:
             outcome = await self.committer.count(answer)
-            if experiment.number not in self._numbered:  # it was deleted meanwhile
+            if experiment.number not in self.numbered:  # it was deleted meanwhile
                 raise self._forged()
-        if outcome is Outcome.COUNTED or outcome is Outcome.DUPLICATE:
-            experiment.answered(ticket, is_new=outcome is Outcome.COUNTED)
-        if outcome is not Outcome.COUNTED:
+        if outcome is Outcome.COUNTED:
+            experiment.answered(ticket)
+        else:
             experiment.reject(ticket, outcome.value)
         if outcome in REFUSED:
             status, sentence = REFUSED[outcome]
             raise Refusal(status, outcome.value, sentence)
         return Counted(outcome.value)
 
-    async def create(self, new: NewExperiment) -> Report:
-        """Check what the types of a new experiment cannot, keep it and start it."""
-        try:
-            menu = limits.menu_from_json(new.curator)
-            rule = limits.rule_of(new.rule, menu)
-            known = [] if new.warm_start is None else known_totals(new.warm_start, new.arms, menu, rule)
-            definition = experiments.define(new, menu, rule, self.now, known)
-        except ParameterError as error:
-            raise Refusal(422, Code.INVALID, str(error)) from None
-        refusal = menu.transform.refusal(definition.default_reward)
-        if refusal is not None:
-            raise Refusal(422, Code.INVALID, refusal.replace("a reward", "the default reward", 1))
-        if len(set(new.arms)) < len(new.arms):
-            raise Refusal(422, Code.INVALID, "the arms of an experiment have different names")
-        try:
-            stored = await self.committer.run(self._store.create, definition, new.arms, known)
-        except Exists:
-            raise Refusal(409, Code.EXISTS, f"there is already an experiment {new.name}") from None
-        experiment = self._restore(stored, ())
-        self.experiments[new.name] = self._numbered[experiment.number] = experiment
-        return await self.report(new.name)
+    def _counted_late(self, answer: Answer) -> None:
+        """Take note of a response that was counted though nobody is told: sent again, it is a duplicate."""
+        experiment = self.numbered.get(answer.ticket.experiment)
+        if experiment is not None:
+            experiment.answered(answer.ticket)
 
-    def summaries(self) -> list[Summary]:
+    def _read(self, text: str, now: int) -> tuple[Ticket, LiveExperiment] | None:
+        """Read a ticket; None when it is not ours, or we do not know its experiment or arm.
+
+        That may be a ticket of ours, where another worker has made them, or the database was restored from a copy.
+        """
+        ticket = self.keys.signer.read(text, now)
+        experiment = None if ticket is None else self.numbered.get(ticket.experiment)
+        if ticket is None or experiment is None or ticket.arm >= len(experiment.records):
+            return None
+        return ticket, experiment
+
+    async def summaries(self) -> list[Summary]:
         """Return every experiment in a line."""
+        await self.know_all()
         return [reports.summary(experiment) for experiment in self.experiments.values()]
 
     async def report(self, name: str) -> Report:
         """Return everything about an experiment; the intervals are worked out beside the event loop."""
-        experiment = self._find(name)
+        experiment = self.find(name)
         with suppress(Unavailable):  # then the forecast has what came since the start to go by
             await self._recall(experiment)
         experiment.expire(self.now)
-        before = experiment.trail.at(experiment.responses / 2)
-        return await asyncio.to_thread(reports.report, experiment.copy(), before, self.rejected[Code.FORGED])
+        before = lambda: experiment.trail.at(experiment.responses / 2)  # noqa: E731 - as it is when its turn comes
+        return await self.beside.report(experiment, before, lambda: self.rejected[Code.FORGED])
 
     async def history(self, name: str) -> History:
         """Return how the estimates came about; worked out beside the event loop too."""
-        experiment = self._find(name)
+        experiment = self.find(name)
         await self._recall(experiment)
-        moments = experiment.trail.moments(experiment.moment, reports.most_moments(experiment))
-        return await asyncio.to_thread(reports.history, experiment.copy(), moments)
+        most = reports.most_moments(experiment)
+        return await self.beside.history(experiment, lambda: experiment.trail.moments(experiment.moment, most))
 
     async def _recall(self, experiment: LiveExperiment) -> None:
         """Read the responses from before the start, once, for what an experiment was like when there were fewer."""
@@ -183,110 +278,28 @@ class Service:
                 pieces = self._store.export(experiment.number, EXPORT_ROWS)
                 trail.recall(await asyncio.to_thread(history.replay, pieces, trail.unread, trail.kept[0]))
 
-    def tallies(self, name: str) -> Tallies:
+    async def tallies(self, name: str) -> Tallies:
         """Return all that the agent learns from."""
-        return reports.tallies(self._find(name))
+        return await self.beside.tallies(self.find(name))
 
     def export(self, name: str) -> Iterator[str]:
         """Return the responses in the order in which they were counted, as CSV in pieces."""
-        experiment = self._find(name)
+        experiment = self.find(name)
         pieces = self._store.export(experiment.number, EXPORT_ROWS)
         return csv(pieces, experiment.menu, lambda arm: experiment.records[arm].name)
 
-    async def set_status(self, name: str, status: Status) -> Report:
-        """Pause: no more decisions, but responses that are out still count. Close: neither, and for good."""
-        experiment = self._find(name)
-        if experiment.status == "closed" and status != "closed":
-            raise Refusal(409, Code.CLOSED, f"the experiment {name} is closed for good")
-        await self._set_status(experiment, status)
-        return await self.report(name)
-
-    async def ship(self, name: str, chosen: ShippedArm) -> Report:
-        """Give everybody this arm, and ask for no responses; those that are out still count."""
-        experiment = self._find(name)
-        self._check_not_closed(experiment)
-        arm = experiment.number_of(chosen.arm)
-        if arm is None:
-            raise self._no_arm(experiment)
-        if experiment.arms[arm].retired:
-            raise Refusal(409, Code.RETIRED, f"the arm {experiment.records[arm].name} is retired")
-        await self._set_status(experiment, "shipped", arm)
-        return await self.report(name)
-
-    async def delete(self, name: str) -> Summary:
-        """Remove an experiment and all its responses, for good; tickets of it are those of nobody."""
-        experiment = self._find(name)
-        number, told = experiment.number, reports.summary(experiment)
-        # It is gone from here on: nothing new may be written of it behind its deletion.
-        del self.experiments[name], self._numbered[number]
-        events = self.committer.forget_events(number)
-        try:
-            await self.committer.run(self._store.delete, number)
-        except BaseException:
-            self.experiments[name] = self._numbered[number] = experiment
-            self.committer.put_back(events)
-            raise
-        return told
-
-    async def _set_status(self, experiment: LiveExperiment, status: Status, shipped: int | None = None) -> None:
-        await self.committer.run(self._store.set_status, experiment.number, status, shipped)
-        experiment.status, experiment.shipped = status, shipped
-
-    async def add_arm(self, name: str, new: NewArm) -> Report:
-        """Add an arm; it gets the next number."""
-        experiment = self._find(name)
-        self._check_not_closed(experiment)
-        if len(experiment.records) >= MOST_ARMS:
-            raise Refusal(409, Code.FULL, f"an experiment has at most {MOST_ARMS} arms, retired ones included")
-        try:
-            check_room(experiment.settings, sum(not arm.retired for arm in experiment.arms) + 1)
-        except ParameterError as error:
-            raise Refusal(409, Code.FULL, str(error)) from None
-        try:
-            await self.committer.run(self._store.add_arm, experiment.number, new.name)
-        except Exists:
-            raise Refusal(409, Code.EXISTS, f"the experiment {name} has or had an arm of this name") from None
-        experiment.agent.add_arm()
-        experiment.records.append(ArmRecord(new.name))
-        return await self.report(name)
-
-    async def retire_arm(self, name: str, arm: int) -> Report:
-        """Hand this arm out no more; responses of pulls that are out still count."""
-        experiment = self._find(name)
-        self._check_not_closed(experiment)
-        arms = experiment.arms
-        if not 0 <= arm < len(arms):
-            raise self._no_arm(experiment)
-        if not arms[arm].retired:
-            if experiment.shipped == arm:
-                raise Refusal(409, Code.SHIPPED, "everybody gets this arm: ship another one or resume first")
-            if sum(not other.retired for other in arms) == 1:
-                raise Refusal(409, Code.LAST, "the last arm cannot be retired: close the experiment instead")
-            await self.committer.run(self._store.retire_arm, experiment.number, arm)
-            experiment.agent.retire(Arm(arm))
-        return await self.report(name)
-
-    async def rotate(self, what: str, new: NewKey) -> Key:
-        """Make a new key, or a new secret to sign tickets with."""
-        match what:
-            case "admin" | "viewer" | "client":
-                role = Role(what)
-                if self.keys.is_fixed(role):
-                    raise Refusal(409, Code.ENVIRONMENT, f"the {what} key is set in the server's environment")
-                return Key(what, await self.committer.run(self.keys.rotate, role, self.now, int(new.grace or 0)))
-            case "signing":
-                if self.keys.is_secret_fixed:
-                    raise Refusal(409, Code.ENVIRONMENT, "the signing secret is set in the server's environment")
-                longest = max((experiment.ticket_lifetime for experiment in self.experiments.values()), default=0)
-                grace = longest if new.grace is None else int(new.grace)
-                await self.committer.run(self.keys.rotate_secret, self.now, grace)
-                return Key("signing", None)
-            case _:
-                raise Refusal(404, Code.NOT_FOUND, "a key is admin, viewer, client or signing")
-
     async def check(self) -> None:
-        """Raise `Unavailable` when the store does not answer."""
-        await self.committer.run(self._store.check)
+        """Raise `Unavailable` when the store cannot write, or not within some seconds."""
+        try:
+            async with asyncio.timeout(READY_WITHIN):
+                await self.committer.run(self._store.check)
+        except TimeoutError:
+            raise Unavailable(f"the store has written nothing for {READY_WITHIN:g} s") from None
+
+    async def sizes(self) -> StoreSizes:
+        """Return how large the store is, where it knows; this is asked beside the thread that writes."""
+        store = self._store
+        return await asyncio.to_thread(store.sizes) if isinstance(store, SizedStore) else StoreSizes(None)
 
     async def forget(self) -> None:
         """Remove what is no longer needed: nonces of expired tickets, in small chunks, and keys that no longer hold.
@@ -295,9 +308,12 @@ class Service:
         """
         for experiment in self.experiments.values():
             experiment.expire(self.now)
-        while await self.committer.run(self._store.forget, self.now, CHUNK):
+        expired = self._clock.settled(self._store.forgotten)  # a clock that leaps ahead must not make us forget
+        while await self.committer.run(self._store.forget, expired, CHUNK):
             pass
-        await self.committer.run(self.keys.prune, self.now)
+        if isinstance(self._store, SharedStore):
+            await self.committer.run(self._store.settle, expired, MISSING)
+        await self.committer.run(self.keys.prune, expired)
 
     async def write_events(self) -> None:
         """Write what has happened since the last commit."""
@@ -305,7 +321,7 @@ class Service:
 
     def reject(self, reason: str) -> None:
         """Count a request that belongs to no experiment, and was refused."""
-        self.rejected[reason] += 1
+        self._rejected_here[reason] += 1
         self.committer.note(0, 0, reason)
 
     def _forged(self) -> Refusal:
@@ -313,27 +329,20 @@ class Service:
         return Refusal(403, Code.FORGED, "this is not a ticket of this server")
 
     def _restore(self, stored: StoredExperiment, events: Iterable[Event]) -> LiveExperiment:
-        return experiments.restore(stored, events, self.committer.note, self.started_at)
+        note, is_shared = (self.committer.note, False) if self.sharing is None else (self.sharing.note, True)
+        return experiments.restore(stored, events, note, self.started_at, is_shared=is_shared)
 
-    def _find(self, name: str) -> LiveExperiment:
+    def find(self, name: str) -> LiveExperiment:
+        """Return an experiment by its name, or refuse."""
         experiment = self.experiments.get(name)
         if experiment is None:
             raise Refusal(404, Code.NOT_FOUND, "there is no experiment of this name")
         return experiment
 
-    @staticmethod
-    def _no_arm(experiment: LiveExperiment) -> Refusal:
-        told = f"the experiment {experiment.name} has no such arm; it has {experiment.listed}"
-        return Refusal(404, Code.NOT_FOUND, told)
-
-    @staticmethod
-    def _check_not_closed(experiment: LiveExperiment) -> None:
-        if experiment.status == "closed":
-            raise Refusal(409, Code.CLOSED, f"the experiment {experiment.name} is closed for good")
-
-    def _take_over(self, totals: list[CellTotal]) -> None:
+    def take_over(self, totals: Sequence[CellTotal]) -> None:
+        """Take over the totals of cells, as the store has them."""
         for cell in totals:
-            if cell.experiment in self._numbered:  # it may have been deleted meanwhile
-                self._numbered[cell.experiment].count(cell)
-        for number in {cell.experiment for cell in totals} & self._numbered.keys():
-            self._numbered[number].remember()
+            if cell.experiment in self.numbered:  # it may have been deleted meanwhile
+                self.numbered[cell.experiment].count(cell)
+        for number in {cell.experiment for cell in totals} & self.numbered.keys():
+            self.numbered[number].remember()

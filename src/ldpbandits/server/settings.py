@@ -24,7 +24,7 @@ Ending: TypeAlias = Literal["pause", "ship"]
 
 
 class Ramp(Struct, frozen=True, forbid_unknown_fields=True):
-    """Arms that are added later get at most this share of the traffic until each has so many responses."""
+    """Arms that are added later get at most this share of the traffic until each has this many responses."""
 
     share: Share
     responses: Responses

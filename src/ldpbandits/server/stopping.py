@@ -4,11 +4,10 @@ Looking every few seconds costs nothing but time: the intervals hold whenever on
 of ever stopping for a wrong arm stays that of a single look.
 """
 
-import asyncio
+from functools import partial
 
-from ldpbandits.server import conclusions
 from ldpbandits.server.experiments import STOPPED, LiveExperiment
-from ldpbandits.server.messages import Best, ShippedArm
+from ldpbandits.server.messages import ShippedArm
 from ldpbandits.server.service import Service
 
 
@@ -16,9 +15,12 @@ async def stop_separated(service: Service) -> None:
     """Look at the experiments that are to stop by themselves and have new responses; pause or ship those that may."""
     for experiment in list(service.experiments.values()):
         if _is_to_be_looked_at(experiment):
-            async with service.changing:
-                if _is_to_be_looked_at(experiment) and service.experiments.get(experiment.name) is experiment:
-                    await _look(service, experiment)
+            await service.change(partial(_look_if, service, experiment))
+
+
+async def _look_if(service: Service, experiment: LiveExperiment) -> None:
+    if _is_to_be_looked_at(experiment) and service.experiments.get(experiment.name) is experiment:
+        await _look(service, experiment)
 
 
 def _is_to_be_looked_at(experiment: LiveExperiment) -> bool:
@@ -27,20 +29,16 @@ def _is_to_be_looked_at(experiment: LiveExperiment) -> bool:
 
 
 async def _look(service: Service, experiment: LiveExperiment) -> None:
-    """Stop it once. Who resumes it wants to go on: it stops again only after it was not separated in between."""
+    """Stop it once. Whoever resumes it wants to go on: it stops again only after it was not separated in between."""
     responses = experiment.responses
-    best = await asyncio.to_thread(_best, experiment.copy())
+    best = await service.beside.best(experiment)
     if best is None or not best.separated:
         experiment.stopped = False
     elif not experiment.stopped:
         if experiment.settings.stop_when_separated == "ship":
-            await service.ship(experiment.name, ShippedArm(best.arm))
+            await service.steering.ship(experiment.name, ShippedArm(best.arm))
         else:
-            await service.set_status(experiment.name, "paused")
+            await service.steering.set_status(experiment.name, "paused")
         experiment.stopped = True
         experiment.note(experiment.number, best.arm, STOPPED, 1)
     experiment.looked_at = responses
-
-
-def _best(experiment: LiveExperiment) -> Best | None:
-    return conclusions.best_arm(conclusions.facts(experiment))

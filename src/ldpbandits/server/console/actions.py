@@ -9,7 +9,7 @@ from starlette.responses import Response
 from ldpbandits.server.console.forms import as_message
 from ldpbandits.server.console.replies import page, redirect
 from ldpbandits.server.console.visits import Visit
-from ldpbandits.server.console.words import plural
+from ldpbandits.server.console.words import MOST_SHOWN, plural
 from ldpbandits.server.messages import NewArm, Report, ShippedArm
 from ldpbandits.server.refusals import Refusal
 from ldpbandits.server.service import Service
@@ -45,7 +45,7 @@ def _is_open(report: Report) -> bool:
 def _out(report: Report) -> str:
     """Say what becomes of tickets that are out."""
     out = sum(arm.pending for arm in report.arms)
-    return f"{plural(out, 'response')} may still come, and will be counted." if out else "No response is still to come."
+    return f"{plural(out, 'response')} may still come, and will be counted." if out else "No more responses will come."
 
 
 def _ship_consequences(report: Report) -> list[str]:
@@ -60,13 +60,13 @@ def _ship_consequences(report: Report) -> list[str]:
 
 
 async def _retire(service: Service, name: str, fields: Fields) -> None:
-    await service.retire_arm(name, _number(fields.get("arm", "")))
+    await service.steering.retire_arm(name, _number(fields.get("arm", "")))
 
 
 async def _delete(service: Service, name: str, fields: Fields) -> None:
     if fields.get("name", "").strip() != name:
         raise Refusal(422, Code.INVALID, f"to delete it, type its name: {name}")
-    await service.delete(name)
+    await service.steering.delete(name)
 
 
 def _number(text: str) -> int:
@@ -81,7 +81,7 @@ ACTIONS = (
         lambda report: f"Pause {report.name}?",
         lambda report: ["No more arms are handed out: devices go on without.", _out(report), "It can be resumed."],
         lambda report: report.status == "running",
-        lambda service, name, _: service.set_status(name, "paused"),
+        lambda service, name, _: service.steering.set_status(name, "paused"),
         "It is paused.",
     ),
     Action(
@@ -90,7 +90,7 @@ ACTIONS = (
         lambda report: f"Resume {report.name}?",
         lambda _: ["Arms are handed out again, by the rule, and responses are asked for."],
         lambda report: report.status in {"paused", "shipped"},
-        lambda service, name, _: service.set_status(name, "running"),
+        lambda service, name, _: service.steering.set_status(name, "running"),
         "It is running again.",
     ),
     Action(
@@ -99,7 +99,7 @@ ACTIONS = (
         lambda report: f"Ship an arm of {report.name} to everybody?",
         _ship_consequences,
         _is_open,
-        lambda service, name, fields: service.ship(name, ShippedArm(_number(fields.get("arm", "")))),
+        lambda service, name, fields: service.steering.ship(name, ShippedArm(_number(fields.get("arm", "")))),
         "It is shipped.",
     ),
     Action(
@@ -108,7 +108,7 @@ ACTIONS = (
         lambda report: f"Add an arm to {report.name}?",
         lambda _: ["It is handed out from now on. Its name is shown to devices, and cannot be used again."],
         _is_open,
-        lambda service, name, fields: service.add_arm(
+        lambda service, name, fields: service.steering.add_arm(
             name, as_message(NewArm, {"name": fields.get("arm", "").strip()})
         ),
         "The arm is added.",
@@ -118,7 +118,7 @@ ACTIONS = (
         "Retire",
         lambda report: f"Retire an arm of {report.name}?",
         lambda report: [
-            "It is handed out no more, for good: neither its name nor its number is used again.",
+            "It is no longer handed out, for good: neither its name nor its number is used again.",
             "What is known of it stays. " + _out(report),
         ],
         lambda report: _is_open(report) and sum(not arm.retired for arm in report.arms) > 1,
@@ -137,7 +137,7 @@ ACTIONS = (
             "A closed experiment is never opened again; one that is paused can be.",
         ],
         _is_open,
-        lambda service, name, _: service.set_status(name, "closed"),
+        lambda service, name, _: service.steering.set_status(name, "closed"),
         "It is closed.",
         is_grave=True,
     ),
@@ -147,7 +147,7 @@ ACTIONS = (
         lambda report: f"Delete {report.name} and all its responses?",
         lambda report: [
             f"{plural(report.responses, 'response')} and all that is known of the arms will be gone, for good.",
-            "Export them before, if anybody may ask for them.",
+            "Export them first if anybody may still need them.",
         ],
         lambda _: True,
         _delete,
@@ -168,8 +168,7 @@ async def act(visit: Visit) -> Response:
     """Do it."""
     action = _find(visit)
     try:
-        async with visit.service.changing:
-            await action.run(visit.service, visit.name, dict(visit.form))
+        await visit.service.change(lambda: action.run(visit.service, visit.name, dict(visit.form)))
     except Refusal as refusal:
         return await _ask(visit, action, visit.form, refusal)
     return redirect(("../../" if action.word == "delete" else f"../{visit.name}") + f"?done={action.word}")
@@ -185,6 +184,6 @@ def _find(visit: Visit) -> Action:
 async def _ask(visit: Visit, action: Action, fields: Any, refusal: Refusal | None = None) -> Response:  # noqa: ANN401
     report = (await visit.look()).report
     status = 200 if refusal is None else refusal.status
-    return page(
-        visit, "confirm.html", status, action=action, report=report, fields=fields, error=refusal and refusal.message
-    )
+    error = refusal and refusal.message
+    content = {"action": action, "report": report, "fields": fields, "error": error, "most_shown": MOST_SHOWN}
+    return page(visit, "confirm.html", status, **content)

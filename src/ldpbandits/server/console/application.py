@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import Message, Receive, Scope, Send
 
-from ldpbandits.server.console import actions, create, pages
+from ldpbandits.server.console import actions, create, interface, pages
 from ldpbandits.server.console.forms import check_csrf, read_form
 from ldpbandits.server.console.live import Live
 from ldpbandits.server.console.replies import page
@@ -19,6 +19,7 @@ from ldpbandits.server.console.sessions import Session, Sessions
 from ldpbandits.server.console.visits import Visit, check_origin, cookie_name
 from ldpbandits.server.keys import Role
 from ldpbandits.server.limits import LARGEST_BODY, LARGEST_EXPERIMENT
+from ldpbandits.server.rates import Rates
 from ldpbandits.server.refusals import Refusal
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import Unavailable
@@ -45,6 +46,7 @@ class Page:
 
 ONE = "/console/experiments/{name}"
 PAGES = (
+    Page("GET", "/docs", interface.show, None),
     Page("GET", "/console", pages.root, None),
     Page("GET", "/console/static/{file:path}", pages.static_file, None),
     Page("GET", "/console/sign-in", pages.sign_in_page, None),
@@ -68,11 +70,12 @@ PAGES = (
 
 
 class Console:
-    """Answers whatever is asked for below /console. It knows cookies of its own, and no other keys."""
+    """Answers whatever is asked for below /console, and /docs. It knows cookies of its own, and no other keys."""
 
-    def __init__(self, service: Service) -> None:
-        """Serve the experiments of this service; nobody is signed in."""
+    def __init__(self, service: Service, rates: Rates) -> None:
+        """Serve the experiments of this service, no faster than the keys may ask; nobody is signed in."""
         self._service = service
+        self._rates = rates
         self._sessions = Sessions(service)
         self._live = Live(service, self._sessions)
         self._router = Router([Route(page.path, self._endpoint(page), methods=[page.method]) for page in PAGES])
@@ -96,15 +99,18 @@ class Console:
 
     def _endpoint(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
-            visit = self._visit(request)
+            visit = await self._visit(request)
             if page.role is not None and visit.session is None and page.leads_in:
                 return pages.to_sign_in(visit)
             _check_role(page.role, visit.session)
+            self._check_rate(visit.session)
+            if "name" in request.path_params:
+                await self._service.know(visit.name)
             if page.method == "POST":
                 session = None if page.role is None else visit.session
                 check_origin(request, session)
                 largest = LARGEST_BODY if session is None else LARGEST_EXPERIMENT
-                visit = self._visit(request, await read_form(request, largest))
+                visit = await self._visit(request, await read_form(request, largest))
                 _check_role(page.role, visit.session)  # it takes time to read a form: it may be over by now
                 if session is not None:
                     check_csrf(visit.form, session)
@@ -112,29 +118,43 @@ class Console:
 
         return endpoint
 
-    def _visit(self, request: Request, form: dict[str, str] | None = None) -> Visit:
-        session = self._sessions.find(request.cookies.get(cookie_name(request), ""))
-        return Visit(self._service, self._sessions, self._live, request, session, form or {})
+    def _check_rate(self, session: Session | None) -> None:
+        """Refuse whoever asks too often; what a page asks for counts as if its owner's key had been sent."""
+        seconds = 0.0 if session is None else self._rates.wait(session.key, session.role)
+        if seconds:
+            raise Refusal.too_fast(seconds)
+
+    async def _visit(self, request: Request, form: dict[str, str] | None = None) -> Visit:
+        session = await self._sessions.find(request.cookies.get(cookie_name(request), ""))
+        return self._visit_of(request, session, form or {})
+
+    def _visit_of(self, request: Request, session: Session | None, form: dict[str, str]) -> Visit:
+        return Visit(self._service, self._sessions, self._live, request, session, form)
 
     def _sorry(self, request: Request, error: Exception) -> Response:
         """Say what is wrong, on a page."""
         match error:
             case Refusal():
                 status, sentence = error.status, error.message
+                if status == 503:  # noqa: PLR2004 - the HTTP status
+                    self._service.meters.refuse("streams", sentence)
             case Unavailable():
-                status, sentence = 503, "nothing was written: the server's disk may be full; try the same again"
+                self._service.meters.refuse("store", str(error))
+                status, sentence = 503, "the database cannot be written now: see whether it was done, and try again"
             case HTTPException():
                 status = error.status_code
                 sentence = "there is no such page" if status == 404 else error.detail.lower()  # noqa: PLR2004 - HTTP
             case _:
                 _log.error("a page of the console could not be made", exc_info=error)
-                status, sentence = 500, "the server has failed at this; that is a bug"
-        return page(self._visit(request), "error.html", status, sentence=sentence)
+                status, sentence = 500, "the server could not do this; that is a bug"
+        # Whoever is signed in is looked for here alone: the store may be what is wrong.
+        session = self._sessions.known(request.cookies.get(cookie_name(request), ""))
+        return page(self._visit_of(request, session, {}), "error.html", status, sentence=sentence)
 
 
 def _check_role(needed: Role | None, session: Session | None) -> None:
     """Refuse whoever may not see or do this."""
     if needed is not None and session is None:
-        raise Refusal(401, Code.UNAUTHORIZED, "nobody is signed in here, or no longer")
+        raise Refusal(401, Code.UNAUTHORIZED, "you are not signed in, or your session has ended")
     if needed is not None and session is not None and not session.role.may(needed):
         raise Refusal(403, Code.FORBIDDEN, "the viewer key lets you see everything and change nothing")

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
+from math import inf
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -31,7 +32,7 @@ QUIET = 20
 """After so many looks without news, a line that says nothing: proxies cut what is silent."""
 
 MOST = 64
-"""Streams at a time. Who comes later sees pages that do not follow."""
+"""Streams at a time. Whoever comes later sees pages that do not follow."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class Live:
         self._service = service
         self._sessions = sessions
         self._looks: dict[str, tuple[float, str, asyncio.Task[Look]]] = {}
+        self._versions: dict[str | None, tuple[float, str]] = {}
         self.streams = 0
         self.ending = service.ending
 
@@ -61,6 +63,16 @@ class Live:
         experiment = self._service.experiments.get(name)
         forged = self._service.rejected[Code.FORGED]
         return _short((forged, None if experiment is None else _state(experiment, self._service.now)))
+
+    def recent_version(self, name: str | None) -> str:
+        """Return the same, as it was at the last look of any stream, or now: so it is worked out for all at once."""
+        now = asyncio.get_running_loop().time()
+        at, version = self._versions.get(name, (-inf, ""))
+        if now >= at + EVERY / 2:
+            version = self.version(name)
+            self._versions = {known: seen for known, seen in self._versions.items() if now < seen[0] + EVERY}
+            self._versions[name] = (now, version)
+        return version
 
     async def look(self, name: str, *, follows: bool = False) -> Look:
         """Return what an experiment looks like now, or to a page that follows, within the last second."""
@@ -84,12 +96,14 @@ class Live:
         if name is not None and name not in self._service.experiments:
             raise Refusal(404, Code.NOT_FOUND, "there is no experiment of this name")
         if self.streams >= MOST:
-            raise Refusal(503, Code.RETRY, "too many pages look on already: reload this one to see more")
+            raise Refusal(503, Code.RETRY, "too many pages are kept up to date already: reload this one to see more")
         return _Stream(self, session, name, seen)
 
-    def goes_on(self, session: Session, name: str | None) -> bool:
-        """Tell whether there is still somebody to tell, and something to tell of."""
-        return self._sessions.holds(session) and (name is None or name in self._service.experiments)
+    async def goes_on(self, session: Session, name: str | None, *, thorough: bool) -> bool:
+        """Tell whether there is still somebody to tell, and something to tell of; others are asked when thorough."""
+        await (self._service.know_all() if name is None else self._service.know(name))
+        holds = await self._sessions.is_known(session) if thorough else self._sessions.holds(session)
+        return holds and (name is None or name in self._service.experiments)
 
 
 class _Stream(Response):
@@ -107,8 +121,8 @@ class _Stream(Response):
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             await _say(send, "retry: 2000\n\n")
             quiet = 0
-            while self._live.goes_on(self._session, self._name):
-                version = self._live.version(self._name)
+            while await self._live.goes_on(self._session, self._name, thorough=quiet == 0):
+                version = self._live.recent_version(self._name)
                 quiet += 1
                 if version != self._seen:
                     await _say(send, f"id: {version}\ndata: {version}\n\n")
@@ -139,11 +153,21 @@ async def _left(receive: Receive) -> None:
 
 
 def _state(experiment: LiveExperiment, now: int) -> tuple[object, ...]:
-    """Return all that may change about an experiment."""
+    """Return what changes whenever something about an experiment does: of all that happens to arms, the sums.
+
+    Responses and decisions only grow, so that no two things that happen make up for each other.
+    """
     experiment.expire(now)
-    arms = [(arm.pulls, arm.out, arm.retired) for arm in experiment.arms]
-    records = [(record.decisions, record.missing, record.lost) for record in experiment.records]
-    return experiment.number, experiment.status, experiment.shipped, arms, records, sorted(experiment.rejected.items())
+    arms, records = experiment.arms, experiment.records
+    sums = (
+        experiment.responses,
+        sum(arm.out for arm in arms),
+        sum(arm.retired for arm in arms),
+        sum(record.decisions for record in records),
+        sum(record.missing for record in records),
+    )
+    rejected = sorted(experiment.rejected.items())
+    return experiment.number, experiment.status, experiment.shipped, len(arms), sums, rejected
 
 
 def version_of_all(versions: Iterable[str]) -> str:

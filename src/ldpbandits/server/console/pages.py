@@ -20,6 +20,9 @@ from ldpbandits.server.refusals import Refusal
 from ldpbandits.spec.menu import Menu
 from ldpbandits.spec.protocol import Code
 
+NARROWEST = 0.1
+"""Part of a bar that can be seen, in per cent."""
+
 NEXT = re.compile(r"(?:experiments/[a-z0-9][a-z0-9-]{0,63}|new)?")
 """Where one may be sent after signing in: to a page of ours, or to the list."""
 
@@ -68,9 +71,10 @@ async def sign_in(visit: Visit) -> Response:
     if link is None and visit.sessions.is_guessed_at:
         error = "too many wrong keys: wait for a minute and try again"
         return page(visit, "sign-in.html", 429, next=where, error=error)
-    hashed = sha256(visit.form.get("key", "").strip().encode()).digest() if link is None else service.links.take(link)
+    key = visit.form.get("key", "").strip().encode()
+    hashed = sha256(key).digest() if link is None else await service.links.take(link)
     origin = check_origin(visit.request, None)
-    token = None if hashed is None else visit.sessions.open(hashed, origin)
+    token = None if hashed is None else await visit.sessions.open(hashed, origin)
     if token is None:
         if link is None:
             visit.sessions.fail()
@@ -85,7 +89,7 @@ async def sign_in(visit: Visit) -> Response:
         )
         return page(visit, "sign-in.html", 403, next=where, error=error)
     if visit.session is not None:
-        visit.sessions.end(visit.session)
+        await visit.sessions.end(visit.session)
     secure = "; Secure" if origin.startswith("https:") else ""
     # Without a path, the cookie is for the folder of the form's address, whatever stands before it: .../console
     cookie = f"{cookie_name(visit.request)}={token}; HttpOnly; SameSite=Strict{secure}"
@@ -95,13 +99,14 @@ async def sign_in(visit: Visit) -> Response:
 async def sign_out(visit: Visit) -> Response:
     """End this session."""
     if visit.session is not None:
-        visit.sessions.end(visit.session)
+        await visit.sessions.end(visit.session)
     gone = f"{cookie_name(visit.request)}=; Max-Age=0; HttpOnly; SameSite=Strict"
     return redirect("sign-in", {"Set-Cookie": gone})
 
 
 async def experiments(visit: Visit) -> Response:
     """Show every experiment in a line, the newest first."""
+    await visit.service.know_all()
     looks = []
     for name in list(visit.service.experiments):
         with suppress(Refusal):  # deleted meanwhile
@@ -113,11 +118,14 @@ async def experiments(visit: Visit) -> Response:
 
 
 def _shares(report: Report) -> list[tuple[int, str, float, float]]:
-    """Return the shares of the traffic as parts of a bar: arm, name, from where, and how wide, in per cent."""
+    """Return the shares of the traffic as parts of a bar: arm, name, from where, and how wide, in per cent.
+
+    Of very many arms those are left out that nobody could see.
+    """
     parts, at = [], 0.0
     for arm in report.arms:
         width = 100 * (arm.share or 0.0)
-        if width:
+        if width and (width > NARROWEST or len(report.arms) <= words.MOST_SHOWN):
             parts.append((arm.arm, arm.name, round(at, 3), round(width, 3)))
         at += width
     return parts
@@ -141,7 +149,7 @@ def _content(look: Look) -> dict[str, Any]:
         "report": report,
         "verdict": words.verdict(report),
         "scale": scale,
-        "rows": [(arm, drawing.whisker(arm, scale)) for arm in report.arms],
+        "rows": [(arm, drawing.whisker(arm, scale)) for arm in words.shown(report)],
         "chart": drawing.chart(look.history, report),
         "asked": words.asked(menu),
         "epsilons": [words.odds_of(curator.mechanism) for curator in menu.curators],
@@ -154,7 +162,7 @@ def _content(look: Look) -> dict[str, Any]:
 async def events(visit: Visit) -> Response:
     """Say when there is something new to see."""
     if visit.session is None:
-        raise Refusal(401, Code.UNAUTHORIZED, "nobody is signed in here, or no longer")
+        raise Refusal(401, Code.UNAUTHORIZED, "you are not signed in, or your session has ended")
     seen = visit.request.headers.get("last-event-id") or visit.request.query_params.get("version", "")
     return visit.live.stream(visit.session, visit.request.path_params.get("name"), seen)
 
@@ -173,7 +181,7 @@ async def responses(visit: Visit) -> Response:
 
 async def tallies(visit: Visit) -> Response:
     """Export the tallies."""
-    content = msgspec.json.format(msgspec.json.encode(visit.service.tallies(visit.name)), indent=2)
+    content = msgspec.json.format(msgspec.json.encode(await visit.service.tallies(visit.name)), indent=2)
     return download(content, f"{visit.name}-tallies.json", "application/json")
 
 

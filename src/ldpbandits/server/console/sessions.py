@@ -1,8 +1,10 @@
 """Who is signed in. Sessions are in memory, by the hash of their token; each ends with the key that it came from.
 
-A session also ends when its owner signs out, after some hours, and when the server does.
+A session also ends when its owner signs out, after some hours, and when the server does. Where there are several
+workers, sessions are in the store too, and whoever is signed in at one is signed in at all.
 """
 
+import json
 from collections import deque
 from dataclasses import dataclass
 from hashlib import sha256
@@ -10,12 +12,13 @@ from secrets import token_urlsafe
 
 from ldpbandits.server.keys import Role
 from ldpbandits.server.service import Service
+from ldpbandits.server.sharing import Sharing
 
 LIFE = 12 * 3600
 """Seconds after which one signs in anew."""
 
 MOST = 1000
-"""Of more sessions than this, the oldest end. Only who has a key can open any."""
+"""Of more sessions than this, the oldest end. Only somebody who has a key can open any."""
 
 MOST_FAILURES, WINDOW = 30, 60
 """After so many wrong keys within so many seconds no key is looked at, be it right or wrong, until it is fewer."""
@@ -43,7 +46,7 @@ class Sessions:
         self._sessions: dict[bytes, Session] = {}
         self._failures: deque[int] = deque(maxlen=MOST_FAILURES)
 
-    def open(self, key: bytes, origin: str) -> str | None:
+    async def open(self, key: bytes, origin: str) -> str | None:
         """Return the token of a new session for the holder of the key with this hash; None for keys of devices."""
         role = self._service.keys.role_of_hash(key, self._service.now)
         if role is None or not role.may(Role.VIEWER):
@@ -52,12 +55,36 @@ class Sessions:
         token = token_urlsafe(32)
         session = Session(_hash(token), role, key, origin, token_urlsafe(24), self._service.now + LIFE)
         self._sessions[session.hashed] = session
+        if self._service.sharing is not None:
+            await self._service.sharing.put(session.hashed, _to_note(session), session.expires_at)
         return token
 
-    def find(self, token: str) -> Session | None:
+    async def find(self, token: str) -> Session | None:
         """Return the session of this token, None when it has ended."""
+        await self._service.know_keys()
+        if token and self._service.sharing is not None:
+            await self._ask_others(_hash(token), self._service.sharing)
+        return self.known(token)
+
+    def known(self, token: str) -> Session | None:
+        """Return the session of this token as far as this worker knows."""
         session = self._sessions.get(_hash(token))
         return session if session is not None and self.holds(session) else None
+
+    async def is_known(self, session: Session) -> bool:
+        """Tell whether a session goes on, also as far as other workers know."""
+        await self._service.know_keys()
+        if self._service.sharing is not None:
+            await self._ask_others(session.hashed, self._service.sharing)
+        return self.holds(session)
+
+    async def _ask_others(self, hashed: bytes, sharing: Sharing) -> None:
+        """Take over a session that was opened elsewhere, and drop one that was ended elsewhere."""
+        note = await sharing.find(hashed)
+        if note is None:
+            self._sessions.pop(hashed, None)
+        else:
+            self._sessions[hashed] = _from_note(hashed, note)
 
     def holds(self, session: Session) -> bool:
         """Tell whether a session goes on: it has not ended, and neither has its key."""
@@ -66,9 +93,11 @@ class Sessions:
             return False
         return self._service.keys.role_of_hash(session.key, now) is session.role
 
-    def end(self, session: Session) -> None:
+    async def end(self, session: Session) -> None:
         """End a session."""
         self._sessions.pop(session.hashed, None)
+        if self._service.sharing is not None:
+            await self._service.sharing.take(session.hashed)
 
     def fail(self) -> None:
         """Note that a key was wrong."""
@@ -88,3 +117,13 @@ class Sessions:
 
 def _hash(token: str) -> bytes:
     return sha256(token.encode()).digest()
+
+
+def _to_note(session: Session) -> bytes:
+    key = session.key.hex()
+    return json.dumps([session.role.value, key, session.origin, session.csrf, session.expires_at]).encode()
+
+
+def _from_note(hashed: bytes, note: bytes) -> Session:
+    role, key, origin, csrf, expires_at = json.loads(note)
+    return Session(hashed, Role(role), bytes.fromhex(key), origin, csrf, expires_at)

@@ -3,26 +3,31 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from heapq import nlargest
 from math import exp
 from typing import Any, Literal
 
 from ldpbandits.agent.rules import RULES
-from ldpbandits.server.messages import Report
+from ldpbandits.server.messages import ArmReport, Report
 from ldpbandits.server.settings import Settings
 from ldpbandits.spec.mechanisms import Mechanism, is_bits
 from ldpbandits.spec.menu import Menu
 
 UNITS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 MANY = 1000.0
+
+MOST_SHOWN = 256
+"""Arms on a page. More are no help to anybody, and no browser likes them."""
+
 NONE = "\N{EN DASH}"
 
 REJECTIONS = {
-    "duplicate": "sent again by a device that had not heard the answer; counted once, at its first coming",
-    "expired": "came after its ticket's time",
+    "duplicate": "sent again by a device that had not heard the answer; counted once, when it first came",
+    "expired": "came after its ticket had expired",
     "closed": "came after the experiment was closed",
-    "changed": "another value than the one already counted for the ticket",
-    "impossible": "no value that this curator can give",
-    "forged": "a ticket that this server has not signed, of any experiment",
+    "changed": "not the value that was already counted for this ticket",
+    "impossible": "a value that this curator never gives",
+    "forged": "a ticket that this server did not sign; all experiments together",
 }
 """Why responses were not counted, in the order of harmlessness."""
 
@@ -116,6 +121,16 @@ class Verdict:
     """What the report says of it: how sure it is, or about how many more responses it takes."""
 
 
+def shown(report: Report) -> list[ArmReport]:
+    """Return the arms that a page has rows for: all, or of very many those with the most responses, and the best."""
+    if len(report.arms) <= MOST_SHOWN:
+        return report.arms
+    chosen = {arm.arm for arm in nlargest(MOST_SHOWN, report.arms, key=lambda arm: (not arm.retired, arm.pulls))}
+    best = None if report.best is None else report.best.arm
+    chosen |= {arm for arm in (report.shipped, best) if arm is not None}
+    return [arm for arm in report.arms if arm.arm in chosen]
+
+
 def verdict(report: Report) -> Verdict:
     """Say which arm is best, and how sure that is."""
     in_use = [arm for arm in report.arms if not arm.retired]
@@ -152,7 +167,7 @@ def guardrails(settings: Settings) -> list[tuple[str, str]]:
         said.append(("Ramp", f"an arm that is added gets at most {percent(settings.ramp.share)} until it has {until}"))
     if settings.stop_when_separated is not None:
         ends = {"pause": "it is paused", "ship": "the best arm is shipped"}[settings.stop_when_separated]
-        said.append(("Stop when separated", f"{ends} by itself, once the best arm is known"))
+        said.append(("Stop when separated", f"{ends} automatically once the best arm is known"))
     return said
 
 

@@ -1,0 +1,62 @@
+"""The front door: how much of the server a stranger may take up before it is known what they want.
+
+Every field is a limit of one process, and becomes an option, an environment variable and a key of the configuration
+file of the same name; its help text is in its metadata. A reader of addresses would be a poor guard: behind a proxy all
+requests come from one, and the server is to know none. So all limits are on connections and keys, and when there are
+too many connections, the one that has kept the server waiting longest goes.
+"""
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from ldpbandits.checks import brief, is_number, is_whole
+from ldpbandits.errors import ParameterError
+
+DAY = 86_400.0
+MANY = 100_000
+"""The largest limits: beyond them are mistakes, and numbers that the system does not take."""
+
+
+def _limit(default: float, least: float, most: float, text: str) -> Any:  # noqa: ANN401 - as dataclasses.field itself
+    return field(default=default, metadata={"help": text, "least": least, "most": most})
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrontDoor:
+    """The limits, all with defaults that suit a public server; `metadata["help"]` of each field explains it."""
+
+    connections: int = _limit(
+        2000, 1, MANY, "connections open at once, per process; beyond that the one that has waited longest is closed"
+    )
+    header_bytes: int = _limit(16 * 1024, 1024, MANY, "largest request line with all its headers, in bytes")
+    head_seconds: float = _limit(
+        10.0, 0.01, DAY, "longest time from connecting, or from the first byte, to the last header"
+    )
+    body_seconds: float = _limit(30.0, 0.01, DAY, "longest time from the last header to the last byte of the body")
+    idle_seconds: float = _limit(
+        75.0,
+        0.01,
+        DAY,
+        "how long a connection is kept for the next request; longer than the proxy in front keeps its own",
+    )
+    stall_seconds: float = _limit(30.0, 0.01, DAY, "how long a client may go without reading any of its reply")
+    stop_seconds: int = _limit(
+        10, 0, DAY, "how long requests that are being answered may still take when the server stops"
+    )
+    admin_rate: float = _limit(100.0, 0.0, MANY, "requests per second by one admin key, per process; 0 is no limit")
+    viewer_rate: float = _limit(100.0, 0.0, MANY, "requests per second by one viewer key, per process; 0 is no limit")
+    client_rate: float = _limit(
+        0.0, 0.0, MANY, "requests per second by one client key, which all devices share, per process; 0 is no limit"
+    )
+    rate_burst: float = _limit(10.0, 1.0, DAY, "seconds of its rate that a key may use at once")
+
+    def __post_init__(self) -> None:
+        """Refuse a limit that is no number, so small that nothing would pass, or so large that it is none."""
+        for limit in fields(self):
+            value, least, most = getattr(self, limit.name), limit.metadata["least"], limit.metadata["most"]
+            if not is_number(value) or not least <= value <= most or (limit.type is int and not is_whole(value)):
+                kind = "a whole number" if limit.type is int else "a number"
+                raise ParameterError(f"{limit.name} must be {kind} from {least:g} to {most:g}, got {brief(value)}")
+
+
+DEFAULT = FrontDoor()

@@ -1,0 +1,125 @@
+"""The sockets that a server listens on: of an address and a port, or a file."""
+
+import os
+import socket
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+from ldpbandits.checks import brief
+from ldpbandits.errors import ParameterError
+
+BACKLOG = 2048
+"""So many connections may wait to be taken in."""
+
+
+IS_SHARED_OUT = sys.platform == "linux"
+"""Here sockets at one port (SO_REUSEPORT) get equal parts of its connections; elsewhere the last may get them all."""
+
+
+def listening(host: str, port: int, *, reuse_port: bool = False) -> socket.socket:
+    """Return a socket that listens there; with `reuse_port` others of this user may listen there too."""
+    if not 0 <= port <= 65535:  # noqa: PLR2004 - the largest port
+        raise ParameterError(f"port must be from 0 to 65535, got {port}")
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server((address[0], address[1]), family=family, backlog=BACKLOG, reuse_port=reuse_port)
+    except OSError as error:
+        raise ParameterError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+    except UnicodeError:
+        raise ParameterError(f"cannot listen on {brief(host)}: this is the name of no machine") from None
+
+
+@contextmanager
+def unix_listening(path: Path, mode: int) -> Iterator[socket.socket]:
+    """Yield a socket that listens at a file, which is removed in the end; `mode` says who may connect.
+
+    A socket that nobody listens on any more, as after a crash, is replaced; one that somebody listens on is not, nor is
+    anything that is not a socket.
+    """
+    _remove_stale(path)
+    with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as listener:
+        try:
+            listener.bind(os.fspath(path))
+            path.chmod(mode)  # before anybody can connect, which takes a socket that listens
+            ours = path.stat()
+            listener.listen(BACKLOG)
+        except OSError as error:
+            raise ParameterError(f"cannot listen on {path}: {error.strerror or error}") from None
+        try:
+            yield listener
+        finally:
+            with suppress(OSError):
+                if os.path.samestat(path.stat(), ours):  # another server may have taken its place
+                    path.unlink()
+
+
+def _remove_stale(path: Path) -> None:
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise ParameterError(f"cannot listen on {path}: it exists, and is not a socket")
+        with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as probe:
+            probe.settimeout(1)
+            probe.connect(os.fspath(path))
+    except FileNotFoundError:
+        return
+    except ConnectionRefusedError:
+        path.unlink(missing_ok=True)
+        return
+    except OSError as error:  # a queue that is full is somebody's, too
+        raise ParameterError(f"cannot listen on {path}: {error.strerror or error}") from None
+    raise ParameterError(f"cannot listen on {path}: another server does")
+
+
+class Listeners:
+    """A socket for each of several workers at one address, so that the kernel shares out connections evenly.
+
+    With one socket for all of them whoever wakes first takes what there is: of 128 connections the fuller of two
+    workers gets 66 to 75 %, and 52 to 54 % with a socket for each (benchmarks/balance.py). All are held open here too,
+    so that connections which wait for a worker that has died are taken in by the next.
+    """
+
+    def __init__(self, count: int, first: socket.socket, again: Callable[[], socket.socket] | None = None) -> None:
+        """Begin with one socket; `again` makes others at its address. Without it all workers get the first."""
+        self.count = count
+        self._again = again
+        self._sockets = {0: first}
+
+    def __getitem__(self, place: int) -> socket.socket:
+        """Return the socket of a worker, a new one if need be."""
+        if self._again is None:
+            return self._sockets[0]
+        if place not in self._sockets:
+            self._sockets[place] = self._again()
+        return self._sockets[place]
+
+    def drop(self, place: int) -> None:
+        """Close the socket of a worker that will not be there for a while: new connections go to the others."""
+        if place in self._sockets and len(self._sockets) > 1:  # the last one keeps the address ours
+            self._sockets.pop(place).close()
+
+    def close(self) -> None:
+        """Close them all."""
+        for each in self._sockets.values():
+            each.close()
+
+
+def shared_out(host: str, port: int, count: int) -> Listeners:
+    """Return sockets for so many workers at this address."""
+    if count == 1 or not IS_SHARED_OUT:
+        return Listeners(count, listening(host, port))
+    with listening(host, port) as alone:  # a socket that shares its port would not notice that it is in use already
+        port = alone.getsockname()[1]
+    again = partial(listening, host, port, reuse_port=True)
+    return Listeners(count, again(), again)
+
+
+def url_of(listener: socket.socket, prefix: str = "") -> str | None:
+    """Return where a socket listens, as one would call it; None for one that is a file: that has no URL."""
+    if listener.family == socket.AF_UNIX:
+        return None
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}{prefix}" if ":" in host else f"http://{host}:{port}{prefix}"
