@@ -73,7 +73,9 @@ class DemoServer:
 def running() -> Iterator[DemoServer]:
     """Start a server with a database that is gone afterwards."""
     keys = {role: f"{role}-{token_urlsafe(24)}" for role in ("admin", "client")}
-    environment = os.environ | {f"LDPBANDITS_{role.upper()}_KEY": key for role, key in keys.items()}
+    # What is meant for a server of the user's own is not for this one.
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("LDPBANDITS_")}
+    environment = clean | {f"LDPBANDITS_{role.upper()}_KEY": key for role, key in keys.items()}
     with tempfile.TemporaryDirectory(prefix="ldpbandits-demo-") as folder:
         command = [sys.executable, "-m", "ldpbandits", "serve", "--port", "0", "--database", f"{folder}/agent.db"]
         server = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)  # noqa: S603 - ourselves

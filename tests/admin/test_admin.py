@@ -90,7 +90,7 @@ def test_a_refusal_is_the_servers_sentence(admin: Admin, name: str) -> None:
 @pytest.mark.parametrize("odd", ["", ".", ".."])
 def test_a_name_that_is_a_path_of_its_own_is_refused(admin: Admin, odd: str) -> None:
     """`delete` of nothing in particular is not a question about all."""
-    with pytest.raises(ParameterError, match="an experiment goes by its name"):
+    with pytest.raises(ParameterError, match="an experiment is given by its name"):
         admin.delete(odd)
     with pytest.raises(ServerError, match="404"):
         admin.show("a/../b")
@@ -266,5 +266,5 @@ for ask in (admin.show("alone").plot, admin.show("alone").to_frame):
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.startswith("alone: running; 0 responses at epsilon = 1, by kl-ucb++\n")
     assert done.stdout.endswith(
-        "plot needs matplotlib: pip install 'ldpbandits[lab]'\nto_frame needs pandas: pip install pandas\n"
+        "plot needs matplotlib: pip install '.[lab]' in the source folder\nto_frame needs pandas: pip install pandas\n"
     )

@@ -190,7 +190,7 @@ def _ask(agent: DemoServer, path: str, message: Mapping[str, Any]) -> Any:
         (["--report-after", "60"], "--report-after goes with --server"),
         (["--server", "http://127.0.0.1:9", "--experiment", "x", "--seed", "1"], "--seed is for simulated users"),
         (["--server", "ftp://x", "--experiment", "x"], "a server's URL looks like https://agent.example"),
-        (["--server", "http://127.0.0.1:9", "--experiment", "x"], "the server cannot be reached"),
+        (["--server", "http://127.0.0.1:9", "--experiment", "x"], "the server at 127.0.0.1:9 cannot be reached"),
     ],
 )
 def test_a_bad_call_is_one_line_and_exit_code_2(

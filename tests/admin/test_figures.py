@@ -94,7 +94,7 @@ def test_without_pandas_or_matplotlib_it_is_said_what_to_install(monkeypatch: py
     monkeypatch.delitem(sys.modules, "ldpbandits.admin.figures", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     for drawn in (REPORT, HISTORY):
-        with pytest.raises(MissingExtra, match=r"plot needs matplotlib: pip install 'ldpbandits\[lab\]'"):
+        with pytest.raises(MissingExtra, match=r"plot needs matplotlib: pip install '.\[lab\]' in the source folder"):
             drawn.plot()
 
 

@@ -24,7 +24,7 @@ def test_each_curator_can_be_named(curator: str, capsys: pytest.CaptureFixture[s
     assert main(["audit", "--curator", curator, "--epsilon", "0.5", *QUICK]) == 0
     out, err = capsys.readouterr()
     assert ": consistent with epsilon = 0.5 (lower bound reached: 0." in out.splitlines()[0]
-    assert "20,000 responses a reward" in out
+    assert "20,000 responses to each reward" in out
     assert err == ""
 
 
@@ -39,6 +39,9 @@ def test_help_shows_how_to_call_it(capsys: pytest.CaptureFixture[str]) -> None:
         "--command",
         "--samples",
         "--confidence",
+        "--time",
+        "--calls-per-run",
+        "--seed",
         "--json",
         "--out",
         "Exit",
@@ -50,7 +53,8 @@ def test_json_has_the_promised_keys(capsys: pytest.CaptureFixture[str]) -> None:
     """And nothing else is on stdout."""
     assert main(["audit", "--curator", "ctl", "--epsilon", "2", *QUICK, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    keys = {"verdict", "epsilon_claimed", "epsilon_lower", "confidence", "samples", "seconds", "layers"}
+    keys = {"verdict", "epsilon_claimed", "epsilon_lower", "epsilon_could_be", "confidence", "samples", "seconds"}
+    keys.add("layers")
     assert found.keys() == keys
     assert all(layer.keys() == {"name", "verdict", "detail"} for layer in found["layers"])
     verdicts = {"consistent", "violated", "reported", "not applicable"}
@@ -73,9 +77,18 @@ def test_json_has_the_promised_keys(capsys: pytest.CaptureFixture[str]) -> None:
         (["--curator", "ctb", "--epsilon", "1", "--samples", "10"], "samples must be a whole number >= 1000"),
         (["--curator", "ctb", "--epsilon", "1", "--samples", "nan"], "samples must be a whole number >= 1000"),
         (["--curator", "ctb", "--epsilon", "1", "--samples", "inf"], "samples must be a whole number >= 1000"),
+        (["--curator", "ctb", "--epsilon", "1", "--samples", "1e30"], "samples must be at most 1e+10, got 1e+30"),
+        (["--command", "cat", "--epsilon", "1", "--samples", "1e18"], "samples must be at most 1e+10, got 1e+18"),
         (["--curator", "ctb", "--epsilon", "1", "--confidence", "1"], "confidence must lie strictly between 0 and 1"),
-        (["--curator", "ctb", "--epsilon", "1", "--rewards", "0"], "at least two different finite numbers"),
-        (["--curator", "ctb", "--epsilon", "1", "--rewards", "0,nan"], "at least two different finite numbers"),
+        (["--curator", "ctb", "--epsilon", "1", "--confidence", "1e-300"], "confidence must be at least 0.5, and at"),
+        (["--curator", "ctb", "--epsilon", "1", "--confidence", "0.99999999999999"], "at most 1 - 1e-12"),
+        (["--curator", "ctb", "--epsilon", "1", "--seed", "-1"], "seed must be a whole number >= 0"),
+        (["--curator", "ctb", "--epsilon", "1", "--time", "3"], "--time goes with --command"),
+        (["--curator", "ctb", "--epsilon", "1", "--calls-per-run", "3"], "--calls-per-run goes with --command"),
+        (["--command", "cat", "--epsilon", "1", "--time", "0"], "time must be finite and > 0"),
+        (["--command", "cat", "--epsilon", "1", "--calls-per-run", "0.5"], "calls per run must be a whole number >= 1"),
+        (["--curator", "ctb", "--epsilon", "1", "--rewards", "0"], "at least two different numbers"),
+        (["--curator", "ctb", "--epsilon", "1", "--rewards", "0,nan"], "rewards must be finite numbers, got nan"),
         (["--curator", "ctb", "--epsilon", "1", "--rewards", "0,x"], "rewards must be a number, got 'x'"),
         (["--curator", "ctb", "--epsilon", "1", "--rewards", "0,2"], "takes no such rewards"),
         (["--curator", "ctb", "--epsilon", "1", "--timeout", "3"], "--timeout goes with --command"),
@@ -128,8 +141,8 @@ except ImportError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout == "2\nan audit needs numpy: pip install 'ldpbandits[lab]'\n"
-    assert done.stderr == "ldpbandits audit: needs numpy: pip install 'ldpbandits[lab]'\n"
+    assert done.stdout == "2\nan audit needs numpy: pip install '.[lab]' in the source folder\n"
+    assert done.stderr == "ldpbandits audit: needs numpy: pip install '.[lab]' in the source folder\n"
 
 
 def test_a_link_is_not_replaced_by_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -207,7 +220,7 @@ print(main([*call, "--json"]))
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.startswith("2\n{")
     assert done.stdout.endswith("}\n0\n")
-    assert done.stderr == "ldpbandits audit: needs matplotlib: pip install 'ldpbandits[lab]'\n"
+    assert done.stderr == "ldpbandits audit: needs matplotlib: pip install '.[lab]' in the source folder\n"
     assert not list(tmp_path.iterdir())
 
 

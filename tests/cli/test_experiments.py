@@ -141,7 +141,7 @@ def test_what_cannot_be_undone_needs_a_yes(name: str, verb: list[str], capsys: p
     """Where nobody can be asked, nothing is done without --yes."""
     code, out, err = run(capsys, verb[0], name, *verb[1:])
     assert (code, out) == (2, "")
-    assert err == "ldpbandits experiments: --yes is needed where nobody can be asked whether it is meant\n"
+    assert err == "ldpbandits experiments: --yes is needed where nobody can be asked to confirm\n"
     assert json.loads(run(capsys, "show", name, "--json")[1])["status"] == "running"
 
 
@@ -217,7 +217,7 @@ def test_watch_draws_anew_until_ctrl_c(name: str, server: Running) -> None:
 
 def test_watch_is_for_terminals(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Elsewhere it would be a heap of drawings."""
-    assert run(capsys, "show", name, "--watch")[2].endswith("--watch draws on a terminal, and this is none\n")
+    assert run(capsys, "show", name, "--watch")[2].endswith("--watch needs a terminal, and this is not one\n")
     assert run(capsys, "show", name, "--watch", "--json")[2].endswith("leave out --json\n")
 
 
@@ -350,7 +350,7 @@ ONE = ["create", "x", "--arm", "blue", "--epsilon", "1"]
         (["show", "none"], "the server refuses (404): there is no experiment of this name"),
         (["show", "none", "--wach"], "unrecognized arguments: --wach"),
         (["list", "--url", "agent.example"], "a server's URL looks like https://agent.example"),
-        (["list", "--url", "http://127.0.0.1:9"], "the server cannot be reached"),
+        (["list", "--url", "http://127.0.0.1:9"], "the server at 127.0.0.1:9 cannot be reached"),
         (["list", "--key-file", "none"], "none cannot be read: No such file or directory"),
         (["create", "x", "--epsilon", "1"], "an experiment needs arms: give --arm once for each"),
         (["create", "x", "--arm", "blue"], "--epsilon is needed: how much may a response tell?"),

@@ -28,10 +28,10 @@ class Writes(Protocol):
 
 
 class Admin:
-    """Steers the experiments of a server. What only reads works with the viewer key, too.
+    """Steers the experiments of a server. What only reads works with the viewer key too.
 
-    An arm goes by its number, an int, or its name, a str. A refusal is a ServerError with the server's sentence; one
-    whose `status` is 0 could not be reached, or not be heard: then a change may have been made, so look.
+    An arm is given by its number, an int, or its name, a str. A refusal is a ServerError with the server's sentence. If
+    its `status` is 0, the server was not reached, or its reply was lost: a change may have been made, so check.
 
     >>> admin = Admin(url, key)
     >>> report = admin.create("price", ["9.99", "12.50"], epsilon=1)
@@ -70,7 +70,7 @@ class Admin:
         return read(Tallies, self.ask("GET", experiment_path(name, "tallies")))
 
     def history(self, name: str) -> History:
-        """Return how estimates and intervals have come to be, over responses."""
+        """Return how estimates and intervals have developed, over responses."""
         return read(History, self.ask("GET", experiment_path(name, "history")))
 
     def create(  # noqa: PLR0913 - all that an experiment may have, by name
@@ -103,7 +103,7 @@ class Admin:
           then its time tells of the reward.
         - `sticky`: seconds for which a device keeps its arm.
         - `ticket_lifetime`: seconds that a device has to answer. `default_reward`: what silence counts as.
-        - `minimum_share`: of the traffic, for each arm. `warm_up`: equal traffic until each arm has so many responses.
+        - `minimum_share`: of the traffic, for each arm. `warm_up`: equal traffic for this many responses of each arm.
         - `ramp`: `Ramp(0.1, 500)` gives an arm that is added later a tenth of the traffic until it has 500 responses.
         - `stop_when_separated`: "pause", or "ship" the best arm, once it is known to be the best.
         - `warm_start`: what `tallies` has returned of another experiment.
@@ -152,7 +152,7 @@ class Admin:
         return self._change(name, "arms", {"name": arm})
 
     def retire_arm(self, name: str, arm: int | str) -> Report:
-        """Hand this arm out no more; its number and its name are not used again."""
+        """Stop handing out this arm; its number and its name are not used again."""
         number = self.show(name).arm(arm).arm if isinstance(arm, str) else arm
         return self._change(name, f"arms/{number}/retire")
 
@@ -161,7 +161,7 @@ class Admin:
     ) -> int:
         """Write the responses as CSV, in the order in which they were counted; return how many there are.
 
-        A file that goes by its path is there when it is whole, and not before. `progress` is told how many there are
+        A file given by its path appears once it is complete. `progress` is told how many there are
         so far.
         """
         if isinstance(to, str | PathLike):
@@ -186,5 +186,5 @@ def experiment_path(name: str, *more: str) -> str:
     '/v1/experiments/headline/tallies'
     """
     if name in {"", ".", ".."}:  # a path would mean something else by these
-        raise ParameterError(f"an experiment goes by its name, got {brief(name)}")
+        raise ParameterError(f"an experiment is given by its name, got {brief(name)}")
     return "/".join([EXPERIMENT.format(name=quote(name, safe="")), *more])

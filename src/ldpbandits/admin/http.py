@@ -1,4 +1,4 @@
-"""JSON over HTTP for who holds the admin or the viewer key: each question is asked once, on a connection of its own.
+"""JSON over HTTP for whoever holds the admin or viewer key: each question is asked once, on a connection of its own.
 
 A question is never sent twice by itself: a change whose answer was lost may have been made.
 """
@@ -77,7 +77,8 @@ class Experimenter:
                     yield reply, connection
         except (OSError, HTTPException, UnicodeError) as error:  # UnicodeError: a host name that cannot be one
             reason = _shown(str(error)) or type(error).__name__
-            raise ServerError(f"the server cannot be reached: {reason}", code=UNREACHABLE) from None
+            where = f"{self._place.host}:{self._place.port}"
+            raise ServerError(f"the server at {where} cannot be reached: {reason}", code=UNREACHABLE) from None
 
 
 def _check_whole(reply: HTTPResponse) -> None:

@@ -76,7 +76,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Ramp:
-    """Arms that are added later get at most this share of the traffic until each has so many responses."""
+    """Arms that are added later get at most this share of the traffic until each has this many responses."""
 
     share: float
     responses: float

@@ -47,7 +47,8 @@ def _heading(shown: Report) -> str:
     epsilon = shown.curator.get("epsilon")
     menu = " or ".join(f"{each:g}" for each in (epsilon if isinstance(epsilon, list) else [epsilon or 0.0]))
     status = shown.status if shown.shipped is None else f"shipped to {shown.arm(shown.shipped).name}"
-    return f"{shown.name}: {status}; {shown.responses:,} responses at epsilon = {menu}, by {shown.rule.get('kind')}"
+    count = "1 response" if shown.responses == 1 else f"{shown.responses:,} responses"
+    return f"{shown.name}: {status}; {count} at epsilon = {menu}, by {shown.rule.get('kind')}"
 
 
 def _table(shown: Report, width: int) -> list[str]:
@@ -100,7 +101,7 @@ def _remarks(shown: Report) -> list[str]:
     """Say what an experimenter should know of, where there is any of it."""
     remarks = [f"Warning: {sentence}." for sentence in shown.warnings]
     if warm := sum(arm.warm_pulls for arm in shown.arms):
-        remarks.append(f"{warm:,} of the responses were brought along from another experiment.")
+        remarks.append(f"{warm:,} of the responses came from another experiment (warm start).")
     reasons = ("expired", "impossible", "changed", "closed", "forged")
     counts = [f"{count:,} {reason}" for reason in reasons if (count := getattr(shown.rejected, reason))]
     counts = [*counts[:-1], f"{counts[-1]} (in all of the server)"] if shown.rejected.forged else counts
@@ -114,7 +115,7 @@ def _settings(settings: Settings) -> str:
     if settings.minimum_share is not None:
         said.append(f"each arm gets at least {_percent(settings.minimum_share)}")
     if settings.warm_up is not None:
-        said.append(f"equal traffic up to {settings.warm_up:,} responses an arm")
+        said.append(f"equal traffic up to {settings.warm_up:,} responses per arm")
     if settings.ramp is not None:
         most = f"at most {_percent(settings.ramp.share)}"
         said.append(f"a new arm gets {most} up to {settings.ramp.responses:,.0f} responses")

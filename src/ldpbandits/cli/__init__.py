@@ -9,7 +9,23 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 import ldpbandits
-from ldpbandits.cli import audit, bounds, calibrate, demo, experiments, plan, reproduce, serve, simulate
+from ldpbandits.cli import (
+    audit,
+    backup,
+    bounds,
+    calibrate,
+    check,
+    completion,
+    demo,
+    experiments,
+    health,
+    plan,
+    reproduce,
+    restore,
+    rotate,
+    serve,
+    simulate,
+)
 from ldpbandits.cli.common import BAD_INPUT, INTERRUPTED, OK, Command, Parser, say
 from ldpbandits.errors import LDPBanditsError, OutputError, ParameterError
 
@@ -20,9 +36,15 @@ COMMANDS = (
     bounds.COMMAND,
     calibrate.COMMAND,
     serve.COMMAND,
+    health.COMMAND,
+    rotate.COMMAND,
+    backup.COMMAND,
+    check.COMMAND,
+    restore.COMMAND,
     experiments.COMMAND,
     demo.COMMAND,
     audit.COMMAND,
+    completion.COMMAND,
 )
 
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 CONSISTENT, VIOLATED = 0, 1
 ABOUT = """\
-Check that a curator keeps its epsilon: one of ours, or any program that reads one reward a line and writes one response
-a line. Exit code 0: consistent, 1: violated, 2: a bad call, or an audit that could not be finished.
+Check that a curator keeps its epsilon: one of ours, or any program that reads one reward per line and writes one
+response per line. Exit code 0: consistent, 1: violated, 2: a wrong call, or an audit that could not be finished.
 
   ldpbandits audit --curator ctl --epsilon 1
   ldpbandits audit --curator 'ctb-t(0.9)' --epsilon 1
@@ -52,7 +52,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rewards", metavar="R,R,...", help="the rewards to tell apart (default: those hardest to hide)"
     )
-    parser.add_argument("--timeout", metavar="S", help="seconds that a run of the program may take (default 300)")
+    parser.add_argument("--time", metavar="S", help="seconds that the whole audit of a program may take (default 300)")
+    parser.add_argument("--timeout", metavar="S", help="seconds that one run of the program may take (default: --time)")
+    parser.add_argument("--calls-per-run", metavar="N", help="rewards that one run gets (default: all of them)")
+    parser.add_argument("--seed", metavar="N", help="choose rewards, and draw in bulk, by this seed")
     parser.add_argument(
         "--out", type=Path, metavar="FILE.html", help="write a page, with the privacy loss over outputs"
     )
@@ -86,22 +89,24 @@ def _audit(options: argparse.Namespace) -> "Audit":
     """Run the audit, and write its page if one is asked for."""
     if options.curator is None and options.program is None:
         raise ParameterError("give --curator or --command: what is to be audited?")
-    if options.timeout is not None and options.program is None:
-        raise ParameterError("--timeout goes with --command")
+    for name in ("time", "timeout", "calls_per_run"):
+        if getattr(options, name) is not None and options.program is None:
+            raise ParameterError(f"--{name.replace('_', '-')} goes with --command")
     curator = None if options.curator is None else _curator(options.curator, named_number("epsilon", options.epsilon))
     with needs("lab"):
-        from ldpbandits.audit.evidence import LEAST_SAMPLES
-        from ldpbandits.audit.program import TIMEOUT, program
+        from ldpbandits.audit.evidence import check_confidence, check_samples
+        from ldpbandits.audit.program import TIME, program
         from ldpbandits.audit.run import OTHERS_SAMPLES, OUR_SAMPLES, audit
+        from ldpbandits.audit.subject import FOREVER
         from ldpbandits.output.progress import bar
     if curator is not None and options.program is None:
         subject: Curator | Subject = curator
     else:
-        timeout = TIMEOUT if options.timeout is None else _positive("timeout", options.timeout)
+        timeout = FOREVER if options.timeout is None else _positive("timeout", options.timeout)
         subject = program(options.program, spec=None if curator is None else curator.spec, timeout=timeout)
     usual = OUR_SAMPLES if subject is curator else OTHERS_SAMPLES
     wanted = usual if options.samples is None else named_number("samples", options.samples)
-    samples = check_count("samples", wanted, least=LEAST_SAMPLES)
+    samples, confidence = check_samples(wanted), check_confidence(named_number("confidence", options.confidence))
     rewards = (
         None if options.rewards is None else [named_number("rewards", each) for each in options.rewards.split(",")]
     )
@@ -109,13 +114,17 @@ def _audit(options: argparse.Namespace) -> "Audit":
         check_file(options.out)
         with needs("lab"):
             from ldpbandits.audit.page import page
-    with bar("responses", samples * (2 if rewards is None else len(rewards))) as progress:
+    calls = samples * (2 if rewards is None else len(rewards))
+    with bar("responses", calls if subject is curator or rewards is not None else calls + samples) as progress:
         result = audit(
             subject,
             rewards,
             named_number("epsilon", options.epsilon),
             samples=samples,
-            confidence=named_number("confidence", options.confidence),
+            confidence=confidence,
+            calls_per_run=_whole("calls per run", options.calls_per_run, least=1),
+            time=FOREVER if subject is curator else _positive("time", options.time or f"{TIME}"),
+            seed=_whole("seed", options.seed, least=0),
             progress=progress,
         )
     if options.out is not None:
@@ -133,6 +142,10 @@ def _curator(text: str, epsilon: float) -> Curator:
         raise ParameterError(f"--curator must be one of {', '.join(CURATOR_NAMES)}, or JSON, got {brief(named)}")
     mechanism, transform = found
     return curator_from_json(CuratorSpec(mechanism(epsilon), transform))
+
+
+def _whole(name: str, text: str | None, least: int) -> int | None:
+    return None if text is None else check_count(name, named_number(name, text), least=least)
 
 
 def _positive(name: str, text: str) -> float:

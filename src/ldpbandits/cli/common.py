@@ -101,9 +101,14 @@ def add_load(parser: argparse.ArgumentParser) -> None:
 
 
 def load(options: argparse.Namespace) -> None:
-    """Import what --load names; modules are looked for in the current folder too, after all other places."""
+    """Import what --load names."""
+    load_modules(options.load)
+
+
+def load_modules(names: Sequence[str]) -> None:
+    """Import modules, which are looked for in the current folder too, after all other places."""
     sys.path.append(str(Path.cwd()))
-    for name in options.load:
+    for name in names:
         try:
             import_module(name)
         except LDPBanditsError:
@@ -114,12 +119,14 @@ def load(options: argparse.Namespace) -> None:
 
 def add_workers(parser: argparse.ArgumentParser) -> None:
     """Add the options that say where trials are played."""
-    parser.add_argument("--jobs", type=number, metavar="N", help="threads (default: one a core); changes no number")
+    parser.add_argument(
+        "--jobs", type=number, metavar="N", help="threads (default: one per core); numbers stay the same"
+    )
     parser.add_argument("--cluster", metavar="ADDRESS", help="play on a Dask cluster, such as tcp://10.0.0.1:8786")
 
 
 def read_jobs(options: argparse.Namespace) -> int | None:
-    """Return the number of threads, or None for one a core."""
+    """Return the number of threads, or None for one per core."""
     return None if options.jobs is None else check_count("jobs", options.jobs)
 
 
@@ -156,12 +163,12 @@ def show(*lines: str) -> None:
 def show_over(text: str) -> None:
     """Print in the place of all that a terminal shows."""
     if sys.stdout is None or not sys.stdout.isatty():
-        raise ParameterError("--watch draws on a terminal, and this is none")
+        raise ParameterError("--watch needs a terminal, and this is not one")
     show(f"{_HOME}{text}")
 
 
 class Stdout:
-    """Takes bytes to stdout as they come. Who reads no more ends the command, and that is no error."""
+    """Takes bytes to stdout as they come. Whoever reads no more ends the command, and that is no error."""
 
     def write(self, content: bytes) -> None:
         """Print a piece."""
@@ -193,7 +200,7 @@ def width() -> int:
 
 
 def show_json(data: object) -> None:
-    """Print the results for machines."""
+    """Print the results as JSON."""
     show(json.dumps(data, indent=2, allow_nan=False))
 
 
@@ -216,7 +223,7 @@ def agrees(question: Callable[[], str], *, yes: bool) -> bool:
     if yes:
         return True
     if sys.stdin is None or sys.stderr is None or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise ParameterError("--yes is needed where nobody can be asked whether it is meant")
+        raise ParameterError("--yes is needed where nobody can be asked to confirm")
     sys.stderr.write(f"{legible(question())} [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() in {"y", "yes"}:

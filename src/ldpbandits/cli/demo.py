@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> None:
     with running() as agent:
         agent.create(epsilon)
         say(
-            f"{devices:,} devices take part {pulls} times each, at epsilon = {epsilon:g} a response.\n"
+            f"{devices:,} devices take part {pulls} times each, at epsilon = {epsilon:g} per response.\n"
             "The server sees random bits; how often a headline is really liked is known here only.\n"
         )
         _show_console(agent, is_to_open=options.open)
@@ -96,9 +96,9 @@ def summary(report: ReportJson, seconds: float) -> str:
     """Name the best arm."""
     best, confidence = report["best"], f"at {report['confidence']:.0%} confidence"
     share = report["arms"][best["arm"]]["share"] or 0.0
-    verdict = "is above all others" if best["separated"] else "still overlaps with others"
+    verdict = "lies above all others" if best["separated"] else "still overlaps those of others"
     return (
-        f"\nThe best arm is {best['name']}: {share:.0%} of all decisions were for it, and its interval {verdict}\n"
+        f"\nThe best arm is {best['name']}: {share:.0%} of all decisions were for it. Its interval {verdict}\n"
         f"{confidence}, after {report['responses']:,} responses in {seconds:.0f} s. Each was counted once, and on disk "
         "before it was acknowledged.\nNo reward has left its device."
     )

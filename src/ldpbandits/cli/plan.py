@@ -29,14 +29,14 @@ WIDTH = 120
 
 ABOUT = """\
 How many responses it takes, at each epsilon, until the best arm is separated: until its interval lies above all others
-in the server's report. All arms have the baseline's mean reward but for one, which is better by the lift.
+in the server's report. All arms have the baseline's mean reward, except one that is better by the lift.
 
   ldpbandits plan --baseline 0.05 --lift 0.1 --arms 4 --epsilon 0.5,1,2
   ldpbandits plan --baseline 0.05 --lift 0.5 --epsilon 1,2,4 --users 200000 --out plan.html
   ldpbandits plan --data past.csv --lift 0.1 --epsilon 1
 
-Trials are played as they would be live, by the rule and with equal shares for all arms, and beside them without privacy
-(epsilon none). With --users also the other way round: the smallest lift, and the smallest epsilon."""
+Trials are played as they would be live: by the rule, with equal shares for all arms, and for comparison without privacy
+(epsilon none). With --users also the reverse: the smallest lift and the smallest epsilon for which they are enough."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,26 +45,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = ABOUT
     add = parser.add_argument
     add("--baseline", type=number, metavar="P", help="the mean reward now, such as 0.05 for 5 %% clicks")
-    add("--lift", type=number, required=True, metavar="L", help="the gain to be found, as a part of it: 0.1 for 10 %%")
-    add("--arms", type=number, default=2, metavar="K", help="arms, the present one included (default 2)")
+    add("--lift", type=number, required=True, metavar="L", help="the relative gain to look for: 0.1 for 10 %%")
+    add("--arms", type=number, default=2, metavar="K", help="number of arms, including the present one (default 2)")
     limits = f"from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}"
     add("--epsilon", default="0.5,1,2,4", metavar="E,E,...", help=f"one or more, {limits} (default 0.5,1,2,4)")
     add("--users", type=number, metavar="N", help="how many users there will be, each of whom answers once")
     add("--power", type=number, default=0.8, metavar="P", help="the chance of success to plan for (default 0.8)")
-    told = "the chance that no interval ever misses (default 0.95, which the server has)"
+    told = "the chance that no interval ever misses (default 0.95, as on the server)"
     add("--confidence", type=number, default=0.95, metavar="C", help=told)
-    add("--rule", metavar="R", help="a kind such as imed, paper, JSON, or MODULE:CLASS (default: that of the server)")
+    add("--rule", metavar="R", help="a kind such as imed, paper, JSON, or MODULE:CLASS (default: the server's)")
     add("--missing", type=number, default=0.0, metavar="S", help="the share of the answers that never come (default 0)")
     add("--curator", default="ctb", metavar="C", help="ctb or ctl (default ctb)")
-    data = "instead of --baseline: past rewards of one arm, a column reward; FILE.csv#ARM for one of several"
+    data = "instead of --baseline: past rewards of one arm, in a column reward; FILE.csv#ARM picks one of several arms"
     add("--data", metavar="FILE.csv", help=data)
-    told = "the rewards' range, which devices are told; rewards beyond count as its ends (default 0,1)"
+    told = "the rewards' range, which devices are told; rewards beyond it count as its ends (default 0,1)"
     add("--range", default="0,1", metavar="LOW,HIGH", help=told)
     add("--trials", type=number, metavar="R", help="trials of the rule (default: as many as take a few seconds)")
     told = "play a rule no further than this (default 1e8; 2e6 for one that cannot leap)"
     add("--horizon", type=number, metavar="T", help=told)
     add("--seed", type=number, default=0, metavar="S", help="same seed, same numbers (default 0)")
-    add("--jobs", type=number, metavar="N", help="threads (default: one a core); changes no number")
+    add("--jobs", type=number, metavar="N", help="threads (default: one per core); numbers stay the same")
     add("--out", type=Path, metavar="FILE.html", help="write a page with the tables and pictures")
     add_load(parser)
 

@@ -1,13 +1,16 @@
 """`ldpbandits reproduce`: the paper's nine panels and those beyond it, as data, figures and a report."""
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from ldpbandits.checks import check_count
 from ldpbandits.cli.common import Command, add_workers, number, plural, read_jobs, show, show_json, table, workers
 from ldpbandits.extras import needs
+
+Beside: TypeAlias = Callable[[Mapping[str, Any]], str]
+"""What is said beside the ratios of a panel."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,15 +19,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Play the paper's nine panels, and seven beyond the paper: rules that reach the exact lower bound, the worst "
         "trials, a threshold, an epsilon for each user. Data, figures, a report. Panels that DIR holds from an earlier "
         "run stay in its summary, tables and report; what this version has played before is not played again. With "
-        "another T, number of trials or seed they cannot stay, and a run that leaves out some of a part is refused."
+        "another T, number of trials or seed they cannot stay; then a run of only some panels of a part is refused."
     )
     parser.add_argument("--out", type=Path, default=Path("results"), metavar="DIR", help="folder (default results)")
     parser.add_argument("--part", choices=("paper", "beyond", "all"), default="all", help="which part (default all)")
     told = "1a to 2c, bernoulli-2, bernoulli-1, bernoulli-0.2, mixed-1, tails, threshold, own-epsilon; repeatable"
     parser.add_argument("--panel", action="append", default=[], metavar="ID", help=told)
-    told = "rounds a trial (default 1e7, and beyond the paper what each panel has; if given, no panel has more)"
+    told = "rounds per trial (default 1e7; beyond the paper, that of each panel; if given, no panel has more)"
     parser.add_argument("--horizon", type=number, metavar="T", help=told)
-    told = "trials a curve (default 50, as in the paper; 20 times in tails, 0.4 in bernoulli-0.2, 0.2 in own-epsilon)"
+    told = "trials per curve (default 50, as in the paper; times 20 in tails, 0.4 in bernoulli-0.2, 0.2 in own-epsilon)"
     parser.add_argument("--trials", type=number, metavar="R", help=told)
     parser.add_argument("--quick", action="store_true", help="T = 1e6 and 20 trials, unless given")
     parser.add_argument("--seed", type=number, default=0, metavar="S", help="same seed, same numbers (default 0)")
@@ -34,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Play what has not been played yet, write everything into the folder, and print the ratios."""
     with needs("lab"):
+        from ldpbandits.lab.paper.summary import at_horizon
         from ldpbandits.lab.parts import BEYOND, PAPER, PARTS, Settings, asked_for, with_earlier
         from ldpbandits.lab.reproduce import count, planned, reproduce
         from ldpbandits.output.progress import bar
@@ -58,15 +62,23 @@ def run(options: argparse.Namespace) -> None:
     if options.json:
         show_json(summary)
     else:
-        show(*_report(summary, options.out))
+        show(*_report(summary, options.out, at_horizon))
 
 
-def _report(summary: Mapping[str, Any], out: Path) -> Iterator[str]:
+def _report(summary: Mapping[str, Any], out: Path, beside: Beside) -> Iterator[str]:
     settings = f"T = {summary['horizon']:,}, {summary['trials']} trials, seed {summary['seed']}"
-    if summary["panels"]:
-        yield f"The paper: {settings}"
+    head = ("panel", "algorithm", "epsilon", "regret", "ratio", "+-")
+    printed = [(*row, paper, told) for row, paper, told in _rows(summary, beside) if paper]
+    if printed:
+        yield f"What the paper prints, and what this run found: {settings}"
         yield ""
-        yield table(("panel", "algorithm", "epsilon", "regret", "ratio", "+-", "paper"), list(_rows(summary)))
+        yield table((*head, "paper", ""), printed)
+        yield ""
+    others = [(*row, told) for row, paper, told in _rows(summary, beside) if not paper]
+    if others:
+        yield "The paper's other panels" if printed else f"The paper: {settings}"
+        yield ""
+        yield table((*head, ""), others)
         yield ""
     further = summary["beyond"]
     if further["panels"]:
@@ -78,19 +90,21 @@ def _report(summary: Mapping[str, Any], out: Path) -> Iterator[str]:
     yield f"{summary['seconds']:.0f} s. The report, with all figures: {out / 'report.html'}"
 
 
-def _rows(summary: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+def _rows(summary: Mapping[str, Any], beside: Beside) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    """The numbers of each private curve, what the paper prints, and what is said beside them."""
     for panel in summary["panels"]:
         for curve in panel["curves"]:
             if curve["epsilon"] is not None:
-                yield (
+                numbers = (
                     panel["panel"],
                     curve["algorithm"],
                     f"{curve['epsilon']:g}",
                     f"{curve['regret']:,.0f}",
                     f"{curve['ratio']:.2f}",
                     f"{curve['ratio_sem']:.2f}",
-                    "" if curve["paper"] is None else f"{'<' if curve['paper_is_limit'] else ''}{curve['paper']:g}",
                 )
+                below = "<" if curve["paper_is_limit"] else ""
+                yield numbers, "" if curve["paper"] is None else f"{below}{curve['paper']:g}", beside(panel)
 
 
 def _further_rows(summary: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:

@@ -1,84 +1,215 @@
 """`ldpbandits serve`: open the database, say what to do next, and serve until told to stop."""
 
 import argparse
+import logging
 import os
+import re
 import socket
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
-from ldpbandits.cli.common import Command, add_load, load, say
-from ldpbandits.errors import ParameterError
+from ldpbandits.checks import brief
+from ldpbandits.cli import first_keys
+from ldpbandits.cli.common import Command, load_modules, say
+from ldpbandits.cli.config import add_options, fill, misspelt, read_secrets, settle
+from ldpbandits.cli.serve_options import GROUPS, OPTIONS, SECRETS, Listening, Serving
+from ldpbandits.errors import DatabaseError, ParameterError
 from ldpbandits.extras import needs
+from ldpbandits.server import logs
+from ldpbandits.server.front_door import FrontDoor
+from ldpbandits.server.keys import Role
+from ldpbandits.server.listening import Listeners, shared_out, unix_listening, url_of
+from ldpbandits.server.notify import notify
+from ldpbandits.server.store import Unavailable
+from ldpbandits.server.store.opening import is_shared, open_store
 
 if TYPE_CHECKING:
-    from ldpbandits.server.keys import Role
+    from ldpbandits.server.process import Server
+    from ldpbandits.server.service import Service
+    from ldpbandits.server.workers import Tie
+
+ABOUT = f"""\
+Run the agent server: hand out arms, count each private response exactly once.
+
+Each option may be a flag, a variable of the environment or a key of the file that --config names; the first of these
+that is set wins. Keys and the signing secret are not options: the first start makes keys and shows them once, and
+{", ".join(SECRETS)}, where set, are
+used instead; with _FILE after its name, each of these names a file that holds the value."""
+
+LONGER = 10.0
+"""Seconds more than its requests have that a worker has to stop: it writes what it has and lets go of the database."""
+
+PASSWORD = re.compile(r"://[^/@]*:[^/@]+@|[?&]password=")
+"""In the address of a database."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """All that a server is told; each worker gets it whole."""
+
+    serving: Serving
+    place: Listening
+    front_door: FrontDoor
+    prefix: str
+    secrets: Mapping[str, str] = field(repr=False)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add its options."""
-    parser.description = (
-        "Run the agent server: hand out arms, count each private response exactly once. The first start makes keys and "
-        "prints them once; LDPBANDITS_ADMIN_KEY, LDPBANDITS_VIEWER_KEY, LDPBANDITS_CLIENT_KEY and "
-        "LDPBANDITS_SIGNING_SECRET, where set, are used instead."
-    )
-    parser.add_argument(
-        "--database", type=Path, default=Path("agent.db"), metavar="FILE", help="SQLite file (default agent.db)"
-    )
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
-    parser.add_argument("--port", type=int, default=8000, help="port to listen on, 0 for any (default 8000)")
-    add_load(parser)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.description = ABOUT
+    add_options(parser, GROUPS)
 
 
 def run(options: argparse.Namespace) -> None:
     """Serve until interrupted."""
-    load(options)
+    setup = _setup(options)
+    logs.set_up(setup.serving.log_format)
+    for told in _doubts(options):
+        _log.warning(told, extra={"event": "options"})
+    with _listening(setup.place, setup.serving.workers) as listeners:
+        if listeners.count == 1:
+            _serve_alone(setup, listeners[0])
+        else:
+            _serve_by_workers(setup, listeners)
+    _tell(setup, "stopped", "Stopped; every acknowledged response is on disk.")
+
+
+def _setup(options: argparse.Namespace) -> Setup:
+    values = settle(OPTIONS, options, os.environ, SECRETS)
+    serving, place = fill(Serving, values), fill(Listening, values)
+    if serving.workers > 1 and not is_shared(serving.database):
+        told = "a SQLite database is for one process, and PostgreSQL for many (docs/scale.md)"
+        raise ParameterError(f"workers must be 1 here, got {serving.workers}: {told}")
     with needs("server"):
-        from ldpbandits.server.process import Server
-        from ldpbandits.server.service import Service
-        from ldpbandits.server.store.sqlite import SqliteStore
-    with listening(options.host, options.port) as listener:
-        service = Service(SqliteStore(options.database), os.environ)
-        host, port = listener.getsockname()[:2]
-        url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-        server = Server(service)
-        with server.capture_signals():  # from before anybody can know of us, so that stopping is always orderly
-            say(_welcome(options.database, url, service.keys.new))
-            server.serve_on(listener)
-    say("Stopped; every acknowledged response is on disk.")
+        from ldpbandits.server.prefix import check_prefix
+    prefix = check_prefix(place.path_prefix)
+    return Setup(serving, place, fill(FrontDoor, values), prefix, read_secrets(SECRETS, os.environ))
 
 
-def listening(host: str, port: int) -> socket.socket:
-    """Return a socket that listens there."""
-    if not 0 <= port <= 65535:  # noqa: PLR2004 - the largest port
-        raise ParameterError(f"port must be from 0 to 65535, got {port}")
+def _doubts(options: argparse.Namespace) -> Iterator[str]:
+    """Yield what is not refused, but hardly meant."""
+    yield from misspelt(os.environ, OPTIONS, SECRETS)
+    if options.database is not None and PASSWORD.search(options.database):
+        yield "everybody on this machine can read the password of the database: LDPBANDITS_DATABASE_FILE keeps it"
+
+
+@contextmanager
+def _listening(place: Listening, workers: int) -> Iterator[Listeners]:
+    """Yield what so many workers listen on."""
+    if place.unix_socket is None:
+        with closing(shared_out(place.host, place.port, workers)) as listeners:
+            yield listeners
+        return
     try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        return socket.create_server((address[0], address[1]), family=family, backlog=2048)
-    except OSError as error:
-        raise ParameterError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+        mode = int(place.unix_socket_mode, 8)
+    except ValueError:
+        mode = -1
+    if not 0 <= mode <= 0o777:  # noqa: PLR2004 - all that may be set
+        raise ParameterError(f"unix_socket_mode is like 660, as for chmod, got {brief(place.unix_socket_mode)}")
+    with unix_listening(place.unix_socket, mode) as listener:
+        yield Listeners(workers, listener)
 
 
-def _welcome(database: Path, url: str, new_keys: "dict[Role, str]") -> str:
-    lines = [f"ldpbandits agent server at {url}, console at {url}/console, database {database}. Ctrl-C stops it."]
-    keys = {role.value: key for role, key in new_keys.items()}
-    if keys:
-        lines += ["", "New keys, shown this once:"]
-        notes = {
-            "admin": "keep it secret",
-            "viewer": "reads everything, changes nothing",
-            "client": "for your devices; may be public",
-        }
-        lines += [f"  {role} key:  {key}  ({notes[role]})" for role, key in keys.items()]
-    if "admin" in keys:
+def _serve_alone(setup: Setup, listener: socket.socket) -> None:
+    with needs("server"):
+        from ldpbandits.server.process import end_of_patience
+    service = _start(setup)
+    server = _server(setup, service)
+    with server.capture_signals():  # from before anybody can know of us, so that stopping is always orderly
+        _welcome(setup, listener, service.keys.new)
+        server.when_ready = partial(notify, "READY=1")
+        timer = end_of_patience(setup.front_door.stop_seconds + LONGER)
+        server.when_stopping = timer.start
+        try:
+            server.serve_on(listener)
+        finally:
+            timer.cancel()
+
+
+def _serve_by_workers(setup: Setup, listeners: Listeners) -> None:
+    with needs("server"):
+        from ldpbandits.server.workers import Workers
+    service = _start(setup)  # what would keep a worker from starting is told here, once; and so are new keys
+    service.close()
+    workers = Workers(partial(_work, setup), listeners, setup.front_door.stop_seconds + LONGER)
+    workers.on_ready = partial(notify, "READY=1")
+    workers.run(begin=partial(_welcome, setup, listeners[0], service.keys.new))
+
+
+def _work(setup: Setup, listener: socket.socket, tie: "Tie") -> None:
+    """Be one of the workers."""
+    logs.set_up(setup.serving.log_format)
+    server = _server(setup, _start(setup))
+    with server.capture_signals():
+        tie.when_alone(server.stop, setup.front_door.stop_seconds + LONGER)
+        server.when_ready = tie.ready
+        server.serve_on(listener)
+
+
+def _start(setup: Setup) -> "Service":
+    """Open the database, and make the keys that are missing: they are shown, or written, once."""
+    load_modules(setup.serving.load)
+    with needs("server"):
+        from ldpbandits.server.service import Service
+    store, told = open_store(setup.serving.database), setup.serving
+    try:
+        keep = partial(first_keys.keep, path=told.keys_file, may_show=told.log_format != "json")
+        service = Service(store, setup.secrets, keep=keep)
+    except BaseException as error:
+        store.close()
+        if isinstance(error, Unavailable):
+            raise DatabaseError(f"the database cannot be used now: {error}") from None
+        raise
+    return service
+
+
+def _server(setup: Setup, service: "Service") -> "Server":
+    from ldpbandits.server.process import Server
+
+    return Server(service, setup.front_door, prefix=setup.prefix)
+
+
+def _tell(setup: Setup, event: str, text: str) -> None:
+    """Say something to whoever has started the server: by a line of the log where that is JSON."""
+    if setup.serving.log_format == "json":
+        _log.info(text.partition("\n")[0], extra={"event": event})
+    else:
+        say(text)
+
+
+def _welcome(setup: Setup, listener: socket.socket, new: Mapping[Role, str]) -> None:
+    url = url_of(listener, setup.prefix)
+    where = f"at {url}, console at {url}/console" if url else f"on the socket {setup.place.unix_socket}"
+    lines = [f"ldpbandits agent server {where}, database {_named(setup.serving.database)}. Ctrl-C stops it."]
+    if setup.serving.keys_file is not None and new:
+        lines += ["", f"New keys are in {setup.serving.keys_file}, and nowhere else."]
+        new = {}
+    lines += first_keys.shown(new)
+    if Role.ADMIN in new and url:
         lines += [
             "",
             "Create an experiment in the console, or by a command, and look at it:",
-            f"  export LDPBANDITS_URL={url} LDPBANDITS_ADMIN_KEY={keys['admin']}",
+            f"  export LDPBANDITS_URL={url} LDPBANDITS_ADMIN_KEY={new[Role.ADMIN]}",
             "  ldpbandits experiments create headline --arm 'Blue skies ahead' --arm 'Rain at last' --epsilon 1",
             "  ldpbandits experiments show headline --watch",
-            f"All that can be asked for: {url}/openapi.json",
+            f"All that can be asked for: {url}/docs, and for programs {url}/openapi.json",
         ]
-    return "\n".join(lines)
+    _tell(setup, "started", "\n".join(lines))
+
+
+def _named(database: str) -> str:
+    """Return what a database is called, without its password."""
+    if not is_shared(database):
+        return database
+    from ldpbandits.server.store.postgres_connection import named
+
+    return named(database)
 
 
 COMMAND = Command(

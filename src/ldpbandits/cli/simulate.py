@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--epsilon", type=number, metavar="E", help=f"{EPSILON_HELP}; every ldp- algorithm needs it")
     parser.add_argument("--epsilon-mix", metavar="MIX", help=f"instead of --epsilon: {MIX_HELP}")
     parser.add_argument("--arm", action="append", metavar="LAW", help=ARM_HELP)
-    parser.add_argument("--horizon", type=number, metavar="T", help="rounds a trial, such as 1e5")
+    parser.add_argument("--horizon", type=number, metavar="T", help="rounds per trial, such as 1e5")
     parser.add_argument("--trials", type=number, metavar="R", help="independent trials (default 50)")
     parser.add_argument("--seed", type=number, metavar="S", help="same seed, same numbers (default 0)")
     engines = "leap or step: the same law in leaps, far faster, or round by round (default: leap where possible)"
@@ -88,7 +88,7 @@ def _algorithm(options: argparse.Namespace) -> Algorithm:
     epsilon = options.epsilon
     mix = None if options.epsilon_mix is None else Mix.parse(options.epsilon_mix)
     if mix is not None and (epsilon is not None or options.curator is not None):
-        raise ParameterError("--epsilon-mix stands for --epsilon and --curator: give one of them")
+        raise ParameterError("--epsilon-mix replaces --epsilon and --curator: give one or the other")
     if options.rule is not None:
         if options.algorithm is not None:
             raise ParameterError("--algorithm names one of ours, --rule one of yours: give one of them")

@@ -15,7 +15,7 @@ Steer the experiments of a server (ldpbandits serve).
   ldpbandits experiments ship headline 'Rain at last'
 
 The server is at --url, or LDPBANDITS_URL, or http://127.0.0.1:8000. The key is in LDPBANDITS_ADMIN_KEY or in a file
-(--key-file); for what only reads, LDPBANDITS_VIEWER_KEY will do. There is no --key: everybody on this machine can
+(--key-file); to read only, LDPBANDITS_VIEWER_KEY is enough. There is no --key: everybody on this machine can
 read the command lines of all processes."""
 
 
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int | None:
     """Do what the verb says."""
-    code: int | None = options.verb.run(admin(options), options)
+    code: int | None = options.verb.run(admin(options, is_change=options.verb.is_change), options)
     return code
 
 

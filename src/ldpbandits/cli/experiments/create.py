@@ -21,7 +21,7 @@ from ldpbandits.spec.transforms import Range, Sigmoid, Threshold, Transform
 KEYS = tuple(signature(Admin.create).parameters)[2:]
 """What a file may say: what `Admin.create` takes beside the name."""
 
-FILE_HELP = "TOML or JSON with arms, epsilon, rewards and so on, as in docs/experiments.md; an option beside it wins"
+FILE_HELP = "TOML or JSON with arms, epsilon, rewards and so on, as in docs/experiments.md; options override it"
 
 
 def add_create(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +30,7 @@ def add_create(parser: argparse.ArgumentParser) -> None:
     add("name", metavar="NAME", help="lower-case letters, digits and hyphens")
     add("--from", dest="file", type=Path, metavar="FILE", help=FILE_HELP)
     add("--arm", action="append", metavar="ARM", help="the name of an arm; give the option once for each")
-    menu = "several times: the owners of devices pick one"
+    menu = "given several times, the owner of each device picks one"
     limits = f"from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}"
     add("--epsilon", action="append", type=number, metavar="E", help=f"epsilon of each response, {limits}; {menu}")
     add("--low", type=number, metavar="LOW", help="rewards lie in [LOW, HIGH] (default 0)")
@@ -49,7 +49,7 @@ def add_create(parser: argparse.ArgumentParser) -> None:
     add("--sticky", type=number, metavar="S", help="seconds for which a device keeps its arm (default 0)")
     add("--ticket-lifetime", type=number, metavar="S", help="seconds that a device has to answer (default 3600)")
     add("--default-reward", type=number, metavar="R", help="what silence counts as (default 0, or LOW)")
-    add("--minimum-share", type=number, metavar="P", help="of the traffic, for each arm, such as 0.1")
+    add("--minimum-share", type=number, metavar="P", help="least share of the traffic for each arm, such as 0.1")
     add("--warm-up", type=number, metavar="N", help="equal traffic until each arm has N responses")
     add("--ramp", metavar="P:N", help="an arm that is added later gets at most the share P until it has N responses")
     stop = "what to do once the best arm is known to be the best"

@@ -16,7 +16,7 @@ PAUSE = 0.2
 def add_export(parser: argparse.ArgumentParser) -> None:
     """Add its options."""
     parser.add_argument("name", metavar="NAME", help="the experiment")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="a file, which is there when it is whole")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="the file to write; it appears once it is complete")
     told = "the exact tallies as JSON, from which another experiment can start (create --warm-start)"
     parser.add_argument("--tallies", action="store_true", help=told)
 

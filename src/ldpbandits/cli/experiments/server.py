@@ -27,10 +27,10 @@ def add_server(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--key", action=_Refused, help=argparse.SUPPRESS)
 
 
-def admin(options: argparse.Namespace) -> Admin:
+def admin(options: argparse.Namespace, *, is_change: bool) -> Admin:
     """Return who asks that server; where nothing is changed, the viewer key will do."""
     url = options.url if options.url is not None else os.environ.get("LDPBANDITS_URL") or URL
-    return Admin(url, _key(options.key_file, is_change=options.verb.is_change))
+    return Admin(url, _key(options.key_file, is_change=is_change))
 
 
 def _key(file: Path | None, *, is_change: bool) -> str:

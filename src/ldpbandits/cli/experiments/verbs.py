@@ -126,7 +126,7 @@ def _name(parser: argparse.ArgumentParser) -> None:
 
 def _watch(parser: argparse.ArgumentParser) -> None:
     _name(parser)
-    parser.add_argument("--watch", action="store_true", help="draw it anew every second, until Ctrl-C")
+    parser.add_argument("--watch", action="store_true", help="redraw every second, until Ctrl-C")
 
 
 def _name_and_arm(parser: argparse.ArgumentParser) -> None:
@@ -142,7 +142,7 @@ def _new_arm(parser: argparse.ArgumentParser) -> None:
 def _with_yes(add_arguments: Callable[[argparse.ArgumentParser], None]) -> Callable[[argparse.ArgumentParser], None]:
     def add(parser: argparse.ArgumentParser) -> None:
         add_arguments(parser)
-        parser.add_argument("--yes", action="store_true", help="do not ask whether you mean it")
+        parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
     return add
 
@@ -162,7 +162,7 @@ VERBS = (
     Verb("close", "end an experiment for good", _close, _with_yes(_name)),
     Verb("delete", "remove an experiment and all its responses", _delete, _with_yes(_name)),
     Verb("add-arm", "add an arm", _telling(lambda admin, options: admin.add_arm(options.name, options.arm)), _new_arm),
-    Verb("retire-arm", "hand an arm out no more", _retire_arm, _name_and_arm),
+    Verb("retire-arm", "stop handing out an arm", _retire_arm, _name_and_arm),
     Verb(
         "export",
         "write the responses as CSV, or the tallies as JSON",

@@ -1,0 +1,60 @@
+"""`ldpbandits check`: do the books of a server agree? Exit code 0: yes, 1: something is damaged."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from ldpbandits.cli.common import FAILED, OK, Command, load_modules, plural, show, show_json
+from ldpbandits.cli.database import Loaded, add_database, settled
+from ldpbandits.extras import needs
+
+if TYPE_CHECKING:
+    from ldpbandits.server.books import Findings
+
+ABOUT = """\
+Read the database of a server, which may be running, or a copy of it, and compare: each tally with its responses, each
+nonce with its response, each response with what its curator can give, and every page with what SQLite wrote (for the
+pages of a PostgreSQL database there is pg_amcheck). Each damaged row is one line. Nothing is changed. Exit code 0: all
+agree, 1: something is damaged, 2: a wrong call."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add its options."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.description = ABOUT
+    add_database(parser, Loaded)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compare, and print what was found."""
+    asked = settled(options)
+    database: str = asked["database"]
+    load_modules(asked["load"])
+    with needs("server"):
+        from ldpbandits.server.books import compare
+        from ldpbandits.server.store.opening import books_of, is_shared
+    with books_of(database) as books:
+        found = compare(books)
+    if options.json:
+        more = {"damage": found.damage, "unsaid": found.unsaid}
+        counts = {"experiments": found.experiments, "responses": found.responses, "nonces": found.nonces}
+        show_json({**counts, **more})
+    else:
+        show(*_lines("the database" if is_shared(database) else database, found))
+    return FAILED if found.damage else OK
+
+
+def _lines(database: str, found: "Findings") -> list[str]:
+    what = ", ".join(
+        (
+            plural(found.experiments, "experiment"),
+            plural(found.responses, "response"),
+            plural(found.nonces, "nonce"),
+        )
+    )
+    if not found.damage:
+        return [f"{database}: {what}; all agree"]
+    more = [f"and {found.unsaid:,} more"] if found.unsaid else []
+    return [*found.damage, *more, f"{database}: {what}; damaged: {len(found.damage) + found.unsaid:,}"]
+
+
+COMMAND = Command("check", "check that the tallies, responses and nonces of a server agree", add_arguments, run)

@@ -1,0 +1,54 @@
+"""`ldpbandits rotate`: give a server a new key, or a new secret to sign tickets with."""
+
+import argparse
+from pathlib import Path
+
+from ldpbandits.cli.common import Command, number, say, show, show_json
+from ldpbandits.cli.experiments.server import add_server, admin
+from ldpbandits.cli.first_keys import keys_file
+
+WHAT = ("admin", "viewer", "client", "signing")
+ABOUT = """\
+Give a server a new key, or a new secret to sign tickets with. The new key is printed, once, or written to a file; the
+secret is shown to nobody. Older ones hold for --grace seconds more: 0, or for the secret the longest ticket lifetime.
+A key that the server has from its environment is changed there instead.
+
+  ldpbandits rotate viewer --out viewer-key
+  ldpbandits rotate client --grace 86400      # for a day both are right
+  ldpbandits rotate signing --grace 0         # tickets that are out are void at once"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add its options."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.description = ABOUT
+    parser.add_argument("what", choices=WHAT, metavar="|".join(WHAT), help="whose key, or the signing secret")
+    parser.add_argument("--grace", type=number, metavar="S", help="seconds for which older ones still hold")
+    told = "write the key into this new file, readable only by its owner, instead of printing it"
+    parser.add_argument("--out", type=Path, metavar="FILE", help=told)
+    add_server(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Ask for it, and hand over the key."""
+    asker = admin(options, is_change=True)
+    message = {} if options.grace is None else {"grace": options.grace}
+    path = f"/v1/keys/{options.what}/rotate"
+    if options.what == "signing":
+        made = asker.ask("POST", path, message)
+        say("tickets are signed with a new secret")
+    elif options.out is not None:
+        with keys_file(options.out) as file:  # before there is a key: it can be had only once
+            made = asker.ask("POST", path, message)
+            file.write(f"{made['key']}\n")
+        made["key"] = None
+        say(f"the new {options.what} key is in {options.out}, and nowhere else")
+    else:
+        made = asker.ask("POST", path, message)
+        if not options.json:
+            show(made["key"])
+    if options.json:
+        show_json(made)
+
+
+COMMAND = Command("rotate", "give a server a new key, or a new secret to sign tickets with", add_arguments, run)

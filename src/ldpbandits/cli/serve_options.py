@@ -1,0 +1,50 @@
+"""The options of a server: what it serves, where it listens, and what it lets in. Each is named here, once."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ldpbandits.cli.config import Option, option, options_of
+from ldpbandits.server.front_door import FrontDoor
+from ldpbandits.server.keys import SECRET_VARIABLE, Role
+from ldpbandits.server.logs import FORMATS
+
+SECRETS = (*(role.variable for role in Role), SECRET_VARIABLE)
+"""Variables, each of which may also be NAME_FILE. They are no options: a command line is seen by everybody."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Serving:
+    """What is served, by how many, and what is told of it."""
+
+    database: str = option(
+        "agent.db", "SQLite file, or the postgresql:// URL of a database", metavar="FILE|URL", has_file=True
+    )
+    workers: int = option(1, "processes on this machine; more than one needs PostgreSQL", least=1, most=512)
+    load: tuple[str, ...] = option(
+        (),
+        "import this module first: rules, mechanisms and transforms of your own that it registers; repeatable",
+        metavar="MODULE",
+    )
+    keys_file: Path | None = option(  # noqa: RUF009 - a field, as the others
+        None, "write new keys into this file, readable only by its owner, instead of showing them", metavar="FILE"
+    )
+    log_format: str = option("text", "the format of the log on stderr, one line per event", choices=FORMATS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listening:
+    """Where the server is."""
+
+    host: str = option("127.0.0.1", "address to listen on")
+    port: int = option(8000, "port to listen on, 0 for any", least=0, most=65535)
+    unix_socket: Path | None = option(  # noqa: RUF009 - as above
+        None, "listen on this file instead of an address and a port", metavar="FILE"
+    )
+    unix_socket_mode: str = option("660", "who may connect to that file, as for chmod", metavar="OCTAL")
+    path_prefix: str = option(
+        "", "all paths begin with this, such as /bandits; a proxy in front may take it off or leave it", metavar="PATH"
+    )
+
+
+GROUPS = {"what to serve": Serving, "where to listen": Listening, "limits of the front door": FrontDoor}
+OPTIONS: tuple[Option, ...] = options_of(*GROUPS.values())
