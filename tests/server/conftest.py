@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 from tests.server.local import NEW, Local
+from tests.server.postgres_server import Postgres, running_postgres
+from tests.server.several import Workers, working
 
 
 @pytest.fixture
@@ -14,3 +16,25 @@ def local(tmp_path: Path) -> Iterator[Local]:
     assert made("POST", "/v1/experiments", NEW).status == 201
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL of this test process; each test makes databases of its own in it."""
+    with running_postgres() as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def _recycled(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Databases are used again by the next test, empty."""
+    yield
+    if "postgres" in request.fixturenames:
+        request.getfixturevalue("postgres").recycle()
+
+
+@pytest.fixture
+def workers(postgres: Postgres) -> Iterator[Workers]:
+    """Two workers on a new database."""
+    with working(postgres.new()) as made:
+        yield made

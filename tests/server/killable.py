@@ -1,6 +1,6 @@
-"""A server that dies at a given moment, or has a planted fault: test_kill.py runs it in a process of its own.
+"""A server that dies at a given moment, or has a planted fault: tests run it in a process of its own.
 
-python killable.py DATABASE SOCKET [--die-at POINT --hit N] [--fault NAME]
+python killable.py DATABASE SOCKET [--die-at POINT --hit N] [--fault NAME] [--clock SECONDS] [--ready FILE]
 """
 
 import argparse
@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from ldpbandits.server.committer import Committer
 from ldpbandits.server.process import Server
 from ldpbandits.server.service import Service
-from ldpbandits.server.store import Answer, CellTotal, Event, Outcome
+from ldpbandits.server.store import Answer, CellTotal, Event, Outcome, Store
+from ldpbandits.server.store.opening import is_shared
 from ldpbandits.server.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -96,20 +97,34 @@ STORES = {"tally outside": TallyOutside, "checks early": CountsUnchecked}
 COMMITTERS = {"acknowledges early": AcknowledgesEarly, "checks early": ChecksEarly}
 
 
+def opened(database: str, fault: str | None, failpoint: Callable[[str], None]) -> Store:
+    """Open the database, by a store that may have a fault."""
+    if is_shared(database):
+        from tests.server.faulty_postgres import store_with  # noqa: PLC0415 - it takes a while
+
+        return store_with(fault)(database, failpoint=failpoint)
+    return STORES.get(fault or "", SqliteStore)(Path(database), failpoint=failpoint)
+
+
 def main() -> None:
     """Serve on a socket that somebody else holds open, until told to stop or killed."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("database", type=Path)
+    parser.add_argument("database")
     parser.add_argument("socket", type=int)
     parser.add_argument("--die-at")
     parser.add_argument("--hit", type=int, default=1)
     parser.add_argument("--fault")
+    parser.add_argument("--clock", type=float, default=0.0, help="how far it is ahead")
+    parser.add_argument("--ready", type=Path, help="a file to be made when requests are answered")
     options = parser.parse_args()
-    store = STORES.get(options.fault, SqliteStore)(options.database, failpoint=dying(options.die_at, options.hit))
-    service = Service(store, os.environ)
+    store = opened(options.database, options.fault, dying(options.die_at, options.hit))
+    service = Service(store, os.environ, now=lambda: time.time() + options.clock)
     service.committer.close()
-    service.committer = COMMITTERS.get(options.fault, Committer)(store, service._take_over)
-    Server(service).serve_on(socket.socket(fileno=options.socket))
+    service.committer = COMMITTERS.get(options.fault, Committer)(store, service.take_over)
+    server = Server(service)
+    if options.ready is not None:
+        server.when_ready = options.ready.touch
+    server.serve_on(socket.socket(fileno=options.socket))
 
 
 if __name__ == "__main__":

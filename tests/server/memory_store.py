@@ -1,5 +1,6 @@
 """A store of the tests' own: everything in memory, nothing of it in `src`. Ends with the process that holds it."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -29,6 +30,7 @@ K = TypeVar("K", StoredKey, StoredSecret)
 class Memory:
     """What a store keeps. It outlives the store, as a file does."""
 
+    identity: bytes = field(default_factory=lambda: os.urandom(16))
     experiments: dict[int, StoredExperiment] = field(default_factory=dict)
     last_experiment: int = 0
     events: dict[tuple[int, int, str], int] = field(default_factory=dict)
@@ -61,6 +63,11 @@ class MemoryStore:
             if isinstance(error, MemoryError):
                 raise Unavailable("no memory is left") from error
             raise
+
+    @property
+    def identity(self) -> bytes:
+        """What tells this memory from others."""
+        return self.memory.identity
 
     @property
     def forgotten(self) -> int:

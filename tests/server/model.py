@@ -17,7 +17,12 @@ class Ticket:
     expires_at: int
     secret: int
     pending: bool = True
+    """Counted as out; where some are out that expire together, any of them may be taken off first."""
     value: int | None = None
+
+    def is_like(self, other: "Ticket") -> bool:
+        """Tell whether both are of the same arm and expire together."""
+        return (self.experiment, self.arm, self.expires_at) == (other.experiment, other.arm, other.expires_at)
 
 
 @dataclass
@@ -65,6 +70,9 @@ class ModelExperiment:
 
 class Model:
     """The server, without any of its machinery."""
+
+    adds_up = True
+    """Each decision is answered, pending or missing."""
 
     def __init__(self, now: int) -> None:
         """Start with nothing."""
@@ -124,15 +132,33 @@ class Model:
         if experiment.status == "closed":
             return self._reject(experiment, 410, "closed")
         arm = experiment.arms[ticket.arm]
-        if not ticket.pending and arm.lost:
-            arm.lost -= 1
-        elif not ticket.pending and arm.missing:
-            arm.missing -= 1
-        ticket.value, ticket.pending = value, False
+        self.answered(ticket, arm)
+        ticket.value = value
         self.nonces.append(ticket)
         arm.pulls += 1
         arm.total += value
         return 200, "counted"
+
+    def decided(self, ticket: Ticket) -> None:
+        """A ticket was handed out."""
+        self.experiments[ticket.experiment].arms[ticket.arm].decisions += 1
+        self.tickets.append(ticket)
+
+    def answered(self, ticket: Ticket, arm: ModelArm) -> None:
+        """One ticket fewer is out, or was given up."""
+        # Which of those that are out and expire together is answered makes no difference to what is told.
+        twin = next((each for each in self.tickets if each.pending and each.is_like(ticket)), None)
+        if twin is not None:
+            twin.pending = False
+        elif arm.lost:
+            arm.lost -= 1
+        elif arm.missing:
+            arm.missing -= 1
+
+    def shown(self, name: str, number: int) -> tuple[int, int, int]:
+        """Return how many tickets of an arm are pending and missing, and how many were handed out, as is told."""
+        arm = self.experiments[name].arms[number]
+        return self.open(name, number) + arm.lost, arm.missing, arm.decisions
 
     @staticmethod
     def _reject(experiment: ModelExperiment, status: int, code: str) -> tuple[int, str]:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
@@ -58,8 +58,8 @@ class Running:
         try:
             raw = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
             connection.request(method, path, raw, {**given, **(headers or {})})
-            reply = connection.getresponse()
-            return Reply(reply.status, {k.lower(): v for k, v in reply.getheaders()}, reply.read())
+            with closing(connection.getresponse()) as reply:
+                return Reply(reply.status, {k.lower(): v for k, v in reply.getheaders()}, reply.read())
         finally:
             connection.close()
 
@@ -86,7 +86,7 @@ def running(
     before: Sequence[str] = (),
     serve: Sequence[str] = SERVE,
     options: Sequence[str] = (),
-    database: Path | None = None,
+    database: Path | str | None = None,
     environment: dict[str, str] | None = None,
     keys: dict[str, str] | None = None,
 ) -> Iterator[Running]:

@@ -138,7 +138,7 @@ def test_a_fault_in_the_books_leaves_nobody_waiting() -> None:
     store = FakeStore()
     store.go_on.set()
 
-    def broken(_: list[CellTotal]) -> None:
+    def broken(_: Sequence[CellTotal]) -> None:
         raise KeyError("x")
 
     async def play() -> None:
@@ -148,3 +148,29 @@ def test_a_fault_in_the_books_leaves_nobody_waiting() -> None:
         committer.close()
 
     asyncio.run(play())
+
+
+def test_a_store_that_hangs_leaves_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those in the commit and behind it are told to send again, newcomers at once; when it goes on, so do all."""
+    monkeypatch.setattr(module, "LONGEST", 0.05)
+    store = FakeStore()
+
+    async def play() -> None:
+        committer, late = Committer(store, lambda _: None), asyncio.Queue[Answer]()
+        committer.counted_late = late.put_nowait
+        given = [answer() for _ in range(3)]
+        waiting = [asyncio.create_task(committer.count(given[0]))]
+        await turns(2)
+        waiting += [asyncio.create_task(committer.count(each)) for each in given[1:]]
+        told = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(each) for each in told] == [Unavailable] * 3
+        with pytest.raises(Unavailable, match="has written nothing for"):
+            await committer.count(answer())
+        assert committer.queued == 0
+        store.go_on.set()
+        assert await late.get() is given[0]  # it was counted, and nobody has heard of it
+        assert await committer.count(answer()) is Outcome.COUNTED
+        committer.close()
+
+    asyncio.run(play())
+    assert store.batches == [1, 1]

@@ -2,35 +2,21 @@
 
 import errno
 import os
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
+from tests.server.namespaces import in_a_namespace
 from tests.server.running import HEADLINE, Running, running
 
 from ldpbandits import Client, Limits, Range
 
 SIZE = 8 << 20
-MOUNT = f'mount -t tmpfs -o size={SIZE} tmpfs "$0" && exec "$@"'
-WAYS = (("unshare", "--mount"), ("unshare", "--user", "--map-root-user", "--mount"))
+MOUNT = f'mount -t tmpfs -o size={SIZE} tmpfs "$1"'
 TICKETS = 8
 TURNS = 5
 """Enough for SQLite to move its log, of 1,000 pages, into the database while the disk is full or nearly so."""
-
-
-def in_a_namespace(folder: Path) -> list[str]:
-    """Return what to put before a command so that, for it alone, a small disk is mounted on this folder."""
-    for way in WAYS:
-        before = [*way, "sh", "-c", MOUNT, str(folder)]
-        try:
-            if subprocess.run([*before, "true"], capture_output=True, timeout=30, check=False).returncode == 0:
-                return before
-        except FileNotFoundError:
-            break
-    pytest.fail("cannot mount a small disk: this test needs util-linux's unshare, and root or user namespaces")
 
 
 class Disk:
@@ -61,14 +47,14 @@ def on_a_small_disk(tmp_path: Path) -> Iterator[tuple[Running, Disk]]:
     """Run a server with an experiment, on a disk of its own."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    with running(tmp_path, before=in_a_namespace(folder), database=folder / "agent.db") as server:
+    with running(tmp_path, before=in_a_namespace(MOUNT, folder), database=folder / "agent.db") as server:
         assert os.listdir(folder) == []  # noqa: PTH208 - the disk is in the server's namespace only
         assert server.ask("POST", "/v1/experiments", HEADLINE).status == 201
         yield server, Disk(server, folder)
 
 
 def test_responses_wait_for_room_and_then_each_counts_once(tmp_path: Path) -> None:
-    """Full: 503 'retry' to responses and changes, while decisions and reads work. Room again: every retry counts."""
+    """Full: 503 'retry' to responses and changes, not ready; decisions and reads work. Room again: retries count."""
     with on_a_small_disk(tmp_path) as (server, disk):
         tickets = [server.decide()["ticket"] for _ in range(TICKETS)]
         assert server.respond(tickets[0], 1).json == {"status": "counted"}
@@ -85,7 +71,9 @@ def test_responses_wait_for_room_and_then_each_counts_once(tmp_path: Path) -> No
         assert (report["responses"], report["status"]) == (1, "running")
         for path in ("/v1/experiments/headline/tallies", "/v1/experiments", "/metrics", "/healthz"):
             assert server.ask("GET", path).status == 200
+        assert server.ask("GET", "/readyz", role=None).status == 503
         assert server.ask("GET", "/v1/experiments/headline/responses.csv").body.count(b"\n") == 2
+        assert 1 <= server.printed().count("503, store: ") <= 3
         disk.free()
         assert {server.respond(ticket, 1).json["status"] for ticket in tickets[1:]} == {"counted"}
         assert {server.respond(ticket, 1).json["status"] for ticket in tickets} == {"duplicate"}

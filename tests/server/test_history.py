@@ -129,7 +129,7 @@ def test_the_history_is_what_was_known_and_the_same_after_a_restart(place: Place
     ]
 
     async def play() -> None:
-        await place.service.create(new("a", "b"))
+        await place.service.steering.create(new("a", "b"))
         for arm, value in wanted[:250]:
             await answer(place.service, {arm: [value]})
         before = await place.service.history("one")
@@ -149,7 +149,7 @@ def test_what_is_counted_while_the_past_is_read_is_in_the_history(place: Place) 
     """Responses that come after the restart, and before anybody asks, are there once."""
 
     async def play() -> History:
-        await place.service.create(new("a", "b"))
+        await place.service.steering.create(new("a", "b"))
         await answer(place.service, {0: bits(30, 30)}, together=1)
         service = place.restart()
         await answer(service, {1: bits(20, 20)}, together=1)
@@ -162,7 +162,7 @@ def test_what_is_counted_while_the_past_is_read_is_in_the_history(place: Place) 
 def test_the_past_is_read_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the first who asks for a report or a history after a restart; a new experiment has no past to be read."""
     service = place.service
-    asyncio.run(service.create(new("a", "b")))
+    asyncio.run(service.steering.create(new("a", "b")))
     asyncio.run(answer(service, {0: [1.0]}))
     service = place.restart()
     read: list[int] = []
@@ -211,9 +211,9 @@ def test_an_arm_that_was_added_later_is_unknown_before(place: Place) -> None:
     """At the moments before it there are no pulls, no mean, and the whole range."""
 
     async def play() -> History:
-        await place.service.create(new("a", "b"))
+        await place.service.steering.create(new("a", "b"))
         await answer(place.service, {0: bits(5, 5)}, together=1)
-        await place.service.add_arm("one", NewArm("c"))
+        await place.service.steering.add_arm("one", NewArm("c"))
         await answer(place.service, {2: bits(5, 5)}, together=1)
         return await place.service.history("one")
 
@@ -235,7 +235,7 @@ def test_a_history_takes_few_intervals_and_the_next_one_fewer(place: Place, monk
 
     async def play() -> list[int]:
         found = []
-        await place.service.create(new(*"abcdefghij"))
+        await place.service.steering.create(new(*"abcdefghij"))
         for response in bits(30, 30):
             await answer(place.service, {arm: [response] for arm in range(10)}, together=1000)
         for wanted in ([], [], [1.0]):
@@ -255,7 +255,9 @@ def test_with_many_arms_or_a_menu_there_are_fewer_moments(place: Place) -> None:
     most: list[int] = []
     for arms, epsilon in ((2, 1.0), (10, 1.0), (10, [1, 2]), (256, 1.0)):
         curator = {"mechanism": "bernoulli", "epsilon": epsilon}
-        asyncio.run(place.service.create(NewExperiment(f"e{len(most)}", [str(n) for n in range(arms)], curator)))
+        asyncio.run(
+            place.service.steering.create(NewExperiment(f"e{len(most)}", [str(n) for n in range(arms)], curator))
+        )
         most.append(reports.most_moments(place.service.experiments[f"e{len(most)}"]))
     assert most == [200, 120, 30, 10]
 
@@ -268,7 +270,7 @@ def test_who_may_see_it(place: Place) -> None:
 
     async def play() -> list[int]:
         app = application(service)
-        await service.create(new("a", "b"))
+        await service.steering.create(new("a", "b"))
         await answer(service, {0: [1.0]})
         replies = [await ask(app, "GET", path, key=keys[role]) for role in ("viewer", "admin", "client")]
         assert replies[0].json == {
@@ -280,7 +282,7 @@ def test_who_may_see_it(place: Place) -> None:
                 {"arm": 1, "name": "b", "pulls": [0, 0], "mean": [None, None], "low": [0, 0], "high": [1, 1]},
             ],
         }
-        await service.delete("one")
+        await service.steering.delete("one")
         replies.append(await ask(app, "GET", path, key=keys["viewer"]))
         return [reply.status for reply in replies]
 

@@ -1,7 +1,6 @@
 """`ldpbandits serve` as it is run: what it prints, stores, logs and exports, how it stops, when it does not start."""
 
 import csv
-import re
 import signal
 import socket
 import sqlite3
@@ -15,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from tests.server.running import HEADLINE, PATIENCE, SERVE, Running, running
+from tests.server.threaded import until
 
 from ldpbandits import CuratorSpec, curator_from_json
 from ldpbandits.errors import DatabaseError
@@ -63,7 +64,7 @@ def test_keys_of_the_environment_are_used_and_never_printed(tmp_path: Path) -> N
     """With all keys in the environment none is made, printed or stored."""
     keys = {role: f"{role}-of-the-environment" for role in ("admin", "viewer", "client")}
     environment = {f"LDPBANDITS_{role.upper()}_KEY": key for role, key in keys.items()}
-    environment["LDPBANDITS_SIGNING_SECRET"] = "secret-of-the-environment"  # noqa: S105 - of this test
+    environment["LDPBANDITS_SIGNING_SECRET"] = "the-signing-secret-of-the-environment"  # noqa: S105 - of this test
     with running(tmp_path, environment=environment, keys=keys) as server:
         assert server.ask("POST", "/v1/experiments", HEADLINE).status == 201
         assert server.respond(server.decide()["ticket"], 1).json == {"status": "counted"}
@@ -88,13 +89,25 @@ def test_a_signal_stops_the_server_and_what_was_acknowledged_is_on_disk(tmp_path
         assert connection.execute("SELECT count(*) FROM nonces").fetchone() == (5,)
 
 
+def test_a_server_of_one_process_outlives_a_renewal(tmp_path: Path) -> None:
+    """SIGHUP is for workers; whoever sends it to a server without any, by the same script, ended it."""
+    without_terminal = ("sh", "-c", 'exec "$@" < /dev/null', "sh")
+    with running(tmp_path, before=without_terminal) as server:
+        server.process.send_signal(signal.SIGHUP)
+        until(lambda: "SIGHUP replaces workers, and this is one process" in server.printed())
+        assert server.ask("GET", "/healthz").status == 200
+        assert server.stop() == 0
+
+
 def test_a_server_that_cannot_start_says_why_in_one_line(server: Running, tmp_path: Path) -> None:
-    """A database in use, a port in use, an impossible port, a short key: one line and exit code 2."""
+    """A database in use, a port in use, an impossible port or host, a short key: one line and exit code 2."""
     used = server.log.parent / "agent.db"
     assert "is in use by another server" in refused("--port", "0", "--database", str(used))
     own = str(tmp_path / "agent.db")
     assert "cannot listen on" in refused("--port", str(server.port), "--database", own)
-    assert "port must be from 0 to 65535" in refused("--port", "65536", "--database", own)
+    assert "--port must be a whole number from 0 to 65535, got 65536" in refused("--port", "65536", "--database", own)
+    for host in ("a" * 300, "a..b", "999.1.1.1"):
+        assert "cannot listen on" in refused("--port", "0", "--host", host, "--database", own)
     assert not (tmp_path / "agent.db").exists()
     short = {"LDPBANDITS_ADMIN_KEY": "x" * 15}
     assert "must have at least 16 characters" in refused("--port", "0", "--database", own, environment=short)
@@ -240,7 +253,7 @@ def test_exports_match(server: Running) -> None:
 
 
 def test_metrics_are_prometheus_text(server: Running) -> None:
-    """Every line is a comment or a sample; labels with quotes, backslashes and any script come back as they were."""
+    """Prometheus's own parser reads it; labels with quotes, backslashes and any script come back as they were."""
     new = {**HEADLINE, "name": "odd", "arms": ODD_NAMES}
     assert server.ask("POST", "/v1/experiments", new).status == 201
     for _ in ODD_NAMES:
@@ -248,24 +261,14 @@ def test_metrics_are_prometheus_text(server: Running) -> None:
     server.ask("GET", "/v1/experiments", role=None)
     reply = server.ask("GET", "/metrics")
     assert reply.headers["content-type"].startswith("text/plain; version=0.0.4")
-    label = r'[a-z_]+="(?:[^"\\\n]|\\["\\n])*"'
-    sample = re.compile(rf"([a-z_]+)(?:\{{({label}(?:,{label})*)\}})? (\d+)")
-    families, arms = {}, []
-    for line in reply.body.decode().removesuffix("\n").split("\n"):
-        if line.startswith("# TYPE "):
-            _, _, name, kind = line.split(" ")
-            families[name] = kind
-        elif not line.startswith("# HELP "):
-            match = sample.fullmatch(line)
-            assert match, line
-            assert match[1] in families
-            labels = dict(re.findall(r'([a-z_]+)="((?:[^"\\]|\\.)*)"', match[2] or ""))
-            if match[1] == "ldpbandits_pending" and labels["experiment"] == "odd":
-                assert match[3] == "1"
-                arms.append(re.sub(r"\\(.)", lambda found: {"n": "\n"}.get(found[1], found[1]), labels["arm"]))
+    families = {family.name: family for family in text_string_to_metric_families(reply.body.decode())}
+    odd = [sample for sample in families["ldpbandits_pending"].samples if sample.labels["experiment"] == "odd"]
+    arms = [sample.labels["arm"] for sample in odd]
+    assert {sample.value for sample in odd} == {1}
     assert arms == ODD_NAMES
-    assert families["ldpbandits_pulls_total"] == "counter"
-    assert 'ldpbandits_rejected_total{reason="unauthorized"}' in reply.body.decode()
+    assert families["ldpbandits_pulls"].type == "counter"
+    reasons = {sample.labels["reason"] for sample in families["ldpbandits_rejected"].samples}
+    assert "unauthorized" in reasons
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Whatever is killed, and when: each acknowledged response is counted, once. And the test of it can fail."""
 
-import json
 import os
 import random
 import signal
@@ -9,40 +8,20 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from http.client import HTTPConnection, HTTPException
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
-from threading import Event, Thread
 
 import pytest
+from tests.server.books import ENVIRONMENT, Books, Crowd, audited, create
 
-from ldpbandits.agent.laplace_rules import mean_excess
-from ldpbandits.server.tickets import Signer, Ticket, new_nonce
-from ldpbandits.types import Arm
+from ldpbandits.server.store.sqlite import SqliteStore
 
 POINTS = ("before transaction", "between nonce and tally", "before commit", "after commit")
 FAULTS = "LDPBANDITS_FAULTS" in os.environ
 """Set by `make faults`: many more deaths."""
 
-ENVIRONMENT = {
-    "LDPBANDITS_ADMIN_KEY": "admin-key-of-this-test",
-    "LDPBANDITS_CLIENT_KEY": "client-key-of-this-test",
-    "LDPBANDITS_SIGNING_SECRET": "signing-secret-of-this-test",
-}
-EXPERIMENTS = (
-    {"name": "bits", "arms": ["a", "b", "c"], "curator": {"mechanism": "bernoulli", "epsilon": 1}},
-    {"name": "steps", "arms": ["a", "b"], "curator": {"mechanism": "laplace", "epsilon": 0.5}},
-    {
-        "name": "menu",
-        "arms": ["a", "b"],
-        "curator": {"mechanism": "bernoulli", "epsilon": [0.5, 2]},
-        "rule": {"kind": "kl-ucb++"},
-    },
-)
-MENU = [0.5, 2]
-WORKERS = 6
 ENOUGH = 60
 
 
@@ -53,131 +32,6 @@ class Death:
     point: str | None
     hit: int = 1
     after: float = 0.0
-
-
-@dataclass
-class Crowd:
-    """Devices that send responses, some of them twice at once, each again until it is acknowledged."""
-
-    address: tuple[str, int]
-    stop: Event = field(default_factory=Event)
-    acknowledged: dict[bytes, tuple[int, int, int, int]] = field(default_factory=dict)
-    """By nonce: experiment, arm, cell and value, in units. Each worker writes only its own."""
-
-    @contextmanager
-    def working(self) -> Iterator[None]:
-        """Send until the block ends, and then until all that was sent is acknowledged."""
-        workers = [Thread(target=self._work, args=(random.Random(number),)) for number in range(WORKERS)]
-        for worker in workers:
-            worker.start()
-        try:
-            yield
-        finally:
-            self.stop.set()
-            for worker in workers:
-                worker.join()
-
-    def wait_for(self, acknowledged: int) -> None:
-        """Wait until so many are acknowledged: on a machine that is busy with other things it takes its time."""
-        give_up = time.monotonic() + 30
-        while len(self.acknowledged) < acknowledged and time.monotonic() < give_up:
-            time.sleep(0.05)
-
-    def _work(self, rng: random.Random) -> None:
-        signer = Signer({0: ENVIRONMENT["LDPBANDITS_SIGNING_SECRET"].encode()})
-        while not self.stop.is_set():
-            experiment, cell = rng.choice((1, 2, 3)), 0
-            arm = rng.randrange(3 if experiment == 1 else 2)
-            value = rng.randrange(-3 << 20, 3 << 20) if experiment == 2 else rng.randrange(2)
-            ticket = Ticket(experiment, Arm(arm), int(time.time()) + 3600, new_nonce())
-            message = {"ticket": signer.sign(ticket), "response": value / 2**20 if experiment == 2 else value}
-            if experiment == 3:
-                cell = rng.randrange(2)
-                message["epsilon"] = MENU[cell]
-            while not self._send(message, copies=rng.choice((1, 2))):
-                time.sleep(0.01)
-            self.acknowledged[ticket.nonce] = (experiment, arm, cell, value)
-
-    def _send(self, message: object, copies: int) -> bool:
-        """Tell whether any copy was acknowledged; copies are under way at the same time."""
-        body = json.dumps(message)
-        headers = {"Authorization": f"Bearer {ENVIRONMENT['LDPBANDITS_CLIENT_KEY']}"}
-        connections = [HTTPConnection(*self.address, timeout=20) for _ in range(copies)]
-        done = False
-        for connection in connections:
-            try:
-                connection.request("POST", "/v1/responses", body, headers)
-            except (OSError, HTTPException):
-                connection.close()
-        for connection in connections:
-            try:
-                reply = connection.getresponse()
-                said = json.loads(reply.read())
-                assert reply.status in {200, 503}, said
-                done |= reply.status == 200
-            except (OSError, HTTPException):
-                pass
-            finally:
-                connection.close()
-        return done
-
-
-@dataclass(frozen=True)
-class Books:
-    """What the crowd was told, and what the database holds, by experiment, arm and cell."""
-
-    acknowledged: dict[tuple[int, int, int], tuple[int, int]]
-    responses: dict[tuple[int, int, int], tuple[int, int]]
-    tallies: dict[tuple[int, int, int], tuple[int, int]]
-    nonces: int
-    is_read: bool
-    """What the rule of the second experiment reads of its responses adds up to what is kept."""
-
-    @property
-    def agree(self) -> bool:
-        """Acknowledged = nonces = responses = pulls, and the sums are equal to the bit."""
-        count = sum(count for count, _ in self.acknowledged.values())
-        return self.acknowledged == self.responses == self.tallies and self.nonces == count and self.is_read
-
-
-def reading(value: int) -> int:
-    """What the default rule of the second experiment reads of a response, in units of 2^-20, as responses are."""
-    excess = round(mean_excess(0.5) * 2**20)
-    return -excess if value < 0 else 2**20 + excess if value > 2**20 else value
-
-
-def audited(database: Path, crowd: Crowd) -> Books:
-    """Read the books."""
-    acknowledged: dict[tuple[int, int, int], tuple[int, int]] = {}
-    for experiment, arm, cell, value in crowd.acknowledged.values():
-        count, total = acknowledged.get((experiment, arm, cell), (0, 0))
-        acknowledged[experiment, arm, cell] = (count + 1, total + value)
-    connection = sqlite3.connect(database)
-    try:
-        responses = connection.execute(
-            "SELECT experiment, arm, cell, count(*), sum(value) FROM responses GROUP BY experiment, arm, cell"
-        ).fetchall()
-        tallies = connection.execute("SELECT experiment, arm, cell, pulls, total FROM cells").fetchall()
-        values = connection.execute("SELECT arm, value FROM responses WHERE experiment = 2").fetchall()
-        read = dict(connection.execute("SELECT arm, read FROM cells WHERE experiment = 2").fetchall())
-        (nonces,) = connection.execute("SELECT count(*) FROM nonces").fetchone()
-    finally:
-        connection.close()
-    readings = {arm: sum(reading(value) for one, value in values if one == arm) for arm in read}
-    by_cell = [{row[:3]: row[3:] for row in rows} for rows in (responses, tallies)]
-    return Books(acknowledged, by_cell[0], by_cell[1], nonces, is_read=readings == read)
-
-
-def create(address: tuple[str, int]) -> None:
-    """Create the experiments."""
-    connection = HTTPConnection(*address, timeout=20)
-    headers = {"Authorization": f"Bearer {ENVIRONMENT['LDPBANDITS_ADMIN_KEY']}"}
-    for experiment in EXPERIMENTS:
-        connection.request("POST", "/v1/experiments", json.dumps(experiment), headers)
-        reply = connection.getresponse()
-        assert reply.status == 201, reply.read()
-        reply.read()
-    connection.close()
 
 
 def live_through(folder: Path, deaths: Sequence[Death], fault: str | None = None) -> Books:
@@ -200,7 +54,8 @@ def live_through(folder: Path, deaths: Sequence[Death], fault: str | None = None
             create(address)
             server.terminate()
             assert server.wait(timeout=20) == 0
-            crowd = Crowd(address)
+            with closing(SqliteStore(database)) as store:
+                crowd = Crowd(address, store.identity)
             with crowd.working():
                 for death in deaths:
                     server = start(death)
@@ -217,7 +72,8 @@ def live_through(folder: Path, deaths: Sequence[Death], fault: str | None = None
             server.kill()
             server.wait()
     assert len(crowd.acknowledged) >= ENOUGH
-    return audited(database, crowd)
+    with closing(sqlite3.connect(database)) as connection:
+        return audited(crowd, lambda sql: connection.execute(sql).fetchall())
 
 
 @pytest.mark.parametrize("point", POINTS)

@@ -45,7 +45,7 @@ def test_responses_of_several_epsilons_are_counted_apart_and_learnt_from(tmp_pat
     picked: list[float] = []
 
     async def play(service: Service) -> Report:
-        await service.create(NEW)
+        await service.steering.create(NEW)
         for _ in range(600):
             decision = service.decide("one")
             assert (decision.curator or {})["epsilon"] == EPSILONS
@@ -63,7 +63,7 @@ def test_responses_of_several_epsilons_are_counted_apart_and_learnt_from(tmp_pat
     assert "that the owner of the device picks: 0.5, 1, 4" in report.guarantee
 
     async def read(service: Service) -> tuple[Report, Any, str]:
-        return await service.report("one"), service.tallies("one"), "".join(service.export("one"))
+        return await service.report("one"), await service.tallies("one"), "".join(service.export("one"))
 
     again, tallies, text = on_a_server(tmp_path / "agent.db", read)
     assert [(arm.pulls, arm.mean, arm.low) for arm in again.arms] == [
@@ -85,8 +85,8 @@ def test_a_response_names_an_epsilon_of_the_menu_and_stays_with_it(tmp_path: Pat
     """Without one, or with another, it is impossible; the same bit again by another epsilon is a changed response."""
 
     async def play(service: Service) -> None:
-        await service.create(NEW)
-        await service.create(NewExperiment("plain", ["a"], {"mechanism": "bernoulli", "epsilon": 1}))
+        await service.steering.create(NEW)
+        await service.steering.create(NewExperiment("plain", ["a"], {"mechanism": "bernoulli", "epsilon": 1}))
         ticket = service.decide("one").ticket or ""
         for epsilon in (None, 2.0, -1.0, float("inf")):
             with refused("impossible"):
@@ -124,8 +124,8 @@ def test_a_menu_that_nobody_can_answer_is_not_created(
 
     async def play(service: Service) -> None:
         with pytest.raises(Refusal, match=told):
-            await service.create(NewExperiment("one", ["a"], curator, rule))
-        assert service.summaries() == []
+            await service.steering.create(NewExperiment("one", ["a"], curator, rule))
+        assert await service.summaries() == []
 
     on_a_server(tmp_path / "agent.db", play)
 
@@ -143,11 +143,11 @@ def test_a_database_from_before_there_were_cells_is_taken_up_as_it_was(tmp_path:
         connection.execute("INSERT INTO responses VALUES (1, 1, 0, 1), (2, 1, 0, 0), (3, 1, 0, 1)")
 
     async def play(service: Service) -> list[tuple[int, int]]:
-        before = [(arm.pulls, arm.total) for arm in service.tallies("old").arms]
+        before = [(arm.pulls, arm.total) for arm in (await service.tallies("old")).arms]
         assert before == [(3, 2), (0, 0)]
         await service.respond(ResponseMessage(service.decide("old").ticket or "", 1.0))
         assert "".join(service.export("old")).count("\n") == 5
-        return [(arm.pulls, arm.total) for arm in service.tallies("old").arms]
+        return [(arm.pulls, arm.total) for arm in (await service.tallies("old")).arms]
 
     assert on_a_server(path, play) == [(4, 3), (0, 0)]
     store = SqliteStore(path)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from tests.server.inprocess import Reply, ask
 from tests.server.local import ADMIN, CLIENT, CURATOR, NEW, VIEWER, E, Local
 
 from ldpbandits.errors import ParameterError
-from ldpbandits.server.limits import LARGEST_BODY
+from ldpbandits.server.limits import LARGEST_BODY, MOST_ARMS
 from ldpbandits.server.operations import OPERATIONS
 from ldpbandits.server.service import Service
 from ldpbandits.server.store.sqlite import SqliteStore
@@ -72,7 +73,7 @@ def then(prepare: Callable[[Local], None], method: str, path: str, body: object 
 def full(local: Local) -> Reply:
     """Add one arm more than there may be."""
     records = local.service.experiments["headline"].records
-    records += [records[0]] * (256 - len(records))
+    records += [records[0]] * (MOST_ARMS - len(records))
     return local("POST", f"{E}/arms", {"name": "red"})
 
 
@@ -157,7 +158,7 @@ MALFORMED: list[tuple[str, object]] = [
     ("/v1/experiments", {**NEW, "arms": ["right\u202eleft"]}),
     ("/v1/experiments", {**NEW, "arms": ["two\u2028lines"]}),
     ("/v1/experiments", {**NEW, "arms": [""]}),
-    ("/v1/experiments", {**NEW, "arms": [str(number) for number in range(257)]}),
+    ("/v1/experiments", {**NEW, "arms": [str(number) for number in range(MOST_ARMS + 1)]}),
     ("/v1/experiments", {**NEW, "ticket_lifetime": 0}),
     ("/v1/experiments", {**NEW, "ticket_lifetime": 1.5}),
     ("/v1/experiments", {**NEW, "ticket_lifetime": 30 * 24 * 3600 + 1}),
@@ -245,9 +246,9 @@ def test_a_number_that_no_float_holds_is_refused(local: Local, body: bytes) -> N
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: f"{operation.method} {operation.path}")
 def test_the_client_key_opens_what_devices_need_and_nothing_else(local: Local, operation: Any) -> None:
-    """A client key on any other route is 403, whatever is asked; only responses and /healthz need no key."""
+    """A client key on any other route is 403, whatever is asked; only responses and probes need no key."""
     path = operation.path.replace("{name}", "headline").replace("{arm}", "0").replace("{role}", "signing")
-    open_to_all = {"/v1/responses", "/v1/responses/batch", "/healthz"}
+    open_to_all = {"/v1/responses", "/v1/responses/batch", "/healthz", "/readyz"}
     open_to_clients = path in {*open_to_all, f"{E}/decisions", f"{E}/decisions/batch"}
     reply = local(operation.method, path, None, CLIENT)
     assert (reply.status == 403 and reply.json["code"] == "forbidden") is not open_to_clients
@@ -319,8 +320,8 @@ def test_a_ticket_for_an_arm_that_is_gone_is_forged(local: Local) -> None:
 
 
 def test_keys_from_the_environment_are_long_and_differ(tmp_path: Path) -> None:
-    """A key or secret of fewer than 16 characters is refused, and one key for both roles."""
-    for number, name in enumerate(("LDPBANDITS_ADMIN_KEY", "LDPBANDITS_CLIENT_KEY", "LDPBANDITS_SIGNING_SECRET")):
+    """A key of fewer than 16 characters is refused, and one key for both roles."""
+    for number, name in enumerate(("LDPBANDITS_ADMIN_KEY", "LDPBANDITS_CLIENT_KEY")):
         store = SqliteStore(tmp_path / f"{number}.db")
         with pytest.raises(ParameterError, match=f"{name} must have at least 16 characters"):
             Service(store, {name: "x" * 15})
@@ -329,6 +330,15 @@ def test_keys_from_the_environment_are_long_and_differ(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="must differ"):
         Service(store, {"LDPBANDITS_ADMIN_KEY": "x" * 16, "LDPBANDITS_CLIENT_KEY": "x" * 16})
     store.close()
+
+
+@pytest.mark.parametrize("end", ["\n", "\nand", " ", "\t", "\N{LATIN SMALL LETTER E WITH ACUTE}", "\udcff", "\0"])
+def test_a_key_that_no_header_can_hold_is_refused(tmp_path: Path, end: str) -> None:
+    """It would hold for nobody, and whoever has it would wonder why; the error does not show it."""
+    with closing(SqliteStore(tmp_path / "agent.db")) as store:
+        with pytest.raises(ParameterError, match="must be what a header of HTTP can hold") as refused:
+            Service(store, {"LDPBANDITS_ADMIN_KEY": "sesame" * 3 + end})
+        assert "sesame" not in str(refused.value)
 
 
 def test_openapi_has_every_route(local: Local) -> None:

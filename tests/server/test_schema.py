@@ -39,7 +39,7 @@ def test_schemathesis_finds_nothing(tmp_path: Path) -> None:
         command = [
             *(sys.executable, "-c", "from schemathesis.cli import schemathesis; schemathesis()"),
             *("--config-file", str(config), "run", f"{server.url}/openapi.json", "--no-color"),
-            *("--header", f"Authorization: Bearer {KEY}", "--checks", "all", "--max-examples", "12"),
+            *("--header", f"Authorization: Bearer {KEY}", "--checks", "all", "--max-examples", "8"),
             "--generation-deterministic",
         ]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=5 * PATIENCE, check=False)

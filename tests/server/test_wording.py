@@ -125,9 +125,9 @@ SENTENCES: list[tuple[str, dict[str, Any] | bytes, str]] = [
     (
         "/v1/experiments",
         {**NEW, "name": "A B"},
-        "name must be at most 64 lower-case letters, digits and hyphens, and start with a letter or digit, got 'A B'",
+        "name must be at most 64 lower-case letters, digits and hyphens, starting with a letter or digit, got 'A B'",
     ),
-    ("/v1/experiments", {**NEW, "arms": []}, "arms must be a list of 1 to 256, got an empty list"),
+    ("/v1/experiments", {**NEW, "arms": []}, "arms must be a list of 1 to 10000, got an empty list"),
     (
         "/v1/experiments",
         {**NEW, "arms": ["blue", "\x00"]},

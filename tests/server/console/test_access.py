@@ -36,14 +36,14 @@ def paths(page: Page) -> list[str]:
 
 CLOSED = [(page, path) for page in PAGES if page.role is not None for path in paths(page)]
 """All that is not for everybody."""
-OPEN = {"/console", "/console/static/{file:path}", "/console/sign-in", "/console/enter/{token}"}
+OPEN = {"/docs", "/console", "/console/static/{file:path}", "/console/sign-in", "/console/enter/{token}"}
 
 
 def run(service: Service, life: Callable[[Service], Any]) -> None:
     """Live with an experiment."""
 
     async def whole() -> None:
-        await service.create(NewExperiment(**HEADLINE))
+        await service.steering.create(NewExperiment(**HEADLINE))
         await life(service)
 
     asyncio.run(whole())
@@ -52,7 +52,7 @@ def run(service: Service, life: Callable[[Service], Any]) -> None:
 def is_kept_out(reply: Reply) -> bool:
     """Tell whether somebody was sent to the sign-in page, or told to go there, and has learned nothing."""
     is_sent = reply.status == 303 and "sign-in" in reply.headers["location"] and not reply.body
-    is_told = reply.status == 401 and "Nobody is signed in" in text(reply.body.decode())
+    is_told = reply.status == 401 and "You are not signed in" in text(reply.body.decode())
     return (is_sent or is_told) and b"headline" not in reply.body
 
 
@@ -200,7 +200,8 @@ def test_the_cookie_is_for_the_console_alone(service: Service) -> None:
             # RFC 6265, 5.1.4: without a path, it is that of the request up to its last slash.
             folder = f"{prefix}/console/sign-in".rpartition("/")[0]
             assert folder == f"{prefix}/console"
-            assert all((prefix + path + "/").startswith(folder + "/") for page in PAGES for path in paths(page))
+            within = [path for page in PAGES if page.role is not None for path in paths(page)]
+            assert all((prefix + path + "/").startswith(folder + "/") for path in within)
 
     run(service, life)
 
@@ -297,17 +298,17 @@ def test_rotating_a_key_ends_the_sessions_that_came_from_it(clock: Clock) -> Non
 
         admin, viewer = await enter(keys["admin"]), await enter(keys["viewer"])
         by_link = Browser(app)
-        await by_link.visit(f"console/enter/{own.links.new()}")
+        await by_link.visit(f"console/enter/{await own.links.new()}")
         await by_link.submit("../sign-in", {"link": by_link.url.rpartition("/")[2]})
         assert (await by_link.send("GET", "/console/")).status == 200
-        new = await own.rotate("admin", NewKey(grace=60))
+        new = await own.steering.rotate("admin", NewKey(grace=60))
         assert (await admin.send("GET", "/console/")).status == 200, "the old key still holds"
         clock.now += 60
         for ended in (admin, by_link):
             assert is_kept_out(await ended.send("GET", "/console/"))
         assert (await viewer.send("GET", "/console/")).status == 200
         admin = await enter(new.key or "")
-        await own.rotate("admin", NewKey())
+        await own.steering.rotate("admin", NewKey())
         assert is_kept_out(await admin.send("GET", "/console/"))
 
     asyncio.run(life())
@@ -331,7 +332,7 @@ def test_sessions_and_wrong_keys_are_bounded(service: Service, clock: Clock, mon
             assert (await guesser.submit("sign-in", {"key": "admin-guess"})).status == 403
         assert (await guesser.submit("sign-in", {"key": KEYS["admin"]})).status == 429
         assert "too many wrong keys" in text(guesser.page)
-        await guesser.visit(f"enter/{service.links.new()}")
+        await guesser.visit(f"enter/{await service.links.new()}")
         assert (await guesser.submit("../sign-in", {"link": guesser.url.rpartition("/")[2]})).status == 200
         clock.now += sessions.WINDOW
         assert (await Browser(app).sign_in("admin")).status == 200
@@ -346,13 +347,13 @@ def test_neither_keys_nor_tokens_are_kept(service: Service) -> None:
     async def life(service: Service) -> None:
         kept = sessions.Sessions(service)
         hashed = service.keys.hash_of(Role.ADMIN)
-        token, link = kept.open(hashed, "http://x"), service.links.new()
+        token, link = await kept.open(hashed, "http://x"), await service.links.new()
         assert token is not None
         held = repr(vars(kept)) + repr(vars(service.links))
         assert token not in held
         assert link not in held
         assert KEYS["admin"] not in held
-        assert kept.open(service.keys.hash_of(Role.CLIENT), "http://x") is None
+        assert await kept.open(service.keys.hash_of(Role.CLIENT), "http://x") is None
 
     run(service, life)
 

@@ -58,7 +58,7 @@ def test_an_experiment_may_start_from_what_another_has_exported(service: Service
         report = await service.report("next")
         assert (report.responses, sum(arm.warm_pulls for arm in report.arms)) == (6, 6)
         for arm in report.arms:
-            assert f"{arm.pulls} {arm.warm_pulls} of them brought along" in text(visitor.page)
+            assert f"{arm.pulls} {arm.warm_pulls} of them from a warm start" in text(visitor.page)
 
     run(service, life)
 

@@ -5,7 +5,7 @@ import re
 import signal
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -128,7 +128,7 @@ def test_a_stream_says_when_something_changed_and_only_then(
                 elif change == "respond":
                     await service.respond(ResponseMessage(ticket, 1.0))
                 else:
-                    await service.set_status("headline", "paused")
+                    await service.steering.set_status("headline", "paused")
                 told = await stream.versions()
                 assert 1 <= len(told) <= 2, "a response is counted, and then its ticket is no longer out"
                 versions += told
@@ -174,7 +174,7 @@ def test_a_stream_ends_promptly(service: Service, clock: Clock, end: str) -> Non
             elif end == "leave":
                 stream.left.set()
             else:
-                await service.delete("headline")
+                await service.steering.delete("headline")
             last = None
             while (said := await stream.next()) is not None:
                 last = said
@@ -250,11 +250,11 @@ def test_an_open_stream_does_not_keep_the_server(tmp_path: Path) -> None:
         assert cookie.startswith(f"ldpbandits-{server.port}=")
         connection = HTTPConnection(server.host, server.port, timeout=PATIENCE)
         connection.request("GET", ONE, headers={"Cookie": cookie})
-        stream = connection.getresponse()
-        assert stream.status == 200
-        assert stream.readline() == b"retry: 2000\n"
-        start = time.monotonic()
-        assert server.stop(signal.SIGTERM) == 0
-        assert time.monotonic() - start < 5
-        stream.read()
+        with closing(connection.getresponse()) as stream:
+            assert stream.status == 200
+            assert stream.readline() == b"retry: 2000\n"
+            start = time.monotonic()
+            assert server.stop(signal.SIGTERM) == 0
+            assert time.monotonic() - start < 5
+            stream.read()
         connection.close()

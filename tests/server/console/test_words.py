@@ -97,7 +97,7 @@ def test_guardrails_in_words() -> None:
         "Warm-up": "equal traffic until each arm has 50 responses",
         "Minimum share": "each arm gets at least 5.0 % of the traffic",
         "Ramp": "an arm that is added gets at most 10 % until it has 100 responses",
-        "Stop when separated": "the best arm is shipped by itself, once the best arm is known",
+        "Stop when separated": "the best arm is shipped automatically once the best arm is known",
     }
 
 
