@@ -13,14 +13,16 @@ from ldpbandits.timely import Connection, Place, bearer
 @pytest.mark.parametrize(
     ("url", "place"),
     [
-        ("http://agent.example", Place(is_secure=False, host="agent.example", port=None, prefix="")),
+        ("http://agent.example", Place(is_secure=False, host="agent.example", port=80, prefix="")),
         ("https://agent.example:8443/", Place(is_secure=True, host="agent.example", port=8443, prefix="")),
+        ("https://[2001:db8::1]", Place(is_secure=True, host="2001:db8::1", port=443, prefix="")),
         ("http://[::1]:8000/a b/", Place(is_secure=False, host="::1", port=8000, prefix="/a%20b")),
     ],
 )
 def test_a_place_is_read_from_a_url(url: str, place: Place) -> None:
-    """Its host, its port, and what stands before each path."""
+    """Its host, its port, and what stands before each path; a connection is to that host and port."""
     assert Place.of(url) == place
+    assert (place.connection().host, place.connection().port) == (place.host, place.port)
 
 
 def test_a_secure_place_is_asked_by_tls() -> None:
@@ -77,5 +79,7 @@ def test_each_address_of_a_host_is_tried_in_its_part_of_the_time(monkeypatch: py
 def test_a_key_that_cannot_be_in_a_header_is_refused() -> None:
     """And not shown."""
     assert bearer("key") == {"Authorization": "Bearer key"}
-    with pytest.raises(ParameterError, match=r"^a key is not empty, and made of ASCII letters, digits and signs$"):
+    with pytest.raises(
+        ParameterError, match=r"^a key must not be empty, and is made of ASCII letters, digits and signs$"
+    ):
         bearer("one\r\nTwo: three")

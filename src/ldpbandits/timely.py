@@ -5,7 +5,7 @@ No server holds its caller by a byte now and then. It needs the standard library
 
 from dataclasses import dataclass
 from functools import partial
-from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
+from http.client import HTTP_PORT, HTTPS_PORT, HTTPConnection, HTTPResponse, HTTPSConnection
 from io import BufferedReader, RawIOBase
 from socket import IPPROTO_TCP, SOCK_STREAM, TCP_NODELAY, getaddrinfo, socket
 from time import monotonic
@@ -26,33 +26,34 @@ class Place:
 
     is_secure: bool
     host: str
-    port: int | None
+    port: int
     prefix: str
     """What stands before each path: nothing, or /agent of a server behind a proxy."""
 
     @classmethod
-    def of(cls, url: str) -> "Place":
+    def of(cls, url: object) -> "Place":
         """Read a URL. What HTTP would leave out or send elsewhere is refused: a password, a query, a fragment."""
         try:
-            parts = urlsplit(url)
+            parts = urlsplit(url if isinstance(url, str) else "")
             port = parts.port
-        except (ValueError, AttributeError, TypeError):  # a port that is none, or what is no text
+        except ValueError:  # a port that is none
             parts, port = urlsplit(""), None
         odd = "@" in parts.netloc or parts.query or parts.fragment
         if parts.scheme not in {"http", "https"} or not parts.hostname or odd:
             raise ParameterError(f"a server's URL looks like https://agent.example, got {brief(url)}")
         prefix = quote(parts.path.rstrip("/"), safe="/%:@!$&'()*+,;=~")
-        return cls(parts.scheme == "https", parts.hostname, port, prefix)
+        usual = HTTPS_PORT if parts.scheme == "https" else HTTP_PORT
+        return cls(parts.scheme == "https", parts.hostname, usual if port is None else port, prefix)
 
     def connection(self) -> "Connection":
         """Return a connection, which is made when there is something to send."""
         return (_Secure if self.is_secure else Connection)(self.host, self.port)
 
 
-def bearer(key: str) -> dict[str, str]:
+def bearer(key: object) -> dict[str, str]:
     """Return the header that carries a key."""
-    if not key or not key.isascii() or not key.isprintable():
-        raise ParameterError("a key is not empty, and made of ASCII letters, digits and signs")
+    if not isinstance(key, str) or not key or not key.isascii() or not key.isprintable():
+        raise ParameterError("a key must not be empty, and is made of ASCII letters, digits and signs")
     return {"Authorization": f"Bearer {key}"}
 
 

@@ -1,23 +1,25 @@
 """An agent that does what a test tells it, on loopback, and devices that talk to it."""
 
+import asyncio
 import json
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from email.message import Message
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Condition, Thread
-from typing import Any
+from typing import Any, Self, TypeVar
 
 import pytest
 
-from ldpbandits import Client, Ledger, Limits, Range
-from ldpbandits.device import client as client_module
-from ldpbandits.device import randomness
-from ldpbandits.device import sender as sender_module
+from ldpbandits import AsyncClient, AsyncPull, Client, Flushed, Ledger, Limits, Pull, Range
+from ldpbandits.device import async_client, client, participant, randomness, sender
+
+T = TypeVar("T")
 
 CTB = {"mechanism": "bernoulli", "epsilon": 0.5}
 DROP, LOSE, HANG_UP = "drop", "lose", "hang up"
@@ -155,24 +157,141 @@ def quick() -> Iterator[Ledger]:
     ledger.close()
 
 
+class Looping:
+    """An event loop in a thread of its own, for as long as a test needs it."""
+
+    def __init__(self) -> None:
+        """Start when there is something to wait for."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Let the event loop run this, and return what comes of it."""
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = Thread(target=self._loop.run_forever)
+            self._thread.start()
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    def close(self) -> None:
+        """End the loop."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+
+class Blocking:
+    """An `AsyncClient` that a test calls as it calls a `Client`."""
+
+    def __init__(self, looping: Looping, *args: Any, **options: Any) -> None:
+        """Open its ledger at once, as that of a Client is."""
+        self._looping = looping
+        self._client = AsyncClient(*args, **options)
+        looping.wait(self._client.__aenter__())
+
+    def __getattr__(self, name: str) -> Any:
+        """Show what is inside."""
+        return getattr(self._client, name)
+
+    def decide(self, **options: Any) -> Pull:
+        """Ask for an arm."""
+        return self._pull(self._looping.wait(self._client.decide(**options)))
+
+    def observe(self, ticket: str, reward: Any, **options: Any) -> bool:
+        """Observe a reward."""
+        return self._looping.wait(self._client.observe(ticket, reward, **options))
+
+    def pulls(self) -> list[Pull]:
+        """Return the pulls that are open."""
+        return [self._pull(pull) for pull in self._looping.wait(self._client.pulls())]
+
+    def spent(self) -> float:
+        """Return what was spent."""
+        return self._looping.wait(self._client.spent())
+
+    def remaining(self) -> float:
+        """Return what is left."""
+        return self._looping.wait(self._client.remaining())
+
+    def flush(self, **options: Any) -> Flushed:
+        """Send what is due."""
+        return self._looping.wait(self._client.flush(**options))
+
+    def leave(self) -> Flushed:
+        """Leave."""
+        return self._looping.wait(self._client.leave())
+
+    def close(self, **options: Any) -> None:
+        """Close."""
+        self._looping.wait(self._client.close(**options))
+
+    def __enter__(self) -> Self:
+        """Take part until the block ends."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close the client."""
+        self._looping.wait(self._client.__aexit__(*error))
+
+    def _pull(self, pull: AsyncPull) -> Pull:
+        def respond(reward: Any, clip: bool) -> bool:  # noqa: FBT001 - as Pull has it
+            return self._looping.wait(pull.observe(reward, clip=clip))
+
+        return Pull(pull.arm, pull.name, pull.ticket, pull.epsilon, pull.report_at, respond)
+
+
 Device = Callable[..., Client]
+"""What makes a Client, or an AsyncClient that is called like one."""
+only_client = pytest.mark.parametrize("kind", ["Client"])
+"""For what is different with asyncio, and is in `test_async_client`."""
+
+
+@pytest.fixture(params=["Client", "AsyncClient"])
+def kind(request: pytest.FixtureRequest) -> str:
+    """Which client is tested."""
+    return str(request.param)
 
 
 @pytest.fixture
-def device(agent: FakeAgent, path: Path) -> Iterator[Device]:
-    """Make clients of the agent, with one ledger and no thread unless told otherwise; they end with the test."""
-    clients: list[Client] = []
+def device(agent: FakeAgent, path: Path, kind: str) -> Iterator[Device]:
+    """Make clients of the agent, with one ledger and nothing in the background unless told; they end with the test."""
+    clients: list[Any] = []
+    looping = Looping()
 
-    def make(experiment: str = "headline", **options: Any) -> Client:
+    def make(experiment: str = "headline", **options: Any) -> Any:
         url = options.pop("url", agent.url)
         limits = Limits(Range(0, 1), 1, 10)
         usual: dict[str, Any] = {"key": "client-key", "limits": limits, "ledger": path, "background": False}
-        clients.append(Client(url, experiment, **usual | {"timeout": 5} | options))
+        given = usual | {"timeout": 5} | options
+        make_one = Client if kind == "Client" else partial(Blocking, looping)
+        clients.append(make_one(url, experiment, **given))
         return clients[-1]
 
     yield make
-    for client in clients:
-        client.close()
+    for each in clients:
+        each.close()
+    looping.close()
+
+
+def watch_posts(
+    client: Any, before: Callable[..., object] = lambda *_: None, after: Callable[[], object] = lambda: None
+) -> None:
+    """Let something happen before each request of a client is sent, with its path and message, or after its reply."""
+    post = client._http.post
+
+    def watched(path: str, message: Any, **options: Any) -> Any:
+        before(path, message)
+        reply = post(path, message, **options)
+        after()
+        return reply
+
+    async def watched_async(path: str, message: Any, **options: Any) -> Any:
+        await asyncio.to_thread(before, path, message)  # what happens may wait for this very event loop
+        reply = await post(path, message, **options)
+        await asyncio.to_thread(after)
+        return reply
+
+    client._http.post = watched_async if isinstance(client, Blocking) else watched
 
 
 @pytest.fixture
@@ -214,6 +333,6 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of all clients."""
     clock = Clock()
-    for module in (client_module, sender_module):
+    for module in (participant, client, async_client, sender):
         monkeypatch.setattr(module, "time", clock)
     return clock

@@ -1,23 +1,22 @@
 """A device, a network and an agent in simulated time: everything that leaves is written down, to the byte."""
 
+import asyncio
+import heapq
 import random
 import re
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from io import BytesIO
 from json import dumps, loads
 from math import inf
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
-from ldpbandits import Client, LDPBanditsError, Ledger, Limits, Range, timely
-from ldpbandits.device import client as client_module
-from ldpbandits.device import http as http_module
-from ldpbandits.device import outbox as outbox_module
-from ldpbandits.device import randomness
-from ldpbandits.device import sender as sender_module
+from ldpbandits import AsyncClient, Client, LDPBanditsError, Ledger, Limits, Range, timely
+from ldpbandits.device import async_client, async_http, client, http, outbox, participant, randomness, sender
 from ldpbandits.device.keeper import LONGEST_SLEEP, SHORTEST_SLEEP
 
 START = 1_700_000_000.0
@@ -118,18 +117,36 @@ class World:
         self.connections += 1
         return Socket(self, self.connections)
 
+    async def open_connection(self, *_: object, **__: object) -> tuple[asyncio.StreamReader, "Writer"]:
+        """Connect to the agent, with asyncio."""
+        self.connections += 1
+        reader = asyncio.StreamReader()
+        return reader, Writer(self, self.connections, reader)
+
+    def hear(self, connection: int, received: bytes) -> Reply | None:
+        """Answer a request, once it is complete."""
+        head, _, body = received.partition(b"\r\n\r\n")
+        length = re.search(rb"Content-Length: (\d+)", head)
+        if length is None or len(body) < int(length[1]):
+            return None
+        sent = Sent(self.passed, connection, head, body)
+        self.sent.append(sent)
+        return self.agent.decide() if b"/decisions" in head else self.agent.respond(sent.message)
+
     @contextmanager
     def running(self, patch: pytest.MonkeyPatch) -> Iterator[None]:
         """Let devices live in this world. Noise, and how long to wait before a retry, come from a stream each."""
         with patch.context() as here:
-            for module in (client_module, sender_module):
+            for module in (participant, client, async_client, sender):
                 here.setattr(module, "time", self)
-            for module in (http_module, timely):
+            for module in (http, timely):
                 here.setattr(module, "monotonic", self.monotonic)
             here.setattr(timely, "connect", self.connect)
+            here.setattr(async_http, "open_connection", self.open_connection)
+            here.setattr(async_client, "Worker", AtOnce)
             here.setattr(randomness, "urandom", random.Random(f"noise {self.seed}").randbytes)
             jitter = random.Random(f"jitter {self.seed}")
-            here.setattr(outbox_module, "system_words", lambda count: [jitter.getrandbits(64) for _ in range(count)])
+            here.setattr(outbox, "system_words", lambda count: [jitter.getrandbits(64) for _ in range(count)])
             yield
 
 
@@ -147,15 +164,9 @@ class Socket:
         if self._is_closed:
             raise BrokenPipeError
         self._out += data
-        head, _, body = self._out.partition(b"\r\n\r\n")
-        length = re.search(rb"Content-Length: (\d+)", head)
-        if length is not None and len(body) == int(length[1]):
-            self._out = b""
-            sent = Sent(self._world.passed, self._number, head, body)
-            self._world.sent.append(sent)
-            agent = self._world.agent
-            reply = agent.decide() if b"/decisions" in head else agent.respond(sent.message)
-            self._in, self._delay, self._is_closed = reply.raw, reply.delay, reply.cut is not None
+        reply = self._world.hear(self._number, self._out)
+        if reply is not None:
+            self._out, self._in, self._delay, self._is_closed = b"", reply.raw, reply.delay, reply.cut is not None
 
     def settimeout(self, seconds: float) -> None:
         """Wait for so long at the most."""
@@ -181,7 +192,87 @@ class Socket:
         self._is_closed = True
 
 
-Make = Callable[..., Client]
+class Writer:
+    """The same for asyncio: what is written is answered to the reader, in the time of the event loop."""
+
+    def __init__(self, world: World, number: int, reader: asyncio.StreamReader) -> None:
+        """Be connected."""
+        self._world, self._number, self._reader = world, number, reader
+        self._out, self._is_closed = b"", False
+        self.transport = self
+
+    def write(self, data: bytes) -> None:
+        """Send; a request that is complete is answered."""
+        self._out += data
+        reply = self._world.hear(self._number, self._out)
+        if reply is not None:
+            self._out = b""
+            asyncio.get_running_loop().call_later(reply.delay, self._answer, reply)
+
+    def _answer(self, reply: Reply) -> None:
+        if not self._is_closed:
+            self._reader.feed_data(reply.raw)
+            if reply.cut is not None:
+                self._reader.feed_eof()
+
+    async def drain(self) -> None:
+        """Go on: there is room for all."""
+
+    async def wait_closed(self) -> None:
+        """Go on."""
+
+    def is_closing(self) -> bool:
+        """Tell whether somebody has hung up."""
+        return self._is_closed
+
+    def abort(self) -> None:
+        """Hang up."""
+        self._is_closed = True
+
+
+class AtOnce:
+    """A worker without a thread: in this world the ledger takes no time."""
+
+    def submit(self, job: Callable[[], Any]) -> "Future[Any]":
+        """Do it."""
+        future: Future[Any] = Future()
+        try:
+            future.set_result(job())
+        except BaseException as error:  # noqa: BLE001 - whoever waits gets it
+            future.set_exception(error)
+        return future
+
+    def stop(self) -> None:
+        """Go on: there is no thread."""
+
+
+class Loop(asyncio.SelectorEventLoop):
+    """An event loop in simulated time: whenever there is nothing to do, it is the time of the next timer."""
+
+    def __init__(self, world: World) -> None:
+        """Live in this world."""
+        super().__init__()
+        self._world = world
+
+    def time(self) -> float:
+        """Tell the time of this world."""
+        return self._world.monotonic()
+
+    async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> list[Any]:
+        """Say that each host has one address."""
+        return [(0, 0, 0, "", (host, port))]
+
+    def _run_once(self) -> None:
+        timers: list[Any] = self._scheduled  # type: ignore[attr-defined]
+        while timers and timers[0]._cancelled:
+            heapq.heappop(timers)._scheduled = False
+            self._timer_cancelled_count -= 1  # type: ignore[attr-defined]
+        if timers and not self._ready:  # type: ignore[attr-defined]
+            self._world.passed = max(self._world.passed, timers[0]._when - self.time() + self._world.passed)
+        super()._run_once()  # type: ignore[misc]
+
+
+Make: TypeAlias = type[Client] | type[AsyncClient]
 
 
 def session(
@@ -194,18 +285,38 @@ def session(
     """Let a device take part once for each reward, and close its app at the end; return everything that left it."""
     with world.running(patch):
         ledger = Ledger(":memory:")
-        client = make("http://agent", "one", key="k", limits=limits, ledger=ledger, timeout=10, background=False)
-        for number, reward in enumerate(rewards):
-            _go_on(client, world, number * PAUSE)
-            with suppress(LDPBanditsError):
-                pull = client.decide()
-                _go_on(client, world, world.passed + LOOK)
-                if reward is not None:
-                    pull.observe(reward)
-        _go_on(client, world, world.passed + END)
-        client.close()
+        options: dict[str, Any] = {"key": "k", "limits": limits, "ledger": ledger, "timeout": 10}
+        if issubclass(make, AsyncClient):
+            with asyncio.Runner(loop_factory=lambda: Loop(world)) as runner:
+                runner.run(_take_part_async(make("http://agent", "one", **options), world, rewards))
+        else:
+            _take_part(make("http://agent", "one", background=False, **options), world, rewards)
         ledger.close()
     return world.sent
+
+
+def _take_part(client: Client, world: World, rewards: list[Reward]) -> None:
+    for number, reward in enumerate(rewards):
+        _go_on(client, world, number * PAUSE)
+        with suppress(LDPBanditsError):
+            pull = client.decide()
+            _go_on(client, world, world.passed + LOOK)
+            if reward is not None:
+                pull.observe(reward)
+    _go_on(client, world, world.passed + END)
+    client.close()
+
+
+async def _take_part_async(client: AsyncClient, world: World, rewards: list[Reward]) -> None:
+    for number, reward in enumerate(rewards):
+        await asyncio.sleep(number * PAUSE - world.passed)
+        with suppress(LDPBanditsError):
+            pull = await client.decide()
+            await asyncio.sleep(LOOK)
+            if reward is not None:
+                await pull.observe(reward)
+    await asyncio.sleep(END)
+    await client.close()
 
 
 def _go_on(client: Client, world: World, until: float) -> None:
@@ -216,6 +327,5 @@ def _go_on(client: Client, world: World, until: float) -> None:
         if moment > until:
             break
         world.passed = moment
-        for _ in client._send_all():
-            pass
+        client._run(client._send_all())
     world.passed = max(world.passed, until)

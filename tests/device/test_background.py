@@ -1,4 +1,4 @@
-"""A thread sends what is due, while a client is open and not a moment longer."""
+"""A thread or a task sends what is due, while a client is open and not a moment longer."""
 
 import subprocess
 import sys
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.device.conftest import only_client
 
 from ldpbandits import Client, Limits, Range, TicketError
 from ldpbandits.device.decision import YEAR
@@ -150,6 +151,7 @@ def test_a_ledger_that_cannot_be_written_does_not_make_the_thread_flood_the_agen
     ledger.close()
 
 
+@only_client
 def test_no_wait_is_too_long_for_a_lock(agent: "FakeAgent", device: "Device", monkeypatch: pytest.MonkeyPatch) -> None:
     """Before a ticket of a year the thread looks again every five minutes: clocks are set, computers sleep."""
     waits: list[float | None] = []

@@ -263,5 +263,7 @@ def test_a_url_that_is_none_is_refused_before_a_ledger_is_made(url: str, path: P
 @pytest.mark.parametrize("key", ["", "a\nb", "kéy"])
 def test_a_key_that_no_header_can_hold_is_refused_and_not_shown(key: str, path: Path) -> None:
     """A key is a secret of sorts: the error says the rule only."""
-    with pytest.raises(ParameterError, match=r"^a key is not empty, and made of ASCII letters, digits and signs$"):
+    with pytest.raises(
+        ParameterError, match=r"^a key must not be empty, and is made of ASCII letters, digits and signs$"
+    ):
         Client("http://a", "headline", key=key, limits=Limits(UNIT, 1, 1), ledger=path)

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.device.conftest import watch_posts
 
 from ldpbandits import Limits, Range
 from ldpbandits.device.limits import DAY
@@ -136,14 +137,12 @@ def test_what_leaves_is_noted_before_its_first_byte(agent: "FakeAgent", device: 
     client = device()
     client.decide()
     noted: list[float | None] = []
-    post = client._http.post
 
-    def look(*args: Any, **options: Any) -> Any:
+    def look(*_: object) -> None:
         with client._ledger.database.transaction() as transaction:
             noted.extend(row[0] for row in transaction.execute("SELECT left_at FROM spent"))
-        return post(*args, **options)
 
-    client._http.post = look  # type: ignore[method-assign]
+    watch_posts(client, before=look)
     client.leave()
     (left_at,) = noted
     assert left_at is not None

@@ -13,13 +13,32 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ldpbandits import Flushed, Ledger, Limits, Range, TicketError
-from ldpbandits.device import client as client_module
+from ldpbandits.device import participant
 
 if TYPE_CHECKING:
     from tests.device.conftest import Device, FakeAgent
 
 CTB_50 = {"mechanism": "bernoulli", "epsilon": 50.0}
 LIMITS = Limits(Range(0, 1), 50, 1000)
+
+
+BEFORE: set[threading.Thread] = set()
+
+
+@pytest.fixture(autouse=True)
+def _threads_of_others() -> None:
+    """Leave out the threads of clients that another test has not closed."""
+    BEFORE.clear()
+    BEFORE.update(threading.enumerate())
+
+
+def ended() -> bool:
+    """Tell whether the threads of all clients of this test end by themselves."""
+    mine = [thread for thread in threading.enumerate() if thread not in BEFORE]
+    threads = [thread for thread in mine if thread.name.startswith("ldpbandits")]
+    for thread in threads:
+        thread.join(20)
+    return not any(thread.is_alive() for thread in threads)
 
 
 @pytest.mark.parametrize("way", ["leave", "close", "with"])
@@ -109,7 +128,7 @@ def test_a_server_that_does_not_answer_holds_nobody_up(
     background: bool,  # noqa: FBT001 - a case
 ) -> None:
     """Leaving takes its patience at the most, also when a request of the thread's hangs, and the response stays."""
-    monkeypatch.setattr(client_module, "PATIENCE", 0.5)
+    monkeypatch.setattr(participant, "PATIENCE", 0.5)
     agent.decision["report_after"] = 0.05 if background else 300
     client = device(background=background, timeout=60, ledger=quick)
     client.decide()
@@ -127,7 +146,7 @@ def test_a_server_that_does_not_answer_holds_nobody_up(
     client.close()
     assert time.monotonic() - start < 5
     assert is_asked.is_set()
-    assert [thread for thread in threading.enumerate() if thread.name == "ldpbandits"] == []
+    assert ended()
     may_answer.set()
     assert len(device(ledger=quick)._outbox.entries()) == 1
 
@@ -140,7 +159,7 @@ def test_a_ledger_that_is_locked_holds_nobody_up(
     background: bool,  # noqa: FBT001 - a case
 ) -> None:
     """What is in it is sent later; a thread that waits for it is left alone, and ends by itself."""
-    monkeypatch.setattr(client_module, "PATIENCE", 0.2)
+    monkeypatch.setattr(participant, "PATIENCE", 0.2)
     client = device(background=background)
     client.decide()
     other = sqlite3.connect(path, isolation_level=None)
@@ -151,9 +170,7 @@ def test_a_ledger_that_is_locked_holds_nobody_up(
     assert time.monotonic() - start < 5
     other.execute("ROLLBACK")
     other.close()
-    for thread in threading.enumerate():
-        if thread.name == "ldpbandits":
-            thread.join(20)
+    assert ended()
     client._ledger.close()
     assert device().flush(now=1e12).acknowledged == 1
 
@@ -240,13 +257,14 @@ def test_an_exit_takes_a_few_seconds_at_the_most_and_prints_nothing(agent: "Fake
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         away = f"http://127.0.0.1:{deaf.getsockname()[1]}"
         script = START.format(background=True) + (
-            "from ldpbandits.device import client as module\n"
+            "from ldpbandits.device import participant\n"
+            "from ldpbandits.device.http import Http\n"
             "import time\n"
             "again = Client(url, 'colour', key='k', limits=limits, ledger=path)\n"
             "again.decide()\n"
             "for each in (client, again):\n"
-            f"    each._http = each._sender._http = module.Http({away!r}, 'k', 10)\n"
-            "module.PATIENCE = 0.5\n"
+            f"    each._http = Http({away!r}, 'k', 10)\n"
+            "participant.PATIENCE = 0.5\n"
             "import atexit\n"
             "start = time.monotonic()\n"
             "atexit._run_exitfuncs()\n"

@@ -66,6 +66,13 @@ def test_a_refused_charge_leaves_no_trace_and_smaller_ones_still_fit(ledger: Led
     assert ledger.spent(NOW, DAY) == 1
 
 
+def test_a_window_of_one_day_is_called_so(ledger: Ledger) -> None:
+    """A refusal is a sentence that its reader may see: 1 day, and half of one 0.5 days."""
+    for window, said in ((DAY, r"within 1 day$"), (DAY / 2, r"within 0\.5 days$")):
+        with pytest.raises(LimitError, match=said):
+            charge(ledger, allow(2, 1, window=window), 2)
+
+
 def test_the_cap_on_a_single_response(ledger: Ledger) -> None:
     """An epsilon above the owner's is refused, whatever is left of the budget."""
     charge(ledger, allow(1, 50), 1)
@@ -86,6 +93,19 @@ def test_the_window_slides(ledger: Ledger) -> None:
         charge(ledger, limits, 0.4, NOW + 149)
     assert ledger.spent(NOW + 100, 100) == 1
     assert ledger.spent(NOW + 100, 1000) == pytest.approx(1.6)
+
+
+def test_what_remains_is_the_budget_less_what_counts_in_the_window(ledger: Ledger) -> None:
+    """It is exact, is never below 0, and grows again as charges leave the window."""
+    limits = allow(1, 1, window=100)
+    assert ledger.remaining(NOW, limits) == 1
+    for i in range(10):
+        assert ledger.remaining(NOW, limits) == pytest.approx(1 - i / 10, abs=1e-15)
+        charge(ledger, limits, 0.1)
+    assert ledger.remaining(NOW, limits) == 0
+    assert ledger.remaining(NOW, allow(1, 0.5)) == 0
+    assert ledger.remaining(NOW, allow(1, 3)) == pytest.approx(2)
+    assert ledger.remaining(NOW + 100, limits) == 1
 
 
 def test_a_clock_that_goes_back_forgets_nothing(ledger: Ledger) -> None:

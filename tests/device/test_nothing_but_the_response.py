@@ -18,8 +18,10 @@ from typing import Any
 import pytest
 from tests.device.simulated import LIMITS, Agent, Make, Reply, Reward, Sent, World, session
 
-from ldpbandits import Client, Limits, Range, Sigmoid, Threshold
-from ldpbandits.device import client as client_module
+from ldpbandits import AsyncClient, Client, Limits, Range, Sigmoid, Threshold
+from ldpbandits.device import participant
+from ldpbandits.device.exchange import Steps
+from ldpbandits.device.participant import Participant, latest
 
 SESSIONS = 48
 """Half to learn from, half to guess."""
@@ -224,16 +226,29 @@ def test_no_feature_tells_the_reward(monkeypatch: pytest.MonkeyPatch, name: str)
     assert all(sessions)
 
 
+@pytest.mark.parametrize("make", [Client, AsyncClient])
 @pytest.mark.parametrize("name", AGENTS)
-def test_with_the_same_noise_all_is_the_same_whatever_the_reward(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_with_the_same_noise_all_is_the_same_whatever_the_reward(
+    monkeypatch: pytest.MonkeyPatch, name: str, make: Make
+) -> None:
     """More than by statistics: for each seed, all that leaves but the response is equal to the byte and microsecond."""
     for seed in range(2):
         rewards: list[Reward] = [None, 0, 1, 0.4, 7, nan]
         seen = {
-            FEATURES["everything"](session(monkeypatch, World(AGENTS[name](), seed), [reward] * 2))
+            FEATURES["everything"](session(monkeypatch, World(AGENTS[name](), seed), [reward] * 2, make))
             for reward in rewards
         }
         assert len(seen) == 1
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_nobody_can_tell_one_client_from_the_other(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """With the same noise both send the same bytes on the same connections, and at the same times, to 0.1 seconds."""
+    both = [session(monkeypatch, World(AGENTS[name](), 1), [1, None, 0.4], make) for make in (Client, AsyncClient)]
+    seen = [[(request.connection, request.head, request.body) for request in sent] for sent in both]
+    assert seen[0] == seen[1]
+    times = [[request.time for request in sent] for sent in both]
+    assert times[0] == pytest.approx(times[1], abs=0.1)
 
 
 def test_at_a_small_epsilon_not_even_the_responses_tell(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,65 +281,70 @@ def is_yes(reward: Any) -> bool:
     return bool(reward >= 0.5)
 
 
-class SendsAtOnce(Client):
+class SendsAtOnce(Participant):
     """Sends as soon as there is a reward."""
 
-    def _respond(self, ticket: str, reward: Any, clip: bool) -> bool:  # noqa: FBT001 - as Client has it
-        kept = super()._respond(ticket, reward, clip)
-        self.leave()
+    def _respond(self, ticket: str, reward: Any, clip: bool) -> Steps[bool]:  # noqa: FBT001 - as Participant has it
+        kept = yield from super()._respond(ticket, reward, clip)
+        yield from self._leave(latest())
         return kept
 
 
-class SendsWhatIsInRange(Client):
+class SendsWhatIsInRange(Participant):
     """As devices were: a reward out of range is an error and its pull stays open; the others are sent at once."""
 
-    def _respond(self, ticket: str, reward: Any, clip: bool) -> bool:  # noqa: ARG002, FBT001 - as above
-        kept = super()._respond(ticket, reward, clip=False)
-        self.leave()
+    def _respond(self, ticket: str, reward: Any, clip: bool) -> Steps[bool]:  # noqa: ARG002, FBT001 - as above
+        kept = yield from super()._respond(ticket, reward, clip=False)
+        yield from self._leave(latest())
         return kept
 
 
-class SendsRewardsOnly(Client):
+class SendsRewardsOnly(Participant):
     """Has no answer where there was no reward."""
 
-    def _send_all(self, now: float | None = None) -> Any:
+    def _send_all(self, now: float | None = None) -> Steps[int]:
         for entry in self._outbox.entries():
-            if not entry.is_observed and entry.is_over(client_module.time.time()):  # type: ignore[attr-defined]
+            if not entry.is_observed and entry.is_over(participant.time.time()):  # type: ignore[attr-defined]
                 self._outbox.done(entry.ticket)
-        return super()._send_all(now)
+        return (yield from super()._send_all(now))
 
 
-class SaysMore(Client):
+class SaysMore(Participant):
     """Adds a header for a yes."""
 
-    def _respond(self, ticket: str, reward: Any, clip: bool) -> bool:  # noqa: FBT001 - as above
+    _http: Any
+
+    def _respond(self, ticket: str, reward: Any, clip: bool) -> Steps[bool]:  # noqa: FBT001 - as above
         if is_yes(reward):
             self._http._key["X-Happy"] = "yes"
-        return super()._respond(ticket, reward, clip)
+        return (yield from super()._respond(ticket, reward, clip))
 
 
-class Reconnects(Client):
+class Reconnects(Participant):
     """Hangs up after a yes, and needs a new connection."""
 
-    def _respond(self, ticket: str, reward: Any, clip: bool) -> bool:  # noqa: FBT001 - as above
+    _http: Any
+
+    def _respond(self, ticket: str, reward: Any, clip: bool) -> Steps[bool]:  # noqa: FBT001 - as above
         if is_yes(reward):
-            self._http._connection.close()
-        return super()._respond(ticket, reward, clip)
+            (self._http._connection.close if isinstance(self, Client) else self._http.hang_up)()
+        return (yield from super()._respond(ticket, reward, clip))
 
 
-class Hesitates(Client):
+class Hesitates(Participant):
     """Sends the response to a yes a little later."""
 
-    def _respond(self, ticket: str, reward: Any, clip: bool) -> bool:  # noqa: FBT001 - as above
-        kept = super()._respond(ticket, reward, clip)
+    def _respond(self, ticket: str, reward: Any, clip: bool) -> Steps[bool]:  # noqa: FBT001 - as above
+        kept = yield from super()._respond(ticket, reward, clip)
         if is_yes(reward):
             self._mine[ticket] += 0.001
             with self._ledger.database.transaction() as transaction:
                 transaction.execute("UPDATE pulls SET report_at = report_at + 0.001 WHERE ticket = ?", (ticket,))
+            self._wake()
         return kept
 
 
-class Jumps(Client):
+class Jumps(Participant):
     """Sends the newest first if it is a yes."""
 
     def _entries(self) -> Any:
@@ -332,7 +352,7 @@ class Jumps(Client):
         return entries[::-1] if any(entry.is_observed and is_yes(entry.response) for entry in entries) else entries
 
 
-LEAKS: list[tuple[Make, tuple[Reward, Reward], set[str]]] = [
+LEAKS: list[tuple[type[Participant], tuple[Reward, Reward], set[str]]] = [
     (SendsAtOnce, (None, 1), {"time", "first time"}),
     (SendsWhatIsInRange, (0.4, 7), {"time", "first time"}),
     (SendsRewardsOnly, (None, 1), {"existence", "number"}),
@@ -343,28 +363,35 @@ LEAKS: list[tuple[Make, tuple[Reward, Reward], set[str]]] = [
 ]
 
 
+@pytest.mark.parametrize("make", [Client, AsyncClient])
 @pytest.mark.parametrize(("leaky", "pair", "features"), LEAKS, ids=lambda part: getattr(part, "__name__", None))
 def test_a_client_that_leaks_is_found(
-    monkeypatch: pytest.MonkeyPatch, leaky: Make, pair: tuple[Reward, Reward], features: set[str]
+    monkeypatch: pytest.MonkeyPatch,
+    leaky: type[Participant],
+    pair: tuple[Reward, Reward],
+    features: set[str],
+    make: Make,
 ) -> None:
     """The test above can fail: each of these gives the reward away by another feature, and is caught by it."""
     limits = Limits(Range(0, 1), epsilon=50, budget=1000)
     # Where the order is looked at, there is one: both responses are sent when the app ends.
     moments = {"report_after": 3e6, "expires_in": 3.1e6} if "order" in features else {}
-    sessions, coins = play(monkeypatch, lambda: Agent(curator=ctb(50.0), **moments), [pair, pair], limits, leaky)
+    both: Any = type(leaky.__name__, (leaky, make), {})
+    sessions, coins = play(monkeypatch, lambda: Agent(curator=ctb(50.0), **moments), [pair, pair], limits, both)
     found = alarms(sessions, coins, FEATURES)
     assert features | {"everything"} <= found.keys()
 
 
 def test_the_pages_say_how_many_agents(root: Path) -> None:
     """As many as are played."""
-    for page in ("README.md", "docs/live.md"):
-        assert f"plays {len(AGENTS)} hostile agents" in " ".join((root / page).read_text(encoding="utf-8").split())
+    for page in ("README.md", "docs/python.md", "docs/asyncio.md"):
+        assert f" {len(AGENTS)} hostile agents" in " ".join((root / page).read_text(encoding="utf-8").split())
 
 
-def test_everything_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("make", [Client, AsyncClient])
+def test_everything_is_seen(monkeypatch: pytest.MonkeyPatch, make: Make) -> None:
     """The simulated world shows two decisions and two responses of an honest session, in full."""
-    sent = session(monkeypatch, World(Agent(), 0), [1, None])
+    sent = session(monkeypatch, World(Agent(), 0), [1, None], make)
     assert [request.head.split()[1] for request in sent] == [
         b"/v1/experiments/one/decisions",
         b"/v1/experiments/one/decisions",

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.device.conftest import watch_posts
 
 from ldpbandits import Client, Flushed, ServerError, TicketError
 from ldpbandits.device.ledger import Ledger
@@ -49,23 +50,19 @@ def entries(client: Client) -> Any:
     return client._outbox.entries()
 
 
-def test_the_response_is_on_disk_before_it_is_sent(
-    agent: "FakeAgent", device: "Device", path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_response_is_on_disk_before_it_is_sent(agent: "FakeAgent", device: "Device", path: Path) -> None:
     """While the first request is under way, another process finds that response in the file, as one that has left."""
     agent.decision["curator"] = LAPLACE
     client = device()
     pull = client.decide()
     on_disk: list[float] = []
-    post = client._http.post
 
-    def look_and_post(where: str, message: Any, **options: Any) -> Any:
+    def look(*_: object) -> None:
         other = Ledger(path)
         on_disk.extend(entry.response for entry in Outbox(other, agent.url, "headline").entries() if entry.has_left)
         other.close()
-        return post(where, message, **options)
 
-    monkeypatch.setattr(client._http, "post", look_and_post)
+    watch_posts(client, before=look)
     pull.observe(0.5)
     client.leave()
     assert on_disk == [agent.counted[str(pull.ticket)]]
@@ -131,19 +128,23 @@ def test_a_server_that_is_not_there(device: "Device", clock: "Clock", agent: "Fa
         device(url=f"http://{'x' * 70}.invalid").decide()
 
 
+class Crash(Exception):  # noqa: N818 - reads as what it is
+    """Whatever ends a program."""
+
+
 def test_a_crash_just_before_sending_sends_what_was_written(
-    agent: "FakeAgent", device: "Device", drawn: list[int], monkeypatch: pytest.MonkeyPatch
+    agent: "FakeAgent", device: "Device", drawn: list[int]
 ) -> None:
     """The next client on the same ledger sends that response, without a draw and without the reward."""
     agent.decision["curator"] = LAPLACE
     client = device()
     client.decide().observe(0.5)
 
-    def crash(*_: object, **__: object) -> None:
-        raise SystemExit
+    def crash(*_: object) -> None:
+        raise Crash
 
-    monkeypatch.setattr(client._http, "post", crash)
-    with pytest.raises(SystemExit):
+    watch_posts(client, before=crash)
+    with pytest.raises(Crash):
         client.leave()
     (entry,) = entries(client)
     client.close(keep=True)
@@ -174,7 +175,7 @@ def test_what_the_agent_will_never_take_is_dropped_and_told(agent: "FakeAgent", 
             pull.observe(1)
     assert entries(client) == []
     assert client.flush(now=1e13) == Flushed(0, 0, ())
-    assert client.spent() == 1
+    assert (client.spent(), client.remaining()) == (1, 9)
 
 
 def test_waits_grow_to_five_minutes_and_differ_between_devices(

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.device.conftest import watch_posts
 
 from ldpbandits import LimitError, Limits, Range, ServerError
 
@@ -137,21 +138,12 @@ def test_a_sticky_arm_is_not_kept_for_ever_by_a_clock_that_is_set_back(
     assert decisions(agent) == 2
 
 
-def test_of_two_who_ask_together_one_arm_is_shown(
-    agent: "FakeAgent", device: "Device", monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_two_who_ask_together_one_arm_is_shown(agent: "FakeAgent", device: "Device") -> None:
     """What another thread or process has begun to show meanwhile is shown here too, and only that is charged."""
     agent.decision["sticky"] = 1000
     client, other = device(), device()
-    post, pulls = client._http.post, []
-
-    def slow_post(*args: Any, **options: Any) -> Any:
-        reply = post(*args, **options)
-        monkeypatch.undo()
-        pulls.append(other.decide())
-        return reply
-
-    monkeypatch.setattr(client._http, "post", slow_post)
+    pulls: list[Any] = []
+    watch_posts(client, after=lambda: pulls.append(other.decide()))
     assert [client.decide()] == pulls
     assert client.spent() == 0.5
     client.close()

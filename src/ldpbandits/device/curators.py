@@ -134,7 +134,7 @@ class Curator(ABC):
 
     @sealed
     def respond_not_private(self, reward: Reward | float, draw: Draw, *, clip: bool = False) -> Response:
-        """Respond with the caller's randomness, for tests and shared vectors: who knows the words knows the reward."""
+        """Respond with the caller's randomness, for tests and vectors: whoever knows the words knows the reward."""
         return self._respond(reward, draw, clip=clip)
 
     def _respond(self, reward: Reward | float, draw: Draw, *, clip: bool) -> Response:

@@ -17,6 +17,7 @@ from threading import RLock, local
 from time import monotonic
 from typing import TypeAlias
 
+from ldpbandits.device.sums import keep_sums
 from ldpbandits.errors import LedgerError
 
 MEMORY = ":memory:"
@@ -110,8 +111,11 @@ class Database:
                 yield self._connection
 
     @contextmanager
-    def hurry(self, until: float) -> Iterator[None]:
-        """Let this thread wait for others no longer than to this moment of the monotonic clock, while in the block."""
+    def hurry(self, until: float | None) -> Iterator[None]:
+        """Let this thread wait for others no longer than to this moment of the monotonic clock, while in the block.
+
+        None: it is in no hurry.
+        """
         self._hurry.until = until
         try:
             yield
@@ -124,7 +128,7 @@ class Database:
         if until is None:
             return PATIENCE
         if not _LOCK.acquire(timeout=max(until - monotonic(), 0)):
-            raise LedgerError(f"the ledger {self.path} cannot be used: another thread is at it")
+            raise LedgerError(f"the ledger {self.path} cannot be used: another thread is using it")
         _LOCK.release()
         return max(until - monotonic(), 0.0)
 
@@ -180,6 +184,7 @@ def _make_tables(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN IMMEDIATE")
     for statement in _TABLES:
         connection.execute(statement)
+    keep_sums(connection)
     connection.execute("COMMIT")
 
 
@@ -217,3 +222,13 @@ def _check_format(connection: sqlite3.Connection) -> None:
     if (application, version) != (_APPLICATION, FORMAT):
         kind = "of another version" if application == _APPLICATION else "something else than a ledger"
         raise LedgerError(f"the file given as the ledger is {kind}, and left as it is")
+    if not _has_sums(connection):
+        connection.execute("BEGIN IMMEDIATE")
+        if not _has_sums(connection):  # nobody else was first
+            keep_sums(connection)
+        connection.execute("COMMIT")
+
+
+def _has_sums(connection: sqlite3.Connection) -> bool:
+    """Tell whether the file has running sums; those of earlier versions have none."""
+    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'sums'").fetchone() is not None

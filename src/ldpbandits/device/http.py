@@ -1,26 +1,21 @@
 """JSON over HTTP, on a connection that stays open. It sends a message, a key, and nothing that tells who sends it."""
 
 import json
-from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from http import HTTPStatus
 from http.client import HTTPException
 from socket import SHUT_RDWR
 from threading import Lock
 from time import monotonic
-from typing import Any, TypeAlias
 
 from ldpbandits.checks import without_controls
+from ldpbandits.device.exchange import Message, Reply
 from ldpbandits.errors import ServerError
 from ldpbandits.timely import Place, bearer
-from ldpbandits.types import Epsilon, Response
 
 LARGEST_REPLY = 1 << 20
 NONSENSE = "nonsense"
 """The code of an error whose reply no agent should give."""
-
-Message: TypeAlias = Mapping[str, str | Response | Epsilon]
-"""What may leave a device: text, and private responses. A Reward, or a number that nobody privatised, does not fit."""
 
 
 class Http:
@@ -34,32 +29,20 @@ class Http:
         self._lock = Lock()
         self._is_closed = False
 
-    def post(
-        self, path: str, message: Message, *, with_key: bool = True, patience: float | None = None
-    ) -> Mapping[str, Any]:
+    def post(self, path: str, message: Message, *, with_key: bool = True, patience: float | None = None) -> Reply:
         """Send a message and return the reply; a refusal is raised.
 
         It takes as long as the timeout at the most, or as `patience` if that is less, in seconds.
         """
         moment = monotonic() + (self._timeout if patience is None else min(patience, self._timeout))
-        headers = {**(self._key if with_key else {}), "Content-Type": "application/json"}
+        body, headers = written(message, self._key if with_key else {})
         if patience is not None:  # then do not wait for others beyond it
             if not self._lock.acquire(timeout=max(patience, 0)):
                 raise ServerError("the server cannot be reached: another request is still under way")
             self._lock.release()
         with self._lock:  # and not by acquire(), after which an interrupt would leave it locked
-            status, body = self._ask(self._path + path, json.dumps(message).encode(), headers, moment)
-        try:
-            reply = json.loads(body)
-        except (ValueError, RecursionError):  # not JSON, or nested without end
-            reply = None
-        if not isinstance(reply, dict):
-            raise ServerError(f"the server's reply ({status}) is not an agent's", status=status, code=NONSENSE)
-        if status != HTTPStatus.OK:
-            texts = (reply.get(name) for name in ("message", "code"))
-            sentence, code = (without_controls(text[:500]) if isinstance(text, str) else "unknown" for text in texts)
-            raise ServerError(f"the server refuses ({status}): {sentence}", status=status, code=code[:100])
-        return reply
+            status, text = self._ask(self._path + path, body, headers, moment)
+        return read_reply(status, text)
 
     def close(self, patience: float = 1.0) -> None:
         """Close the connection, for good. A request that is under way is broken off, and has so many seconds to end."""
@@ -89,25 +72,45 @@ class Http:
         except (OSError, HTTPException, UnicodeError) as error:  # UnicodeError: a host name that cannot be one
             self._connection.close()
             if not was_open or isinstance(error, TimeoutError):
-                raise ServerError(f"the server cannot be reached: {_reason(error)}") from None
+                raise ServerError(f"the server cannot be reached: {reason(error)}") from None
         try:
             return self._request(path, body, headers, moment)
         except (OSError, HTTPException) as error:
             self._connection.close()
-            raise ServerError(f"the server cannot be reached: {_reason(error)}") from None
+            raise ServerError(f"the server cannot be reached: {reason(error)}") from None
 
     def _request(self, path: str, body: bytes, headers: dict[str, str], moment: float) -> tuple[int, bytes]:
         if self._is_closed:
             raise ConnectionAbortedError("this client is closed")
         self._connection.until(moment)
         self._connection.request("POST", path, body, headers)
-        reply = self._connection.getresponse()
-        text = reply.read(LARGEST_REPLY + 1)
-        if not reply.isclosed():  # too long, or shorter than it says: what comes next is no reply to the next request
-            reply.close()
-            self._connection.close()
+        with closing(self._connection.getresponse()) as reply:  # on errors too: its socket is open as long as it is
+            text = reply.read(LARGEST_REPLY + 1)
+            if not reply.isclosed():  # too long, or shorter than it says: what comes next is no reply to the next one
+                self._connection.close()
         return reply.status, text[:LARGEST_REPLY]
 
 
-def _reason(error: Exception) -> str:
+def written(message: Message, key: dict[str, str]) -> tuple[bytes, dict[str, str]]:
+    """Return the body of a request and its headers: nothing beside the message and the key tells who sends it."""
+    return json.dumps(message).encode(), {**key, "Content-Type": "application/json"}
+
+
+def read_reply(status: int, body: bytes) -> Reply:
+    """Return what the server says; a refusal is raised, and so is what no agent should say."""
+    try:
+        reply = json.loads(body)
+    except (ValueError, RecursionError):  # not JSON, or nested without end
+        reply = None
+    if not isinstance(reply, dict):
+        raise ServerError(f"the server's reply ({status}) is not an agent's", status=status, code=NONSENSE)
+    if status != HTTPStatus.OK:
+        texts = (reply.get(name) for name in ("message", "code"))
+        sentence, code = (without_controls(text[:500]) if isinstance(text, str) else "unknown" for text in texts)
+        raise ServerError(f"the server refuses ({status}): {sentence}", status=status, code=code[:100])
+    return reply
+
+
+def reason(error: Exception) -> str:
+    """Return why a server cannot be reached, in the words of the error, which may be the server's."""
     return without_controls(str(error))[:500] or type(error).__name__

@@ -1,6 +1,6 @@
 """A thread that sends what is due, so that an app need not think of it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from threading import Condition, Thread
 
@@ -11,14 +11,31 @@ LONGEST_SLEEP = 300.0
 """The thread looks at least this often, in seconds: clocks are set, and computers sleep."""
 
 
+class Pace:
+    """How long to pause between two rounds of sending."""
+
+    def __init__(self) -> None:
+        """Start with a round that is not overdue."""
+        self._overdue = 0
+
+    def pause(self, wait: float | None) -> float | None:
+        """Return for how long to pause after a round, if there is more to do in `wait` seconds; None: until woken.
+
+        What is due right after a round could not be written down. Each time this happens in a row, the pause doubles:
+        otherwise the agent would get the same response again and again without a pause.
+        """
+        self._overdue = 0 if wait is None or wait > 0 else min(self._overdue + 1, 20)
+        return None if wait is None else min(LONGEST_SLEEP, max(wait, SHORTEST_SLEEP * 2**self._overdue))
+
+
 class Keeper:
     """Works in rounds: one when it is woken, one whenever something is due. It has no thread before it is first woken.
 
-    `work` does what is due now, step by step; the thread ends between two steps. `until_due` tells how many seconds it
-    is until there is more to do, or None when nothing is open.
+    `work` does what is due now, and ends soon once the client is closed. `until_due` tells how many seconds it is until
+    there is more to do, or None when nothing is open.
     """
 
-    def __init__(self, work: Callable[[], Iterable[object]], until_due: Callable[[], float | None]) -> None:
+    def __init__(self, work: Callable[[], object], until_due: Callable[[], float | None]) -> None:
         """Remember what to do; `wake` starts the thread."""
         self._work, self._until_due = work, until_due
         self._news = Condition()
@@ -37,7 +54,7 @@ class Keeper:
             self._news.notify()
 
     def stop(self) -> None:
-        """Let the thread end after the step that it is in."""
+        """Let the thread end after the round that it is in."""
         with self._news:
             self._is_closed = True
             self._news.notify()
@@ -53,20 +70,14 @@ class Keeper:
         self._thread = None
 
     def _run(self) -> None:
-        overdue = 0
+        pace = Pace()
         while not self._is_closed:
             self._is_woken = False
             with suppress(LDPBanditsError):  # the ledger may be locked or the disk full: the next round may do better
-                for _ in self._work():
-                    if self._is_closed:
-                        return
-            wait = self._seconds_until_due()
-            # What is due right after a round could not be written down. Each time this happens in a row, the pause
-            # doubles: otherwise the agent would get the same response again and again without a pause.
-            overdue = 0 if wait is None or wait > 0 else min(overdue + 1, 20)
+                self._work()
+            pause = pace.pause(self._seconds_until_due())
             with self._news:  # not held while the ledger is read: who wakes or stops the thread does not wait for that
                 if not self._is_called():
-                    pause = None if wait is None else min(LONGEST_SLEEP, max(wait, SHORTEST_SLEEP * 2**overdue))
                     self._news.wait(pause)
 
     def _is_called(self) -> bool:

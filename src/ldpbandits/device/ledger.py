@@ -11,11 +11,13 @@ is dated ahead, because the clock was, counts for one window from when that is n
 
 import os
 from fractions import Fraction
+from heapq import merge
 from math import inf
 from pathlib import Path
 
 from ldpbandits.device.database import Database, Transaction
 from ldpbandits.device.limits import DAY, Limits
+from ldpbandits.device.sums import DATED_AHEAD, Date, dated_within, spent_until
 from ldpbandits.errors import LimitError
 from ldpbandits.spec.curator import CuratorSpec
 
@@ -50,6 +52,19 @@ class Ledger:
         with self.database.transaction() as transaction:
             return float(_sum(transaction, "accepted_at", now, window))
 
+    def remaining(self, now: float, limits: Limits) -> float:
+        """Return what is left of the owner's budget in the window that ends now, and never less than 0.
+
+        >>> from ldpbandits import Range
+        >>> ledger = Ledger(":memory:")
+        >>> ledger.remaining(now=0.0, limits=Limits(rewards=Range(0, 1), epsilon=1, budget=10))
+        10.0
+        >>> ledger.close()
+        """
+        with self.database.transaction() as transaction:
+            spent = _sum(transaction, "accepted_at", now, limits.window)
+        return float(max(Fraction(limits.budget) - spent, Fraction(0)))
+
     def charge(self, transaction: Transaction, limits: Limits, spec: CuratorSpec, now: float) -> int:
         """Charge one response of this curator, or say which limit of the owner it would break. Return its number.
 
@@ -58,9 +73,10 @@ class Ledger:
         limits.check(spec)
         spent = _sum(transaction, "accepted_at", now, limits.window)
         if spent + Fraction(spec.epsilon) > _most(limits):
+            days = limits.window / DAY
             raise LimitError(
                 f"epsilon = {spec.epsilon:g} on top of the {float(spent):g} spent is too much: "
-                f"the owner of this device allows {limits.budget:g} within {limits.window / DAY:g} days"
+                f"the owner of this device allows {limits.budget:g} within {days:g} day{'' if days == 1 else 's'}"
             )
         row = transaction.execute("INSERT INTO spent (accepted_at, epsilon) VALUES (?, ?)", (now, spec.epsilon))
         assert row.lastrowid is not None  # noqa: S101 - it was inserted
@@ -93,13 +109,13 @@ def _most(limits: Limits) -> Fraction:
     return Fraction(limits.budget) * (1 + ROUNDING)
 
 
-def _sum(transaction: Transaction, column: str, now: float, window: float) -> Fraction:
+def _sum(transaction: Transaction, date: Date, now: float, window: float) -> Fraction:
     """Return the exact sum of what counts in the window that ends now: of what was accepted, or of what has left."""
     # A date ahead is from before the clock was set back: either that date is wrong, or this one. It counts, from when
     # it is first seen, for as long as any other: so no wrong date counts for years.
     transaction.execute(
-        "UPDATE spent SET seen_ahead_at = :now "
-        "WHERE max(accepted_at, coalesce(left_at, accepted_at)) > :now AND coalesce(seen_ahead_at, :now + 1) > :now",
+        "UPDATE spent SET seen_ahead_at = :now "  # noqa: S608 - our names
+        f"WHERE number IN ({DATED_AHEAD}) AND coalesce(seen_ahead_at, :now + 1) > :now",
         {"now": now},
     )
     transaction.execute(
@@ -107,25 +123,25 @@ def _sum(transaction: Transaction, column: str, now: float, window: float) -> Fr
         "WHERE seen_ahead_at IS NOT NULL AND max(accepted_at, coalesce(left_at, accepted_at)) <= ?",
         (now,),
     )
+    in_order = spent_until(transaction, date, now) - spent_until(transaction, date, now - window)
+    return in_order + sum((epsilon for _, epsilon in _ahead(transaction, date, now, window)), Fraction(0))
+
+
+def _ahead(transaction: Transaction, date: Date, now: float, window: float) -> list[tuple[float, Fraction]]:
+    """Return what is dated ahead and counts now: since when, and its epsilon, the oldest first."""
     rows = transaction.execute(
-        f"SELECT epsilon, count(*) FROM spent WHERE {_since(column)} > :now - :window GROUP BY epsilon",  # noqa: S608 - our names
+        "SELECT seen_ahead_at, epsilon FROM spent "  # noqa: S608 - our names
+        f"WHERE seen_ahead_at > :now - :window AND {date} > :now ORDER BY seen_ahead_at",
         {"now": now, "window": window},
     )
-    return sum((Fraction(epsilon) * count for epsilon, count in rows), Fraction(0))
-
-
-def _since(column: str) -> str:
-    return f"CASE WHEN {column} > :now THEN seen_ahead_at ELSE {column} END"
+    return [(since, Fraction(epsilon)) for since, epsilon in rows]
 
 
 def _until_freed(transaction: Transaction, excess: Fraction, now: float, window: float) -> float:
     """Return the seconds until so much of what has left ceases to count; infinite if all of it is not enough."""
-    rows = transaction.execute(
-        f"SELECT {_since('left_at')} AS since, epsilon FROM spent WHERE since > :now - :window ORDER BY since",  # noqa: S608 - our names
-        {"now": now, "window": window},
-    )
-    for since, epsilon in rows:
-        excess -= Fraction(epsilon)
+    in_order = dated_within(transaction, "left_at", now - window, now)
+    for since, epsilon in merge(in_order, _ahead(transaction, "left_at", now, window)):
+        excess -= epsilon
         if excess <= 0:
             return float(max(since + window - now, 1e-3))
     return inf

@@ -21,9 +21,9 @@ class Limits:
 
     What rewards are is for the owner to say: an agent that could choose the range could choose one which some rewards
     are not in. `rewards` is the transform that an agent may ask for, or the class `Threshold` for any theta. On the
-    real line, epsilon is promised only for rewards within 1 of each other: who allows that says `RealLine()`.
+    real line, epsilon is promised only for rewards within 1 of each other: whoever allows that says `RealLine()`.
 
-    A response is sent at a moment that does not depend on the reward, unless `at_once` allows to send it when the
+    A response is sent at a moment that does not depend on the reward, unless `at_once` allows it to be sent when the
     reward comes. That tells when it came, and that it came.
 
     >>> from ldpbandits import LaplaceCurator, Range

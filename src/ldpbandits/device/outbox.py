@@ -9,7 +9,7 @@ that a restart loses no pull and draws no response anew.
 """
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,6 +101,10 @@ class Outbox:
         """Keep the pulls of this experiment of the agent at `url`."""
         self._ledger, self._database = ledger, ledger.database
         self._experiment = (url, experiment)
+
+    def hurry(self, until: float | None) -> AbstractContextManager[None]:
+        """Wait for the ledger no longer than to this moment of the monotonic clock, while in the block."""
+        return self._database.hurry(until)
 
     def showing(self, now: float) -> Showing | None:
         """Return the arm that this device goes on to show, with its pull while that can be observed; None if none."""

@@ -9,7 +9,7 @@ from math import inf
 from threading import Lock
 from typing import Any
 
-from ldpbandits.device.http import Http, Message
+from ldpbandits.device.exchange import Message, Request, Steps
 from ldpbandits.device.limits import Limits
 from ldpbandits.device.outbox import LONGEST_WAIT, Entry, Outbox, lies_ahead
 from ldpbandits.errors import LedgerError, ServerError
@@ -33,25 +33,41 @@ class Flushed:
 class Sender:
     """Sends for one client. Others may send from the same outbox at the same time: each response has one sender."""
 
-    def __init__(self, outbox: Outbox, http: Http, limits: Limits, timeout: float) -> None:
-        """Send what is in this outbox, within these limits."""
-        self._outbox, self._http, self._limits, self._timeout = outbox, http, limits, timeout
+    def __init__(self, outbox: Outbox, limits: Limits, timeout: float) -> None:
+        """Send what is in this outbox, within these limits; a request takes no longer than the timeout."""
+        self._outbox, self._limits, self._timeout = outbox, limits, timeout
         self._hold = 0.0
         self._news = Lock()
         self._acknowledged, self._refused = 0, deque[ServerError](maxlen=MOST_REFUSALS)
 
-    def send(self, entry: Entry, now: float, patience: float | None = None) -> bool | ServerError | None:
+    def send(self, entry: Entry, now: float, until: float | None = None) -> Steps[bool | ServerError | None]:
         """Send a response if it is due; True if it has arrived, the error if it never can, False if sending failed.
 
-        None: it is not to be sent now. Its moment lies ahead, another sends it, or the owner's budget has no room.
+        None: it is not to be sent now. Its moment lies ahead, another sends it, or the owner's budget has no room. Who
+        is in a hurry says by `until` when all must be over, on the monotonic clock.
         """
         if self.is_held(entry, now):
             return None
-        taken = self._outbox.take(entry.ticket, self._limits, now, lease=self._timeout + 1)
+        with self._outbox.hurry(until):
+            taken = self._outbox.take(entry.ticket, self._limits, now, lease=self._timeout + 1)
         if isinstance(taken, float):
             # The oldest goes first: what would fit in its place waits too. One that never fits holds up nobody.
             self._hold = 0.0 if taken == inf else now + min(taken, LONGEST_WAIT)
-        return self._deliver(taken, patience) if isinstance(taken, Entry) else None
+        if not isinstance(taken, Entry):
+            return None
+        patience = None if until is None else until - time.monotonic()
+        outcome = yield from _deliver(taken, patience)
+        with self._news:
+            self._acknowledged += outcome is True
+            if isinstance(outcome, ServerError):
+                self._refused.append(outcome)
+        # What the agent has said stands, even if the ledger cannot be written now: then the same will be sent again.
+        with suppress(LedgerError), self._outbox.hurry(until):
+            if outcome is False:
+                self._outbox.postpone(taken.ticket, taken.tries, time.time())
+            else:
+                self._outbox.done(taken.ticket)
+        return outcome
 
     def is_held(self, entry: Entry, now: float) -> bool:
         """Tell whether a response has to wait until there is room in the budget, as far as is known."""
@@ -77,26 +93,17 @@ class Sender:
         self._news = Lock()
         self.collect(0)
 
-    def _deliver(self, entry: Entry, patience: float | None) -> bool | ServerError:
-        outcome: bool | ServerError
-        epsilon = Epsilon(entry.curator.spec.epsilon)
-        message: Message = {"ticket": entry.ticket, "response": entry.response, "epsilon": epsilon}
-        try:
-            # The ticket is the credential: what need not be sent is not.
-            outcome = is_acknowledgement(self._http.post(RESPONSES, message, with_key=False, patience=patience))
-        except ServerError as error:
-            outcome = error if error.code in FINAL else False
-        with self._news:
-            self._acknowledged += outcome is True
-            if isinstance(outcome, ServerError):
-                self._refused.append(outcome)
-        # What the agent has said stands, even if the ledger cannot be written now: then the same will be sent again.
-        with suppress(LedgerError):
-            if outcome is False:
-                self._outbox.postpone(entry.ticket, entry.tries, time.time())
-            else:
-                self._outbox.done(entry.ticket)
-        return outcome
+
+def _deliver(entry: Entry, patience: float | None) -> Steps[bool | ServerError]:
+    """Tell the agent a response, and return what became of it."""
+    epsilon = Epsilon(entry.curator.spec.epsilon)
+    message: Message = {"ticket": entry.ticket, "response": entry.response, "epsilon": epsilon}
+    try:
+        # The ticket is the credential: what need not be sent is not.
+        reply = yield Request(RESPONSES, message, with_key=False, patience=patience)
+    except ServerError as error:
+        return error if error.code in FINAL else False
+    return is_acknowledgement(reply)
 
 
 def is_acknowledgement(reply: Mapping[str, Any]) -> bool:
