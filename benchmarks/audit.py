@@ -17,7 +17,7 @@ from scipy.stats import binom
 
 from ldpbandits import BernoulliCurator, Curator, LaplaceCurator
 from ldpbandits.audit import audit
-from ldpbandits.audit.checks import BOUND_SHARE
+from ldpbandits.audit.checks import CHECKS
 from ldpbandits.audit.guess import epsilon_lower
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 SAMPLES, CONFIDENCE = 10**7, 0.999
 FALSE_ALARM_RUNS = 200
+BEST_GUESS_SHARE = sum(check.white[0] for check in CHECKS if check.white and check.name == "empirical: best guess")
 TARGETS = {
     "ctb": (BernoulliCurator, {0.2: 0.197, 1.0: 0.997, 2.0: 1.995}, 3.0, 10),
     "ctl": (LaplaceCurator, {0.2: 0.196, 1.0: 0.996, 2.0: 1.990}, 15.0, 3),
@@ -35,7 +36,7 @@ TARGETS = {
 def chance(name: str, epsilon: float, target: float, responses: int) -> float:
     """How likely an audit of so many responses in all is to reach the target."""
     made = responses if name == "ctb" else round(responses * (1 + exp(-epsilon)) / 2)
-    alpha = BOUND_SHARE * (1 - CONFIDENCE)
+    alpha = BEST_GUESS_SHARE * (1 - CONFIDENCE)
     least, most = 0, made  # the fewest right guesses whose bound reaches the target, by bisection
     while least < most:
         middle = (least + most) // 2

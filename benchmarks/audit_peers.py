@@ -1,20 +1,37 @@
-"""Other libraries' mechanisms, each claiming epsilon = 1 between rewards 0 and 1, audited in one run.
+"""How near the optimum an audit comes, beside other auditors; and other libraries' mechanisms, audited in one run.
+
+The optimum is the Clopper-Pearson bound that the best guess on all responses reaches on average, at the whole level.
+Beside it stands what our audit reaches behind a pipe, and what other auditors (auditors.py) reach at as many responses
+and the same confidence. They are not on the package index: name a folder that has a checkout, or read why they are
+missing. Nothing is built of it: its packages are imported from where they are.
+
+Every mechanism claims epsilon = 1 between rewards 0 and 1.
 
 Each library has an environment of its own under build/peers and is audited as a program: this very file, run there
-with the name of a mechanism, reads one reward a line and writes one response a line. What does not install or import is
-named as such. A verdict is about these versions, on this machine, through this much sampling: read the layers.
+with the name of a mechanism, reads one reward per line and writes one response per line. What does not install or
+import is named as such. A verdict is about these versions, on this machine, and this much sampling: read the layers.
 """
 
+import argparse
+import os
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from shlex import join
 from time import perf_counter
 from typing import Any
 
-FOLDER = Path(__file__).parent.parent / "build" / "peers"
+from auditors import AUDITORS, CONFIDENCE, LEVEL, Auditor, bare
+from environments import FOLDER, commit, environment, last_line, version
+
 SAMPLES = 100_000
+BOUND_SAMPLES = 1_000_000
+WITHIN = 0.99
+"""The part of the optimum that a bound must reach."""
+PATIENCE = 3600
+"""The seconds that another auditor may take for one mechanism."""
 Respond = Callable[[float], float]
 
 
@@ -65,15 +82,7 @@ def opendp_randomised_response() -> Respond:
 
 def _nprr() -> Any:  # noqa: ANN401 - a module without types
     """Import the mechanisms of nprr without the rest, which needs confseq, a package that has to be compiled."""
-    from importlib.util import find_spec  # noqa: PLC0415
-    from types import ModuleType  # noqa: PLC0415
-
-    found = find_spec("nprr")
-    if found is None or found.submodule_search_locations is None:
-        raise ModuleNotFoundError("nprr")
-    package = ModuleType("nprr")
-    package.__path__ = list(found.submodule_search_locations)
-    sys.modules["nprr"] = package
+    bare("nprr")
     from nprr import mechanisms  # noqa: PLC0415
 
     return mechanisms
@@ -133,57 +142,137 @@ def respond(library: str, mechanism: str) -> None:
         sys.stdout.write(f"{answer(float(line))!r}\n")
 
 
-def environment(library: str) -> Path | str:
-    """Return the Python that has a library, or why there is none."""
-    if library not in INSTALL:
-        return Path(sys.executable)
-    python = FOLDER / f"audit-{library}" / "bin" / "python"
-    try:
-        subprocess.run([sys.executable, "-m", "venv", str(python.parent.parent)], check=True, capture_output=True)
-        install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *INSTALL[library]]
-        subprocess.run(install, check=True, capture_output=True, text=True)
-    except (subprocess.SubprocessError, OSError) as error:
-        told = str(getattr(error, "stderr", None) or error)
-        return f"does not install: {told.strip().splitlines()[-1]}"
-    return python
+def optimum(mechanism: str, samples: int) -> float:
+    """Return the bound that the best guess on all responses reaches on average, at the whole level."""
+    from math import e  # noqa: PLC0415
+
+    from ldpbandits.audit.guess import epsilon_lower  # noqa: PLC0415
+
+    guesses = 2 * samples if mechanism == "CTB" else round(samples * (1 + 1 / e))
+    return float(epsilon_lower(round(guesses * e / (1 + e)), guesses, LEVEL))
 
 
-def version(python: Path, library: str) -> str:
-    """The version that is installed there."""
-    code = f"from importlib.metadata import version; print(version({library!r}))"
-    return subprocess.run([str(python), "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+def draw(mechanism: str) -> Path:
+    """Write down what our curator responds to 0 and to 1: the file that other auditors are given."""
+    import numpy as np  # noqa: PLC0415
+
+    answer = MECHANISMS["ldpbandits"][mechanism]()
+    file = FOLDER / f"{mechanism}.npy"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    np.save(file, np.array([[answer(reward) for _ in range(BOUND_SAMPLES)] for reward in (0.0, 1.0)]))
+    return file
 
 
-def main() -> None:
-    """Print the table; called with a library and a mechanism, be that curator."""
-    if len(sys.argv) > 1:
-        respond(sys.argv[1], sys.argv[2])
+def processor_seconds() -> float:
+    """What this process and those that it waited for have used so far; unlike the clock it minds no other work."""
+    return sum(os.times()[:4])
+
+
+def row(name: str, cells: Sequence[float | str], seconds: float | None = None, digits: int = 4) -> None:
+    """Print a row of the bounds."""
+    told = [cell if isinstance(cell, str) else f"{cell:.{digits}f}" for cell in cells]
+    print(f"| {name} | {' | '.join(told)} | {'' if seconds is None else f'{seconds:.0f}'} |", flush=True)
+
+
+def ask(name: str, auditor: Auditor, folder: Path | None, drawn: dict[str, Path]) -> None:
+    """Print the row of another auditor: its bounds, or why there are none."""
+    if folder and not (folder / auditor.module).is_dir():
+        row(name, [f"the folder that was named has no {auditor.module}", ""])
         return
-    from shlex import join  # noqa: PLC0415 - what follows is for this environment only
+    wanted = auditor.needs if folder else (auditor.package, *auditor.needs)
+    python = environment(f"audit-{name.lower().replace(', ', '-')}", wanted)
+    if isinstance(python, str):
+        row(name, [python if folder else f"no folder named, and from the package index it {python}", ""])
+        return
+    path = {"PYTHONPATH": str(folder.resolve())} if folder else {}
+    quiet = {"PYTHONDONTWRITEBYTECODE": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    script = str(Path(__file__).with_name("auditors.py"))
+    reached: list[float | str] = []
+    started = processor_seconds()
+    for mechanism, file in drawn.items():
+        command = [str(python), script, name, mechanism, str(file)]
+        surroundings = {**os.environ, **quiet, **path}
+        try:
+            done = subprocess.run(
+                command, check=True, capture_output=True, text=True, timeout=PATIENCE, env=surroundings
+            )
+            reached.append(float(done.stdout.split()[-1]))
+        except subprocess.SubprocessError as error:
+            reached.append(f"does not run: {last_line(error)}")
+    of = commit(folder) if folder else version(python, auditor.package)
+    row(f"{name} ({of})", reached, processor_seconds() - started, digits=3)
 
+
+def bounds(folders: dict[str, Path | None]) -> bool:
+    """Print our bounds on CTB and CTL behind a pipe beside the others; return whether ours are near the optimum."""
+    from ldpbandits.audit import audit  # noqa: PLC0415
+    from ldpbandits.audit.program import TIME, program  # noqa: PLC0415
+
+    print(f"{BOUND_SAMPLES:,} responses to each of 0 and 1, epsilon = 1 claimed, confidence {100 * CONFIDENCE:g} %\n")
+    print("| auditor | CTB | CTL | seconds |\n|---|---|---|---|")
+    best = {mechanism: optimum(mechanism, BOUND_SAMPLES) for mechanism in MECHANISMS["ldpbandits"]}
+    row("optimum", list(best.values()))
+    reached = {}
+    started = processor_seconds()
+    for mechanism in best:
+        command = join([sys.executable, __file__, "respond", "ldpbandits", mechanism])
+        found = audit(program(command), (0, 1), 1.0, samples=BOUND_SAMPLES, confidence=CONFIDENCE, time=TIME)
+        reached[mechanism] = found.epsilon_lower
+        if found.samples < BOUND_SAMPLES:
+            print(f"{mechanism}: {found.samples:,} responses to each in {TIME:g} s, which is unequal", file=sys.stderr)
+    row("ldpbandits", list(reached.values()), processor_seconds() - started)
+    drawn = {mechanism: draw(mechanism) for mechanism in best}
+    for name, auditor in AUDITORS.items():
+        ask(name, auditor, folders[auditor.package], drawn)
+    print(
+        "\nseconds: of a processor, for both; ours draws the responses in them, the others are given theirs\n",
+        flush=True,
+    )
+    return all(reached[mechanism] >= WITHIN * best[mechanism] for mechanism in best)
+
+
+def verdicts() -> None:
+    """Print what the audit says of other libraries' mechanisms."""
     from ldpbandits import LDPBanditsError  # noqa: PLC0415
     from ldpbandits.audit import audit  # noqa: PLC0415
     from ldpbandits.audit.program import program  # noqa: PLC0415
 
-    print(f"{SAMPLES:,} responses to each of 0 and 1, epsilon = 1 claimed, confidence 99.9 %\n")
-    print("| library | mechanism | verdict | said no |\n|---|---|---|---|")
+    print(f"{SAMPLES:,} responses to each of 0 and 1, epsilon = 1 claimed, confidence {100 * CONFIDENCE:g} %\n")
+    print("| library | mechanism | verdict | failed checks |\n|---|---|---|---|")
     for library, mechanisms in MECHANISMS.items():
-        python = environment(library)
+        python = environment(f"audit-{library}", INSTALL[library]) if library in INSTALL else Path(sys.executable)
         if isinstance(python, str):
             print(f"| {library} | all | {python} | |")
             continue
         for mechanism in mechanisms:
             started = perf_counter()
-            command = join([str(python), __file__, library, mechanism])
+            command = join([str(python), __file__, "respond", library, mechanism])
             try:
-                found = audit(program(command), (0, 1), 1.0, samples=SAMPLES)
+                found = audit(program(command), (0, 1), 1.0, samples=SAMPLES, confidence=CONFIDENCE)
             except LDPBanditsError as error:
                 print(f"| {library} | {mechanism} | cannot be audited: {str(error)[:120]} | |")
                 continue
             layers = ", ".join(layer.name.split(": ")[-1] for layer in found.violated)
-            row = f"| {library} {version(python, library)} | {mechanism} | {found.sentence} | {layers} |"
-            print(row, flush=True)
+            print(f"| {library} {version(python, library)} | {mechanism} | {found.sentence} | {layers} |", flush=True)
             print(f"{perf_counter() - started:.0f} s", file=sys.stderr)
+
+
+def main() -> None:
+    """Print both tables; called with `respond`, a library and a mechanism, be that curator."""
+    if sys.argv[1:2] == ["respond"]:
+        respond(*sys.argv[2:])
+        return
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    packages = sorted({auditor.package for auditor in AUDITORS.values()})
+    for package in packages:
+        parser.add_argument(f"--{package}", type=Path, help="folder of a checkout, the one with its setup.py")
+    parser.add_argument("--bounds", action="store_true", help="print the first table only")
+    asked = parser.parse_args()
+    is_near = bounds({package: getattr(asked, package.replace("-", "_")) for package in packages})
+    if not asked.bounds:
+        verdicts()
+    if not is_near:
+        raise SystemExit(f"missed: a bound is below {WITHIN:g} of the optimum")
 
 
 if __name__ == "__main__":

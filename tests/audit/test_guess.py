@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import binom
 
 from ldpbandits.audit.blackbox.events import LOW_BITS, LOWEST, atoms, judge_event, lowest_bit, size_bins
-from ldpbandits.audit.evidence import Sample
-from ldpbandits.audit.guess import ABSTAIN, Guesses, best_rule, epsilon_lower, try_rule
+from ldpbandits.audit.guess import ABSTAIN, Guesses, best_rule, epsilon_lower, rule_sizes, try_rule
+from ldpbandits.audit.sample import Sample
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.2, 1.0, 4.0])
@@ -42,8 +42,8 @@ def test_a_chosen_event_keeps_its_level() -> None:
         truth = rng.random(400) < 1 / (1 + math.exp(-1))
         bits, noise = np.where(truth, chosen, 1 - chosen), np.round(8 * rng.laplace(size=400)) / 8  # on a grid of 1/8
         responses = (bits if run % 2 else chosen + noise).astype(float)
-        sample = Sample((0.0, 1.0), chosen, responses)
-        features = [size_bins(responses[::2], (0, 1)), atoms(responses[::2]), *LOW_BITS]
+        sample = Sample((0.0, 1.0), chosen, responses, rng=rng)
+        features = [size_bins(responses, (0, 1)), atoms(responses), *LOW_BITS]
         alarms += judge_event(features, sample, 0.1, 1.0).verdict == "violated"
     assert alarms <= 90
 
@@ -54,6 +54,19 @@ def test_a_rule_guesses_where_the_ratio_is_extreme() -> None:
     rule, _ = best_rule(counts, counts, 0.001)
     assert rule.tolist() == [0, ABSTAIN, 1, ABSTAIN]
     assert try_rule(rule, counts, 0.001) == Guesses(18_000, 20_000, 0.001)
+
+
+def test_a_rule_among_thousands_of_cells() -> None:
+    """Cells are ranked by their own bounds, equal counts in their order, and few of many that tell are not lost."""
+    rng = np.random.default_rng(5)
+    counts = rng.integers(0, 6, size=(2, 3000))
+    counts[:, 700:1400] = [[40], [2]]
+    rule, promise = best_rule(counts, counts, 0.001)
+    assert np.count_nonzero(rule[700:1400] == 0) >= 680
+    assert np.count_nonzero(rule != ABSTAIN) < 1_500
+    assert promise > 2.5
+    assert rule_sizes(3000).tolist() == sorted({*rule_sizes(3000).tolist()})
+    assert (rule_sizes(3000)[0], rule_sizes(3000)[-1], rule_sizes(7).tolist()) == (1, 3000, [1, 2, 3, 4, 5, 6, 7])
 
 
 def test_no_response_in_any_cell() -> None:
@@ -83,15 +96,15 @@ def test_what_has_no_lowest_bit() -> None:
 
 
 def test_noise_that_ends_is_seen_in_the_tails() -> None:
-    """Laplace noise drawn again when beyond 6: of 200,000 responses a reward, 1 in 1,000 betrays it. Seeded."""
+    """Laplace noise drawn again when beyond 6: of 200,000 responses to each reward, 1 in 1,000 betrays it. Seeded."""
     rng = np.random.default_rng(9)
     chosen = rng.integers(2, size=400_000)
 
     def verdict(most: float) -> str:
         noise = rng.laplace(size=800_000)
         responses = chosen + noise[np.abs(noise) <= most][: len(chosen)]
-        sample = Sample((0.0, 1.0), chosen, responses)
-        return judge_event([size_bins(responses[::2], (0, 1))], sample, 1e-4, 1.0).verdict
+        sample = Sample((0.0, 1.0), chosen, responses, rng=rng)
+        return judge_event([size_bins(responses, (0, 1))], sample, 1e-4, 1.0).verdict
 
     assert verdict(6.0) == "violated"
     assert verdict(math.inf) == "consistent"
@@ -118,7 +131,7 @@ def test_three_rewards_are_compared_pairwise() -> None:
     rng = np.random.default_rng(4)
     chosen = rng.integers(3, size=30_000)
     responses = (rng.random(30_000) < np.array([0.4, 0.5, 0.9])[chosen]).astype(float)
-    sample = Sample((0.0, 0.5, 1.0), chosen, responses)
+    sample = Sample((0.0, 0.5, 1.0), chosen, responses, rng=rng)
     layer = judge_event([atoms(responses)], sample, 0.001, 1.0)
     assert layer.detail.startswith("0 or 1 by value")
     assert 1.3 < layer.epsilon_lower < math.log(6)

@@ -1,105 +1,66 @@
 """The level is kept: by the two halves, by the shares, and every layer is there to use its own."""
 
-import math
-import random
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from ldpbandits import BernoulliCurator, LaplaceCurator
-from ldpbandits.audit import audit
-from ldpbandits.audit.blackbox import repeats as streams
-from ldpbandits.audit.blackbox.events import LOW_BITS, Feature, atoms, judge_event
-from ldpbandits.audit.evidence import Sample
-from ldpbandits.audit.guess import Guesses
-from ldpbandits.audit.result import Reals
-from ldpbandits.audit.whitebox import known, ours
-from ldpbandits.audit.whitebox.known import judge_moments
-
-ATTACKS = [
-    "known attacks: precision event",
-    "known attacks: the reward before",
-    "known attacks: fork",
-    "known attacks: repeated seed",
-    "known attacks: memoised responses",
-    "known attacks: bad rewards",
-    "known attacks: response time",
-]
+from ldpbandits.audit import audit, checks
+from ldpbandits.audit.blackbox import events
+from ldpbandits.audit.blackbox.events import LOW_BITS, Feature, Sorted, atoms, judge_event
+from ldpbandits.audit.checks import Check
+from ldpbandits.audit.evidence import Evidence
+from ldpbandits.audit.result import Counts, Finding, Reals
+from ldpbandits.audit.sample import ROLES, TEST, Sample
 
 
 @pytest.mark.parametrize("kind", [BernoulliCurator, LaplaceCurator])
 def test_every_layer_of_ours_is_there(kind: type[BernoulliCurator | LaplaceCurator]) -> None:
-    """By name, in order: a layer that was left out would alarm no one."""
-    assert [layer.name for layer in audit(kind(1.0), samples=1_000).layers] == [
-        "exact",
-        "exact: the sampler is the device",
-        "empirical: best guess",
-        "empirical: low-order bits",
-        "empirical: chosen event on the device",
-        "empirical: low-order bits on the device",
-        *ATTACKS,
-        "sanity: mean and variance",
-        "sanity: the device's own code",
-    ]
+    """By name, in the order of the table: a layer that was left out would alarm no one."""
+    names = [layer.name for layer in audit(kind(1.0), samples=1_000).layers]
+    assert names == [check.name for check in checks.CHECKS if check.white]
 
 
 def test_every_layer_of_a_black_box_is_there() -> None:
-    """With a spec, and without."""
-    curator, chosen = LaplaceCurator(1.0), ["empirical: chosen event", "empirical: low-order bits"]
+    """With a spec and a guesser, and without."""
+    curator, table = LaplaceCurator(1.0), [check.name for check in checks.CHECKS if check.black]
+    found = audit(curator.respond, samples=1_000, spec=curator.spec, guesser=lambda _: None)
+    assert [layer.name for layer in found.layers] == table
     found = audit(curator.respond, epsilon=1.0, samples=1_000)
-    assert [layer.name for layer in found.layers] == ["exact", *chosen, *ATTACKS, "sanity: mean and variance"]
-    found = audit(curator.respond, samples=1_000, spec=curator.spec)
-    named = ["exact", "empirical: best guess", *chosen, *ATTACKS, "sanity: mean and variance"]
-    assert [layer.name for layer in found.layers] == named
+    optional = ["empirical: best guess", "empirical: own guesser"]
+    assert [layer.name for layer in found.layers] == [name for name in table if name not in optional]
 
 
 def levels_used(run: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Run an audit, and note the level of every test that it makes."""
+    """Run an audit, and note the level of every check that it makes."""
     used = []
-    make, judge = Guesses.__init__, streams.judge
+    run_check = checks._run
 
-    def noted_guesses(self: Guesses, right: int, made: int, alpha: float) -> None:
-        used.append(alpha)
-        make(self, right, made, alpha)
+    def noted(check: Check, evidence: Evidence, alpha: float) -> Finding | None:
+        finding = run_check(check, evidence, alpha)
+        if finding is not None:
+            used.append(alpha)
+        return finding
 
-    def noted(function: Callable[..., object]) -> Callable[..., object]:
-        def noting(*given: object) -> object:
-            assert isinstance(given[-1], float)
-            used.append(given[-1])  # alpha comes last
-            return function(*given)
-
-        return noting
-
-    monkeypatch.setattr(Guesses, "__init__", noted_guesses)
-    monkeypatch.setattr(streams, "judge", noted(judge))
-    for module in (ours, known):
-        monkeypatch.setattr(module, "judge_moments", noted(judge_moments))
+    monkeypatch.setattr(checks, "_run", noted)
     run()
     return used
-
-
-def on_doubles(reward: float) -> float:
-    """Laplace noise from two doubles, with responses of all precisions."""
-    return reward + math.log(1 - random.random()) - math.log(1 - random.random())
 
 
 @pytest.mark.parametrize("confidence", [0.9, 0.999])
 def test_the_levels_used_are_no_more_than_was_stated(confidence: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the union bound the chance of a false alarm is the sum of the levels: at most 1 - confidence, and near it."""
     curator = LaplaceCurator(1.0)
-    options = {"samples": 20_000, "confidence": confidence, "seed": 1}
+    options = {"samples": 2_000, "confidence": confidence, "seed": 1}
     of_ours = levels_used(lambda: audit(curator, **options), monkeypatch)  # type: ignore[arg-type]
     monkeypatch.undo()
-
-    def black_box() -> None:
-        spec, another = curator.spec, lambda: on_doubles
-        audit(on_doubles, (0, 0.5, 1), 1.0, spec=spec, another_user=another, **options)  # type: ignore[arg-type]
-
-    of_others = levels_used(black_box, monkeypatch)
-    for used, most, tests in ((of_ours, 0.98, 10), (of_others, 0.96, 8 + 6)):
-        assert len(used) == tests
-        assert sum(used) == pytest.approx(most * (1 - confidence), rel=1e-9)
+    of_others = levels_used(
+        lambda: audit(curator.respond, (0, 0.5, 1), spec=curator.spec, guesser=lambda _: None, **options),  # type: ignore[arg-type]
+        monkeypatch,
+    )
+    for used in (of_ours, of_others):
+        assert sum(used) == pytest.approx(1 - confidence, rel=1e-9)
 
 
 def alarms(runs: int) -> int:
@@ -107,23 +68,23 @@ def alarms(runs: int) -> int:
     rng, count = np.random.default_rng(12), 0
     for _ in range(runs):
         chosen, responses = rng.integers(2, size=8_000), rng.integers(300, size=8_000).astype(float)
-        sample = Sample((0.0, 1.0), chosen, responses)
-        count += judge_event([atoms(responses[::2])], sample, 0.1, 0.01).verdict == "violated"
+        sample = Sample((0.0, 1.0), chosen, responses, rng=rng)
+        count += judge_event([atoms(responses)], sample, 0.1, 0.01).verdict == "violated"
     return count
 
 
 def test_an_event_is_tested_on_responses_it_was_not_chosen_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 300 values none tells anything. Chosen and tested on the same half, some seem to; on two halves, none does.
+    """Of 300 values none tells anything. Chosen and tested on the same coins, some seem to; on others, none does.
 
     At most 10 % of 100 audits alarm: more than 25 would have probability 1e-5 if the level were used up. Seeded.
     """
     assert alarms(100) <= 25
-    part = Sample.part
+    count = events._counts
 
-    def same_half(self: Sample, which: int, of: int) -> Sample:
-        return part(self, 0 if len(self.chosen) == 8_000 else which, of)
+    def same_coins(calls: Sorted, of: Sample) -> Counts:
+        return np.stack([count(calls, of)[TEST]] * ROLES)
 
-    monkeypatch.setattr(Sample, "part", same_half)
+    monkeypatch.setattr(events, "_counts", same_coins)
     assert alarms(100) >= 75
 
 
@@ -156,7 +117,7 @@ def test_each_feature_of_low_bits_is_needed(number: int, fault: Callable[[Reals,
     """One fault that it sees and the two others do not. Seeded."""
     rng = np.random.default_rng(8)
     chosen = rng.integers(2, size=40_000)
-    sample = Sample((0.0, 1.0), chosen, fault(chosen.astype(float), rng))
+    sample = Sample((0.0, 1.0), chosen, fault(chosen.astype(float), rng), rng=rng)
 
     def verdict(features: tuple[Feature, ...]) -> str:
         return judge_event(features, sample, 1e-6, 1.0).verdict

@@ -3,13 +3,13 @@
 import math
 
 import pytest
+from tests.faults import some
 
 from ldpbandits import BernoulliCurator, Curator, CuratorSpec, LaplaceCurator, Range, RealLine, Sigmoid, Threshold
 from ldpbandits.audit import audit
-from ldpbandits.audit.checks import CHECKS
 from ldpbandits.spec.transforms import Transform
 
-EPSILONS = [0.05, 0.2, 1.0, 2.0, 4.0]
+EPSILONS = some([1.0, 0.05, 0.2, 2.0, 4.0])
 CURATORS: list[tuple[type[Curator], Transform]] = [
     (BernoulliCurator, Range()),
     (LaplaceCurator, Range()),
@@ -41,7 +41,7 @@ def test_our_curators_pass(kind: type[Curator], transform: Transform, epsilon: f
     assert epsilon - 10 * error <= found.epsilon_lower <= epsilon
 
 
-@pytest.mark.parametrize("theta", [0.0, -1e6, 1e300])
+@pytest.mark.parametrize("theta", some([0.0, -1e6, 1e300]))
 def test_a_threshold_passes_as_a_black_box(theta: float) -> None:
     """Seen by its responses alone, wherever theta is; a device with another theta than it claims does not.
 
@@ -54,11 +54,6 @@ def test_a_threshold_passes_as_a_black_box(theta: float) -> None:
     rewards = (other.transform.ends[0], theta)  # theta is above the other one, and not above itself
     found = audit(curator.respond, rewards, 1.0, spec=other, samples=20_000, confidence=0.999999)
     assert found.verdict == "violated"
-
-
-def test_the_shares_add_up() -> None:
-    """All chances of a false alarm together are 1 - confidence."""
-    assert sum(check.share for check in CHECKS) == pytest.approx(1.0, abs=1e-12)
 
 
 def test_the_same_seed_gives_the_same_bound() -> None:

@@ -18,7 +18,7 @@ def test_bad_calls_from_python() -> None:
         audit(lambda reward: reward)
     with pytest.raises(ParameterError, match="must be a curator, or a function"):
         audit(3, epsilon=1.0)  # type: ignore[arg-type]
-    with pytest.raises(ParameterError, match="a response must be a number, got a NoneType"):
+    with pytest.raises(ParameterError, match="a response must be something that can be sent, got None"):
         audit(lambda _: None, epsilon=1.0)
     with pytest.raises(ParameterError, match="raised ZeroDivisionError on one of the rewards") as caught:
         audit(lambda reward: 1 / (reward - 1), epsilon=1.0)
@@ -53,13 +53,12 @@ def test_errors_of_a_curator_neither_end_the_caller_nor_show_the_reward() -> Non
 
     with pytest.raises(ParameterError, match="raised SystemExit on one of the rewards"):
         audit(exits, epsilon=1.0, samples=1_000)
-    with pytest.raises(ParameterError, match="a response must be a number, got a int"):
-        audit(lambda _: 10**400, epsilon=1.0, samples=1_000)
+    assert audit(lambda _: 10**400, epsilon=1.0, samples=1_000).verdict == "consistent"
     with pytest.raises(ParameterError, match=r"another_user raised KeyError, and made no curator$"):
         audit(curator.respond, epsilon=1.0, samples=1_000, another_user=none)
     with pytest.raises(ParameterError, match="another_user must make a function"):
         audit(curator.respond, epsilon=1.0, samples=1_000, another_user=lambda: 3)  # type: ignore[arg-type,return-value]
-    for respond in (fails, exits, lambda _: 10**400):
+    for respond in (fails, exits):
         timed = response_time(Evidence(subject_of(respond), Claim.of(1.0, (0, 1), 1_000, 0.999)), 0)
         assert timed.verdict == "reported"
         assert timed.detail.startswith("not measured: ")

@@ -10,8 +10,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from ldpbandits.audit.evidence import Sample
 from ldpbandits.audit.result import Reals
+from ldpbandits.audit.sample import Sample
 from ldpbandits.audit.whitebox.known import KNOWN, judge_sample
 from ldpbandits.spec import mechanisms
 from ldpbandits.spec.curator import CuratorSpec

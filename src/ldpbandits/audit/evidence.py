@@ -1,30 +1,52 @@
 """What a check gets to see: the claim, the suspect, and the responses that were drawn for all checks together."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from itertools import combinations
-from math import inf
+from secrets import randbits
+from time import monotonic
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ldpbandits.audit.result import Reals
-from ldpbandits.audit.subject import Subject
-from ldpbandits.checks import check_count, check_epsilon, check_probability, is_number
+from ldpbandits.audit.sample import Sample, draw_sample
+from ldpbandits.audit.subject import FOREVER, Subject
+from ldpbandits.checks import brief, check_count, check_epsilon, check_probability, is_number
 from ldpbandits.errors import ParameterError
 from ldpbandits.spec.curator import CuratorSpec
 
 LEAST_SAMPLES = 1_000
+MAIN_PART = 0.7
+"""Of the time that is left, what the responses for most checks may take."""
 
 ResponseTable: TypeAlias = Mapping[float, Mapping[Any, Fraction]]
 """For each reward, the exact probability of each response."""
 Progress: TypeAlias = Callable[[int], None]
 """Called now and then with how many responses have been drawn."""
-LARGEST = 1e100
-"""No curator that the audit knows responds with as much; squares of less do not overflow."""
+Guesser: TypeAlias = Callable[[str], float | None]
+"""From a response, as it was said, to the reward that it is to; None if it does not tell."""
+MOST_SAMPLES = 10**10
+"""Responses to each reward. At a million a second these are some hours."""
+LEAST_CONFIDENCE, MOST_CONFIDENCE = 0.5, 1 - 1e-12
+"""Below, an audit accuses at random; above, doubles do not tell the confidence from 1."""
+
+
+def check_samples(samples: object) -> int:
+    """Check that so many responses can be drawn."""
+    count = check_count("samples", samples, least=LEAST_SAMPLES)
+    if count > MOST_SAMPLES:
+        raise ParameterError(f"samples must be at most {MOST_SAMPLES:.0e}, got {brief(samples)}")
+    return count
+
+
+def check_confidence(confidence: object) -> float:
+    """Check that an audit of this confidence says anything, and that doubles can hold it."""
+    value = check_probability("confidence", confidence)
+    if not LEAST_CONFIDENCE <= value <= MOST_CONFIDENCE:
+        limits = f"at least {LEAST_CONFIDENCE:g}, and at most 1 - 1e-12"
+        raise ParameterError(f"confidence must be {limits}, got {brief(confidence)}")
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,21 +59,33 @@ class Claim:
     """Responses to each reward, on average."""
     confidence: float
     seed: int | None
+    calls_per_run: int | None = None
+    """How many rewards a run of a program gets; None if one run gets them all."""
 
     @classmethod
-    def of(
-        cls, epsilon: object, rewards: Sequence[float], samples: object, confidence: object, seed: object = None
+    def of(  # noqa: PLR0913, PLR0917 - all that a claim is
+        cls,
+        epsilon: object,
+        rewards: Sequence[float],
+        samples: object,
+        confidence: object,
+        seed: object = None,
+        calls_per_run: object = None,
     ) -> "Claim":
         """Check each part, and drop rewards that are listed twice."""
         distinct = tuple(dict.fromkeys(rewards))
-        if len(distinct) < 2 or not all(map(is_number, distinct)):  # noqa: PLR2004 - a pair to tell apart
-            raise ParameterError(f"rewards must be at least two different finite numbers, got {len(distinct)}")
+        for reward in distinct:
+            if not is_number(reward):
+                raise ParameterError(f"rewards must be finite numbers, got {brief(reward)}")
+        if len(distinct) < 2:  # noqa: PLR2004 - a pair to tell apart
+            raise ParameterError(f"rewards must be at least two different numbers, got {len(distinct)}")
         return cls(
             check_epsilon(epsilon),
             tuple(map(float, distinct)),
-            check_count("samples", samples, least=LEAST_SAMPLES),
-            check_probability("confidence", confidence),
+            check_samples(samples),
+            check_confidence(confidence),
             None if seed is None else check_count("seed", seed, least=0),
+            None if calls_per_run is None else check_count("calls per run", calls_per_run),
         )
 
     @property
@@ -74,78 +108,6 @@ class Claim:
         return share * (1 - self.confidence)
 
 
-@dataclass(frozen=True, slots=True)
-class Moments:
-    """How many responses there are to a reward, their sum and their sum of squares.
-
-    Both sums are of responses minus `origin`, which is near the mean: squares of large responses would leave no digits
-    for the noise.
-    """
-
-    value: float
-    """The reward as the mechanism takes it: in [0, 1], or on the real line."""
-    count: int
-    total: float
-    squares: float
-    origin: float = 0.0
-
-    @property
-    def mean(self) -> float:
-        """The mean response."""
-        return self.origin + self.total / self.count
-
-    @property
-    def variance(self) -> float:
-        """The variance of the responses about their mean."""
-        return self.squares / self.count - (self.total / self.count) ** 2
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """Responses, and which reward each of them is to; every reward was chosen at random, independently."""
-
-    rewards: tuple[float, ...]
-    chosen: NDArray[np.int64]
-    """For each response, the number of its reward."""
-    responses: Reals
-
-    def part(self, which: int, of: int) -> "Sample":
-        """Return every `of`-th response, from number `which` on."""
-        return Sample(self.rewards, self.chosen[which::of], self.responses[which::of])
-
-    def before(self) -> "Sample":
-        """Return the responses with the reward of the call before each."""
-        return Sample(self.rewards, self.chosen[:-1], self.responses[1:])
-
-    def moments(self, number: int, value: float, origin: float) -> Moments:
-        """Sum up the responses to one of the rewards; the sums are infinite if some response is, or is no number."""
-        off = self.responses[self.chosen == number] - origin
-        finite = bool((np.abs(off) < LARGEST).all())  # false for what is not a number, too
-        total, squares = (float(off.sum()), float((off * off).sum())) if finite else (inf, inf)
-        return Moments(value, len(off), total, squares, origin)
-
-    @property
-    def pairs(self) -> list[tuple[int, int]]:
-        """All pairs of rewards, by number."""
-        return list(combinations(range(len(self.rewards)), 2))
-
-    @property
-    def are_bits(self) -> bool:
-        """Tell whether there are but two responses: then they have no low bits to speak of."""
-        return len(np.unique(self.responses)) <= 2  # noqa: PLR2004 - as it says
-
-
-def draw_sample(subject: Subject, claim: Claim, progress: Progress) -> Sample:
-    """Ask for samples * len(rewards) responses, each to a reward chosen at random."""
-    chosen = np.random.default_rng(claim.seed).integers(len(claim.rewards), size=claim.calls)
-    rewards, responses = np.asarray(claim.rewards)[chosen], np.empty(len(chosen))
-    for start in range(0, len(chosen), subject.batch):
-        batch = rewards[start : start + subject.batch].tolist()
-        responses[start : start + len(batch)] = subject.ask(batch)
-        progress(start + len(batch))
-    return Sample(claim.rewards, chosen, responses)
-
-
 @dataclass(frozen=True)
 class Evidence:
     """A suspect and a claim. Responses are drawn when a check first asks for them."""
@@ -155,13 +117,40 @@ class Evidence:
     law: ResponseTable | None = None
     """The probability of each response, if somebody gave it."""
     progress: Progress = lambda _count: None
+    until: float = field(default_factory=lambda: monotonic() + FOREVER)
+    """When the audit must be over, by the clock of this machine."""
+    interior: bool = False
+    """Whether rewards between those of the claim are asked for too."""
+    guesser: Guesser | None = None
+    entropy: int = field(default_factory=lambda: randbits(128))
+    """Where coins come from that have no seed: nobody but this audit knows it."""
+
+    shared: dict[str, Any] = field(default_factory=dict)
+    """What checks have drawn that other checks use too, by name."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the code of the suspect is known, so that responses are not all that there is to see."""
+        return False
 
     @property
     def spec(self) -> CuratorSpec | None:
         """The curator that the suspect claims to be, if it claims to be one."""
         return self.subject.spec
 
+    def rng(self, purpose: int) -> np.random.Generator:
+        """Return the coins for one purpose: secret, or of the seed of the claim."""
+        seed = self.entropy if self.claim.seed is None else self.claim.seed
+        return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(purpose,)))
+
+    def seconds(self, part: float) -> float:
+        """Return this part of the time that is left, for something that may take long."""
+        return max(0.0, part * (self.until - monotonic()))
+
     @cached_property
     def sample(self) -> Sample:
         """Responses that were asked for one by one."""
-        return draw_sample(self.subject, self.claim, self.progress)
+        claim, rng = self.claim, self.rng(0)
+        return draw_sample(
+            self.subject, claim.rewards, claim.calls, rng, self.seconds(MAIN_PART), self.progress, claim.calls_per_run
+        )

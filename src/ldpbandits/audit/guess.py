@@ -21,7 +21,7 @@ The bound is computed from others, which had no part in the choice of the rule, 
 """
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,6 +36,9 @@ ALONE = 0.05
 """A cell is ranked by its bound at this level, so that a cell with a single response does not rank first."""
 CAUTION = 1e-3
 """Cells are added as long as the bound at this part of the level grows: few cells that chance favoured must not win."""
+
+FEW_CELLS = 256
+"""Up to so many cells are all looked at one by one. A bound takes a microsecond or two."""
 
 
 def epsilon_lower(right: ArrayLike, guesses: ArrayLike, alpha: float) -> Reals:
@@ -62,7 +65,7 @@ class Guesses:
     def finding(self, epsilon: float, rule: str) -> Finding:
         """Judge a claim: it is violated if the lower bound is above the epsilon that is claimed."""
         lower = self.epsilon_lower
-        return Finding("violated" if lower > epsilon else "consistent", f"{rule}: {self}", lower)
+        return Finding("violated" if lower > epsilon else "consistent", f"{rule}: {self}", lower, self.total)
 
     def __str__(self) -> str:
         """Say how good the guesses were, and what follows."""
@@ -71,7 +74,9 @@ class Guesses:
         return f"{self.right:,} of {self.total:,} guesses right: epsilon is at least {self.epsilon_lower:.4f}"
 
 
-def count_cells(cells: NDArray[np.int64], rewards: NDArray[np.int64], pair: tuple[int, int], size: int) -> Counts:
+def count_cells(
+    cells: NDArray[np.integer[Any]], rewards: NDArray[np.int64], pair: tuple[int, int], size: int
+) -> Counts:
     """Count the responses to each of two rewards in each of `size` cells; rewards are numbers, as in `pair`."""
     return np.stack([np.bincount(cells[rewards == reward], minlength=size) for reward in pair])
 
@@ -82,18 +87,36 @@ def best_rule(for_ranking: Counts, for_cutting: Counts, alpha: float) -> tuple[C
     The first counts rank the cells, and say which reward to guess in each. The second decide in how many of the cells
     to guess. On the same responses, the few cells that chance favoured would look better than all that are good.
     """
-    total, lead = for_ranking.sum(axis=0), for_ranking.max(axis=0)
-    order = np.argsort(-epsilon_lower(lead, np.maximum(total, 1), ALONE), kind="stable")
-    order = order[total[order] > 0]
+    total = for_ranking.sum(axis=0)
+    seen = np.flatnonzero(total)  # most cells of two neighbours are empty, and a bound takes long
+    order = seen[np.argsort(-_alone(for_ranking[:, seen].max(axis=0), total[seen]), kind="stable")]
     side = np.argmax(for_ranking, axis=0)[order]
-    right, guesses = np.cumsum(for_cutting[side, order]), np.cumsum(for_cutting[:, order].sum(axis=0))
-    bounds = np.where(guesses > 0, epsilon_lower(right, np.maximum(guesses, 1), alpha * CAUTION), -np.inf)
     rule = np.full(total.shape, ABSTAIN, np.int8)
     if not len(order):
         return rule, -np.inf
-    size = int(np.argmax(bounds)) + 1
+    sizes = rule_sizes(len(order))
+    right = np.cumsum(for_cutting[side, order])[sizes - 1]
+    guesses = np.cumsum(for_cutting[:, order].sum(axis=0))[sizes - 1]
+    bounds = np.where(guesses > 0, epsilon_lower(right, np.maximum(guesses, 1), alpha * CAUTION), -np.inf)
+    size = int(sizes[np.argmax(bounds)])
     rule[order[:size]] = side[:size]
     return rule, float(np.max(bounds))
+
+
+def _alone(lead: Counts, total: Counts) -> Reals:
+    """Return the bound of each cell by itself. Of thousands of cells most have counts that another has too."""
+    if len(total) <= FEW_CELLS:
+        return epsilon_lower(lead, total, ALONE)
+    kinds, which = np.unique(lead + (total.max() + 1) * total, return_inverse=True)
+    return epsilon_lower(kinds % (total.max() + 1), kinds // (total.max() + 1), ALONE)[which]
+
+
+def rule_sizes(most: int) -> Counts:
+    """Return in how many cells a rule may guess: each number if they are few, else numbers about 2 % apart."""
+    if most <= FEW_CELLS:
+        return np.arange(1, most + 1)
+    apart = FEW_CELLS * (most / FEW_CELLS) ** np.linspace(0, 1, FEW_CELLS)
+    return np.concatenate([np.arange(1, FEW_CELLS), np.unique(apart.round().astype(np.int64))])
 
 
 def try_rule(rule: CellRule, counts: Counts, alpha: float) -> Guesses:

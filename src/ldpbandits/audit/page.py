@@ -105,6 +105,8 @@ def draw(profile: Profile, epsilon: float) -> bytes:
                 ha="right",
                 va="bottom" if sign > 0 else "top",
                 color=VERMILION,
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 1, "alpha": 0.8},  # bars may pass behind it
+                zorder=3,
             )
         axes.errorbar(at, estimate, bars, fmt="o", markersize=3, color=BLUE, linewidth=1)
         axes.set(

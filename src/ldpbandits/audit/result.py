@@ -4,7 +4,7 @@ A check returns a `Finding`. With the name of its check a finding is a `Layer`. 
 """
 
 from dataclasses import dataclass, field
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -17,6 +17,8 @@ LayerVerdict: TypeAlias = Literal["consistent", "violated", "reported", "not app
 Reals: TypeAlias = NDArray[np.float64]
 Counts: TypeAlias = NDArray[np.int64]
 """Of shape (2, cells): how many responses to either of two rewards fell into each cell."""
+POWER = 2.0
+"""An audit has power if it would catch a curator of this many times the epsilon that is claimed."""
 LOWEST_BIT = "position of the lowest bit of the response"
 
 
@@ -29,6 +31,8 @@ class Layer:
     detail: str
     epsilon_lower: float = 0.0
     """What this layer alone shows epsilon to be at least; 0 when it shows nothing of the kind."""
+    guesses: int = 0
+    """How many guesses were tested, if it is a rule for guessing that was."""
 
     def to_json(self) -> dict[str, str]:
         """Return the layer as plain data."""
@@ -42,10 +46,12 @@ class Finding:
     verdict: LayerVerdict
     detail: str
     epsilon_lower: float = 0.0
+    guesses: int = 0
+    """How many guesses were tested, if it is a rule for guessing that was."""
 
     def layer(self, name: str) -> Layer:
         """Return the finding under the name of its check."""
-        return Layer(name, self.verdict, self.detail, self.epsilon_lower)
+        return Layer(name, self.verdict, self.detail, self.epsilon_lower, self.guesses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +92,13 @@ class Audit:
     layers: tuple[Layer, ...]
     profiles: tuple[Profile, ...] = field(default=(), repr=False, compare=False)
     """The privacy loss over responses, and over their low-order bits if they have any, to be drawn."""
+    epsilon_could_be: float = inf
+    """Up to which epsilon a curator would have passed, as far as the audit can tell: see `power.py`."""
+
+    @property
+    def has_power(self) -> bool:
+        """Whether a curator of twice the epsilon that is claimed would have been caught."""
+        return bool(self.violated) or self.epsilon_could_be <= POWER * self.epsilon_claimed
 
     @property
     def violated(self) -> tuple[Layer, ...]:
@@ -107,17 +120,20 @@ class Audit:
         """The verdict in words."""
         bound = f"{self.epsilon_lower:.4g} at {100 * self.confidence:.10g} %"
         if not self.violated:
-            return f"consistent with epsilon = {self.epsilon_claimed:g} (lower bound reached: {bound})"
+            text = f"consistent with epsilon = {self.epsilon_claimed:g} (lower bound reached: {bound})"
+            most = f"{self.epsilon_could_be:.4g}" if isfinite(self.epsilon_could_be) else "infinity"
+            return text if self.has_power else f"{text}; no power: an epsilon up to {most} would have passed"
         if self.epsilon_lower > self.epsilon_claimed:
             return f"VIOLATED: at least {bound}"
         return f"VIOLATED: {', '.join(layer.name for layer in self.violated)}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the audit as plain JSON-able data; a lower bound that is infinite is null."""
+        """Return the audit as plain JSON-able data; what is infinite is null."""
         return {
             "verdict": self.verdict,
             "epsilon_claimed": self.epsilon_claimed,
             "epsilon_lower": self.epsilon_lower if isfinite(self.epsilon_lower) else None,
+            "epsilon_could_be": self.epsilon_could_be if isfinite(self.epsilon_could_be) else None,
             "confidence": self.confidence,
             "samples": self.samples,
             "seconds": self.seconds,
@@ -130,4 +146,4 @@ class Audit:
         mark = {"consistent": "ok", "violated": "VIOLATED", "reported": "note", "not applicable": "-"}
         lines = [f"{layer.name:{width}}  {mark[layer.verdict]:8}  {layer.detail}" for layer in self.layers]
         head = f"{self.what}: {self.sentence}"
-        return "\n".join([head, f"{self.samples:,} responses a reward, {self.seconds:.1f} s", "", *lines])
+        return "\n".join([head, f"{self.samples:,} responses to each reward, {self.seconds:.1f} s", "", *lines])

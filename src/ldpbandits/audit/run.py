@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from time import perf_counter
+from math import inf
+from time import monotonic, perf_counter
 
 from ldpbandits.audit.blackbox import events
 from ldpbandits.audit.checks import run_checks
-from ldpbandits.audit.evidence import Claim, Evidence, Progress, ResponseTable
-from ldpbandits.audit.result import Audit
-from ldpbandits.audit.subject import Respond, Subject, subject_of
+from ldpbandits.audit.evidence import LEAST_SAMPLES, Claim, Evidence, Guesser, Progress, ResponseTable
+from ldpbandits.audit.power import could_be
+from ldpbandits.audit.result import Audit, Layer
+from ldpbandits.audit.subject import FOREVER, Respond, Subject, Unanswered, subject_of
 from ldpbandits.audit.whitebox import ours
 from ldpbandits.audit.whitebox.known import is_known_by_code, knowledge
 from ldpbandits.audit.whitebox.ours import WhiteBox
@@ -18,6 +20,10 @@ from ldpbandits.spec.curator import CuratorSpec
 
 OUR_SAMPLES = 10_000_000
 OTHERS_SAMPLES = 200_000
+RULE_SHARE = 0.015
+"""The least share of a rule that reads responses, that of a window of calls."""
+FEWEST_CALLS = 100
+"""What answers fewer calls than these before it fails is no curator to be judged."""
 MOST_UNITS = 1 << 62
 """Responses in bulk are 64-bit integers, in units of the mechanism."""
 
@@ -32,18 +38,24 @@ def audit(  # noqa: PLR0913 - a claim, what supports it, and how hard to look
     spec: CuratorSpec | None = None,
     law: ResponseTable | None = None,
     another_user: Callable[[], Respond] | None = None,
+    guesser: Guesser | None = None,
+    calls_per_run: int | None = None,
+    time: float = FOREVER,
     seed: int | None = None,
     progress: Progress = lambda _count: None,
 ) -> Audit:
     """Check the claim that `respond` is epsilon-LDP between the rewards given.
 
-    `respond` is a curator, or any function from a reward to a response. `rewards` are those to tell apart: by default
-    the ends of the curator's range, or 0 and 1. `samples` responses are drawn to each reward on average: each call gets
-    a reward chosen at random. The chance of a false alarm is at most 1 - confidence.
+    `respond` is a curator, or any function from a reward to a response: a number, a text, anything that `str` writes.
+    `rewards` are those to tell apart: by default the ends of the curator's range, or 0 and 1, and some between them.
+    `samples` responses are drawn to each reward on average: each call gets a reward chosen at random. The chance of a
+    false alarm is at most 1 - confidence.
 
     `spec` says which curator the function claims to be, so that its mean, its variance and its refusals can be checked;
     `law`, the exact probability of each response for each reward, so that the claim can be proved; `another_user`, a
-    function that makes the curator of another user, whether users share their noise. With a `seed`, for tests, bulk
+    function that makes the curator of another user, whether users share their noise; `guesser`, a function from a
+    response as text to the reward that it guesses, or None, what one needs to know to read the responses. A run of a
+    program has `calls_per_run` calls at the most. After `time` seconds, what there is is judged. With a `seed`, bulk
     sampling and the choice of rewards can be repeated; without, all is the operating system's.
     """
     start = perf_counter()
@@ -55,17 +67,45 @@ def audit(  # noqa: PLR0913 - a claim, what supports it, and how hard to look
         usual_samples if samples is None else samples,
         confidence,
         seed,
+        calls_per_run,
     )
     evidence = (
         WhiteBox(subject, claim, progress=progress, curator=respond)
         if is_known_by_code(respond)
-        else Evidence(subject, claim, law, progress)
+        else Evidence(subject, claim, law, progress, monotonic() + time, interior=rewards is None, guesser=guesser)
     )
     _check_coverage(evidence)
     layers = run_checks(evidence)
-    profiles = ours.profiles(evidence) if isinstance(evidence, WhiteBox) else events.profiles(evidence.sample)
+    if isinstance(evidence, WhiteBox):
+        found = claim.samples, ours.profiles(evidence), _proved(layers, claim.epsilon)
+    else:
+        layers, samples_drawn = _with_trouble(evidence, layers)
+        most = could_be(evidence, layers, claim.alpha(RULE_SHARE))
+        found = samples_drawn, events.profiles(evidence.sample), most
+    drawn, profiles, most = found
     seconds = perf_counter() - start
-    return Audit(subject.what, claim.epsilon, claim.confidence, claim.samples, seconds, layers, profiles)
+    return Audit(subject.what, claim.epsilon, claim.confidence, drawn, seconds, layers, profiles, most)
+
+
+def _proved(layers: Sequence[Layer], epsilon: float) -> float:
+    """What is proved in exact arithmetic is no more than the claim."""
+    return epsilon if layers[0].verdict == "consistent" else inf
+
+
+def _with_trouble(evidence: Evidence, layers: tuple[Layer, ...]) -> tuple[tuple[Layer, ...], int]:
+    """Return how many responses there are to each reward. Too few of them are an error, unless enough was found.
+
+    A violation stands, whatever happened to the program afterwards.
+    """
+    claim, sample = evidence.claim, evidence.sample
+    trouble, drawn = sample.trouble, sample.calls // len(claim.rewards)
+    if trouble is None and drawn < min(LEAST_SAMPLES, claim.samples):
+        trouble = f"{drawn:,} responses to each reward in the time given, and {LEAST_SAMPLES:,} are needed (--time)"
+    if trouble is None:
+        return layers, min(drawn, claim.samples) if sample.calls < claim.calls else claim.samples
+    if sample.calls < FEWEST_CALLS or not any(layer.verdict == "violated" for layer in layers):
+        raise Unanswered(trouble)
+    return (*layers, Layer("the run", "reported", f"not finished: {trouble}")), drawn
 
 
 def _epsilon(epsilon: float | None, spec: CuratorSpec | None) -> float:

@@ -1,28 +1,31 @@
-"""A suspect, and how it is asked: `ask` for the responses to some rewards, `probe` for what it says of one reward.
+"""A suspect, and how it is asked: `talk` for responses to many rewards, `hear` for all that one user says.
 
 Here the suspect is a curator or any function in this process; `program.py` makes one of a program behind a pipe.
-Either way the audit sees what comes out, and nothing else.
+Either way the audit sees what comes out, and nothing else. A response is what was said, as bytes.
 """
 
 import contextlib
 import io
 import logging
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from math import nan
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from time import monotonic
 from typing import TypeAlias
 
-import numpy as np
-
-from ldpbandits.audit.result import Reals
+from ldpbandits.audit.texts import number, text_of
 from ldpbandits.device.curators import CURATORS, Curator, curator_from_json
 from ldpbandits.errors import ParameterError, RewardError, SpecError
 from ldpbandits.spec.curator import CuratorSpec
 
 Respond: TypeAlias = Callable[[float], object]
-Ask: TypeAlias = Callable[[Sequence[float]], Reals]
-"""One response to each reward, in order."""
+Talk: TypeAlias = Callable[[Iterable[Sequence[float]], float], Iterator[list[bytes]]]
+"""From rewards, some at a time, and seconds, to responses in the same order, some at a time. It ends when the rewards
+do, or the time does. If it cannot go on it raises `Unanswered`, after all responses that there were."""
+WHOLE_BATCH = 1 << 13
+"""How many rewards are given at once."""
+FOREVER = 1e9
+"""Seconds: some thirty years."""
 
 
 class Unanswered(ParameterError):  # noqa: N818 - reads as what it is
@@ -30,15 +33,46 @@ class Unanswered(ParameterError):  # noqa: N818 - reads as what it is
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
-    """What came of a single reward, and everything that was said meanwhile."""
+class Heard:
+    """All that came of a few rewards to one user."""
 
-    response: float | None
-    """None where the reward was refused."""
-    said: str
-    """Everything that was said: error, notes, causes, printed and logged lines."""
+    texts: list[bytes]
+    beside: bytes = b""
+    """What was said beside the responses: printed, logged, raised, written to standard error."""
+    is_whole: bool = True
+    """Whether every reward was answered, and the program ended well."""
     is_in_frame: bool = False
     """Whether a frame of the traceback still holds the reward, for error collectors to send on."""
+    code: int | None = None
+    """How a program ended; None for a function, and where the time was up."""
+
+    @property
+    def response(self) -> bytes | None:
+        """The response to a single reward; None where it was refused."""
+        return self.texts[0] if self.is_whole and len(self.texts) == 1 else None
+
+    @property
+    def number(self) -> float | None:
+        """The response as a number, NaN if it is none; None where the reward was refused."""
+        return None if self.response is None else number(self.response)
+
+
+Hear: TypeAlias = Callable[[Sequence[float], float], Heard]
+"""From a few rewards, and seconds, to all that a user says: of a program, a run of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One response of a program that got its rewards one at a time."""
+
+    text: bytes
+    beside: bytes
+    """What was written to standard error since the response before."""
+    seconds: float
+
+
+TakeTurns: TypeAlias = Callable[[Sequence[float], float], list[Turn]]
+"""From rewards, and seconds, to turns: fewer than rewards if the time was up, or the program did not go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +80,33 @@ class Subject:
     """A curator as the audit sees it."""
 
     what: str
-    ask: Ask
-    probe: Callable[[float], Probe]
-    another_user: Callable[[], Ask] | None = None
+    talk: Talk
+    hear: Hear
+    another_user: Callable[[], Hear] | None = None
     """Makes the curator of another user, from scratch."""
     respond: Respond | None = None
     """The function itself, where it is one in this process."""
     spec: CuratorSpec | None = None
     """The curator that it claims to be, if it claims to be one."""
-    batch: int = 1 << 13
-    """How many rewards to ask for at once."""
+    workers: int = field(default=1, kw_only=True)
+    """How many users may be asked at the same time."""
+    contained: Hear | None = field(default=None, kw_only=True)
+    """Makes another user in a container, where that is possible: the number of the process is that of all others."""
+    turns: TakeTurns | None = field(default=None, kw_only=True)
+    """Asks a program one reward at a time; None for a function."""
+
+    def ask(self, rewards: Sequence[float], seconds: float = FOREVER) -> list[bytes]:
+        """Ask for one response to each reward, and take no fewer."""
+        texts = [text for part in self.talk(batches(rewards), seconds) for text in part]
+        if len(texts) < len(rewards):
+            raise Unanswered(f"{len(rewards):,} rewards, {len(texts):,} responses in {seconds:.3g} s")
+        return texts
+
+
+def batches(rewards: Sequence[float]) -> Iterator[Sequence[float]]:
+    """Give rewards some at a time."""
+    for start in range(0, len(rewards), WHOLE_BATCH):
+        yield rewards[start : start + WHOLE_BATCH]
 
 
 def subject_of(
@@ -75,7 +126,7 @@ def subject_of(
     else:
         raise ParameterError("respond must be a curator, or a function from a reward to a response")
     make = None if another_user is None else _users(another_user)
-    return Subject(what, ask_function(function), lambda reward: listen(function, reward), make, function, spec)
+    return Subject(what, talk_with(function), hear_out(function), make, function, spec)
 
 
 def _another_curator(curator: Curator) -> Callable[[], Respond] | None:
@@ -87,48 +138,66 @@ def _another_curator(curator: Curator) -> Callable[[], Respond] | None:
     return (lambda: curator_from_json(curator.spec).respond) if is_registered else None
 
 
-def ask_function(respond: Respond) -> Ask:
+def talk_with(respond: Respond) -> Talk:
     """Ask a function in this process, reward by reward; neither an error nor a bad response shows the reward."""
 
-    def ask(rewards: Sequence[float]) -> Reals:
-        responses = np.empty(len(rewards))
-        for i, reward in enumerate(rewards):
-            response = _ask_once(respond, reward)
-            if isinstance(response, str):
-                raise Unanswered(response)
-            responses[i] = response
-        return responses
+    def talk(rewards: Iterable[Sequence[float]], seconds: float) -> Iterator[list[bytes]]:
+        until = monotonic() + seconds
+        for part in rewards:
+            texts: list[bytes] = []
+            fault = _ask_each(respond, part, texts)
+            yield texts
+            if fault is not None:
+                raise Unanswered(fault)
+            if monotonic() > until:
+                return
 
-    return ask
-
-
-def _ask_once(respond: Respond, reward: float) -> float | str:
-    """Return the response as a float, or what was wrong with it, without the words of an error: they may tell it."""
-    try:
-        response = respond(reward)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - anybody's code may raise anything
-        if type(error) is RewardError:
-            return f"the curator refused one of the rewards: {error}"
-        return f"the curator raised {type(error).__name__} on one of the rewards"
-    return as_number(response)
+    return talk
 
 
-def as_number(response: object) -> float | str:
-    """Return a response as a float, or what it is instead."""
-    try:
-        return float(response)  # type: ignore[arg-type]
-    except (Exception, SystemExit):  # noqa: BLE001 - an int beyond the floats, or a __float__ of anybody's
-        return f"a response must be a number, got a {type(response).__name__}"
+def _ask_each(respond: Respond, rewards: Sequence[float], texts: list[bytes]) -> str | None:
+    """Add the responses to `texts`, or say what went wrong, without the words of an error: they may tell the reward."""
+    for reward in rewards:
+        try:
+            response = respond(reward)
+            if response is None:
+                return "a response must be something that can be sent, got None"
+            texts.append(repr(response).encode() if type(response) is float else text_of(response))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - anybody's code may raise anything
+            if type(error) is RewardError:
+                return f"the curator refused one of the rewards: {error}"
+            return f"the curator raised {type(error).__name__} on one of the rewards"
+    return None
 
 
-def _users(make: Callable[[], Respond]) -> Callable[[], Ask]:
+def hear_out(respond: Respond) -> Hear:
+    """Give a function a few rewards, and note everything it says: raised, noted, printed, logged, left in a frame."""
+
+    def hear(rewards: Sequence[float], _seconds: float) -> Heard:
+        texts: list[bytes] = []
+        words: list[str] = []
+        is_in_frame = False
+        with _recording() as record:
+            for reward in rewards:
+                try:
+                    texts.append(text_of(respond(reward)))
+                except (Exception, SystemExit) as error:  # noqa: BLE001 - anybody's code may raise anything
+                    words += _words_of(error)
+                    is_in_frame = is_in_frame or _is_in_frame(error, reward)
+        said = "\n".join([record.getvalue(), *words])
+        return Heard(texts, said.encode(errors="replace"), len(texts) == len(rewards), is_in_frame)
+
+    return hear
+
+
+def _users(make: Callable[[], Respond]) -> Callable[[], Hear]:
     """Return a function that makes a user to ask; if `make` fails, it says so in one line."""
 
-    def user() -> Ask:
+    def user() -> Hear:
         respond = _make_user(make)
         if isinstance(respond, str):
             raise ParameterError(respond)
-        return ask_function(respond)
+        return hear_out(respond)
 
     return user
 
@@ -139,18 +208,6 @@ def _make_user(make: Callable[[], Respond]) -> Respond | str:
     except (Exception, SystemExit) as error:  # noqa: BLE001 - anybody's code may raise anything
         return f"another_user raised {type(error).__name__}, and made no curator"
     return respond if callable(respond) else "another_user must make a function from a reward to a response"
-
-
-def listen(respond: Respond, reward: float) -> Probe:
-    """Give a function one reward, and note everything it says: raised, noted, printed, logged, or left in a frame."""
-    with _recording() as record:
-        try:
-            response = respond(reward)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - anybody's code may raise anything
-            said = "\n".join([record.getvalue(), *_words_of(error)])
-            return Probe(None, said, is_in_frame=_is_in_frame(error, reward))
-    number = as_number(response)
-    return Probe(nan if isinstance(number, str) else number, record.getvalue())
 
 
 @contextlib.contextmanager

@@ -1,29 +1,24 @@
-"""Which responses give the reward away: an event chosen on one half of them, tested on the other.
+"""Which responses give the reward away: an event chosen on some of them, tested on the others.
 
 A feature of a response sorts it into cells: its size, its value, its low-order bits. For every feature and every pair
-of rewards, one half of the responses gives a rule for guessing (guess.py). Only the rule that promises most there is
-tried on the other half, so that the number of rules costs nothing.
-
-The same is done for the reward of the call before. Curators promise that no sequence of responses is more than
-e^epsilon times likelier under one value of any one reward than under another, all others being the same. So, given
-all responses and all other coins, the coin of the call before is guessed with the same chance at most (guess.py); from
-a response it had no part in, with chance one half.
+of rewards, the coins that are disclosed give a rule for guessing (guess.py). Only the rule that promises most there is
+tried on the other coins, so that the number of rules costs nothing. Cells may depend on all responses, and on coins
+that are disclosed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import product
-from operator import itemgetter
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbandits.audit.evidence import Evidence, Sample
-from ldpbandits.audit.guess import Guesses, best_rule, count_cells, try_rule
+from ldpbandits.audit.evidence import Evidence
+from ldpbandits.audit.guess import CellRule, Guesses, best_rule, count_cells, try_rule
 from ldpbandits.audit.result import LOWEST_BIT, Counts, Finding, Profile, Reals, middles
+from ldpbandits.audit.sample import CUT, RANK, ROLES, TEST, Sample
 
-Cells: TypeAlias = NDArray[np.int64]
+Cells: TypeAlias = NDArray[np.integer[Any]]
 
 BINS = 128
 TAIL = 20
@@ -46,18 +41,27 @@ FEW_VALUES = 64
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A name, and a function from responses to cells numbered from 0.
-
-    A feature that depends on responses is fitted to those on which a rule is chosen, and then used on others.
-    """
+    """A name, and a function from responses, as numbers, to cells numbered from 0."""
 
     name: str
     cells: Callable[[Reals], Cells]
     size: int
 
-    def count(self, of: Sample, pair: tuple[int, int]) -> Counts:
-        """Count the responses to two rewards in each cell."""
-        return count_cells(self.cells(of.responses), of.chosen, pair, self.size)
+    def sorted(self, of: Sample) -> "Sorted":
+        """Sort the calls of a sample."""
+        return Sorted(self.name, self.cells(of.responses), self.size, self.cells)
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """Calls that are sorted into cells, by whatever."""
+
+    name: str
+    at: Cells
+    """The cell of each call; below 0 if no guess is to be made there."""
+    size: int
+    cells: Callable[[Reals], Cells] | None = None
+    """Sorts later calls in the same way, by their responses as numbers; None if that is not possible."""
 
 
 def size_bins(responses: Reals, rewards: Sequence[float]) -> Feature:
@@ -69,7 +73,7 @@ def size_bins(responses: Reals, rewards: Sequence[float]) -> Feature:
     finite = responses[np.isfinite(responses)]
     tails = 0.5 ** np.arange(1, (len(finite) // TAIL).bit_length())
     levels = np.concatenate([np.arange(1, BINS) / BINS, tails, 1 - tails])
-    quantiles = np.quantile(finite, levels) if len(finite) else np.zeros(0)
+    quantiles = np.quantile(finite, levels, method="inverted_cdf") if len(finite) else np.zeros(0)
     cuts = np.unique(np.concatenate([quantiles, np.asarray(rewards, np.float64)]))
     return Feature("size", lambda others: np.searchsorted(cuts, others).astype(np.int64), len(cuts) + 1)
 
@@ -129,51 +133,75 @@ LOW_BITS = (
 
 
 def judge_event(features: Sequence[Feature], of: Sample, alpha: float, epsilon: float) -> Finding:
-    """Choose feature, pair and rule on one half, and bound epsilon on the other."""
-    choice, test = of.part(0, 2), of.part(1, 2)
-    for_ranking, for_cutting = choice.part(0, 2), choice.part(1, 2)
-    rules = []
-    for feature, pair in product(features, of.pairs):
-        rule, promise = best_rule(feature.count(for_ranking, pair), feature.count(for_cutting, pair), alpha)
-        rules.append((promise, rule, feature, pair))
-    _, rule, feature, pair = max(rules, key=itemgetter(0))
-    guesses = try_rule(rule, feature.count(test, pair), alpha)
-    return guesses.finding(epsilon, f"{of.rewards[pair[0]]:g} or {of.rewards[pair[1]]:g} by {feature.name}")
+    """Choose feature, pair and rule on the coins that are disclosed, and bound epsilon on the others."""
+    return judge_sorted((feature.sorted(of) for feature in features), of, of.pairs, alpha, epsilon)
 
 
-def _by_size_and_value(of: Sample) -> list[Feature]:
-    """Return the features that depend on the responses, fitted to the half that rules are chosen on."""
-    first = of.part(0, 2).responses
-    return [size_bins(first, of.rewards), atoms(first)]
+def judge_sorted(
+    calls: Iterable[Sorted], of: Sample, pairs: Sequence[tuple[int, int]], alpha: float, epsilon: float
+) -> Finding:
+    """Choose a way of sorting, a pair and a rule on the coins that are disclosed, and bound epsilon on the others."""
+    best: tuple[float, CellRule, Sorted, tuple[int, int], Counts] | None = None
+    for each in calls:
+        counts = _counts(each, of)
+        for pair in pairs:
+            rule, promise = best_rule(counts[RANK, pair, :], counts[CUT, pair, :], alpha)
+            if best is None or promise > best[0]:
+                best = promise, rule, each, pair, counts[TEST, pair, :]
+    if best is None:
+        return Finding("not applicable", "there is nothing to guess by")
+    _, rule, each, pair, counts_of_test = best
+    if each.cells is not None:
+        for chosen, responses in of.chunks():
+            counts_of_test += count_cells(each.cells(responses), chosen, pair, each.size)
+    guesses = try_rule(rule, counts_of_test, alpha)
+    return guesses.finding(epsilon, f"{of.rewards[pair[0]]:g} or {of.rewards[pair[1]]:g} by {each.name}")
+
+
+def _counts(calls: Sorted, of: Sample) -> Counts:
+    """Count the coins of each role and reward in each cell: all in one pass, since there are thousands of ways."""
+    size = ROLES * len(of.rewards)
+    at = calls.at.astype(np.int64, copy=False) + 1  # calls at which no guess is made are counted before all others
+    found = np.bincount(at * size + of.kinds, minlength=(calls.size + 1) * size)[size:]
+    return found.reshape(calls.size, ROLES, len(of.rewards)).transpose(1, 2, 0)
+
+
+def by_size_and_value(of: Sample) -> list[Feature]:
+    """Return the features that depend on the responses."""
+    return [size_bins(of.responses, of.rewards), atoms(of.responses)]
 
 
 def chosen_event(evidence: Evidence, alpha: float) -> Finding:
     """Guess the reward by the size or the value of the response."""
-    return judge_event(_by_size_and_value(evidence.sample), evidence.sample, alpha, evidence.claim.epsilon)
+    sample, epsilon = evidence.sample, evidence.claim.epsilon
+    calls = [feature.sorted(sample) for feature in by_size_and_value(sample)]
+    if not sample.is_spilled:
+        often = np.minimum(sample.said.codes, ATOMS)
+        calls.append(Sorted("text", often, ATOMS + 1))
+    return judge_sorted(calls, sample, sample.pairs, alpha, epsilon)
 
 
 def low_bits(evidence: Evidence, alpha: float) -> Finding:
     """Guess the reward by the low-order bits of the response."""
+    if np.isnan(evidence.sample.responses).all():
+        return Finding("not applicable", "responses are no numbers")
     if evidence.sample.are_bits:
         return Finding("not applicable", "there are but two responses")
     return judge_event(LOW_BITS, evidence.sample, alpha, evidence.claim.epsilon)
 
 
-def reward_before(evidence: Evidence, alpha: float) -> Finding:
-    """Guess the reward of the call before, another user's perhaps, by all features of the response."""
-    pairs = evidence.sample.before()
-    return judge_event([*_by_size_and_value(pairs), *LOW_BITS], pairs, alpha, evidence.claim.epsilon)
-
-
 def precision(evidence: Evidence, alpha: float) -> Finding:
     """Judge the event 'finer than 2^-53': noise on doubles makes it possible under one reward only (Mironov 2012)."""
     sample, epsilon = evidence.sample, evidence.claim.epsilon
-    finer = (lowest_bit(sample.responses) - LOWEST < FINEST).astype(np.int64)
+    finer = np.zeros(len(sample.rewards), np.int64)
+    for chosen, responses in sample.everything():
+        is_finer = lowest_bit(responses) - LOWEST < FINEST
+        finer += np.bincount(chosen[is_finer], minlength=len(finer))
     if not finer.any():
-        return Finding("consistent", f"none of {len(finer):,} responses is finer than 2^{FINEST}")
+        return Finding("consistent", f"none of {sample.calls:,} responses is finer than 2^{FINEST}")
     findings = []
     for pair in sample.pairs:
-        counts = count_cells(finer, sample.chosen, pair, 2)[:, 1]
+        counts = finer[list(pair)]
         for side, reward in enumerate(pair):
             guesses = Guesses(int(counts[side]), int(counts.sum()), alpha / (2 * len(sample.pairs)))
             rule = f"a response finer than 2^{FINEST} betrays a reward of {sample.rewards[reward]:g}"
@@ -191,7 +219,7 @@ def profiles(of: Sample) -> tuple[Profile, ...]:
     if len(values) <= FEW_VALUES:
         counts = count_cells(cells.astype(np.int64), chosen, pair, len(values))
         return (Profile(rewards, values, counts, are_values=True),)
-    low, high = np.quantile(responses, [0.01, 0.99])
+    low, high = np.quantile(responses, [0.01, 0.99], method="inverted_cdf")
     cuts = np.linspace(low, high, 41)
     cells = np.searchsorted(cuts, responses)
     lowest = count_cells(lowest_bit(responses), chosen, pair, 2 * LOWEST + 1)[:, :-1]

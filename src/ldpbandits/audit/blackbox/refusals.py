@@ -2,138 +2,194 @@
 
 An error travels: into logs, into crash reports, to whoever runs the server. So what is said on refusal must not depend
 on the reward: not the type, message, arguments, attributes or notes of the exception, not its causes, no line that was
-printed or logged. That is judged in two ways. No number that is said may be near the reward; and two rewards on the
-same side of the range must be refused in the same words, however the reward might be written. An error may say on which
-side of the range the reward lies, and that is reported: a refused reward becomes no response, so that no promise covers
-it, but whoever reads the errors learns its side. Nor may a reward that is answered be printed or logged.
+printed or logged. That is judged by coins. For each side of the range there are two rewards, whose digits are drawn
+anew for each audit. A fair coin chooses one, many times over, and is guessed from everything that is said: from the
+words as a whole, from each of their characters, and by which of the two rewards is near some number in them. If what
+is said does not depend on the reward, each guess is right with probability one half, whatever else varies in it: a
+counter, a date, the name of a worker. So the stakes of stakes.py apply, with epsilon = 0. The same is done with rewards
+in range and what is printed or logged meanwhile; that may depend on the response, so there epsilon is the claim's.
+
+An error may say on which side of the range the reward lies, and that is reported: a refused reward becomes no response,
+so that no promise covers it, but whoever reads the errors learns its side.
 
 Frames of a traceback hold local variables, which collectors of errors send along: our own curators must not keep the
 reward there; for other functions it is reported, since the frame may be that of a wrapper of one's own.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from math import inf, log10, nan
+from math import inf, isnan, log10, nan
+from time import monotonic
 
-from ldpbandits.audit.evidence import Claim, Evidence
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpbandits.audit.blackbox.text import ways_apart
+from ldpbandits.audit.evidence import Evidence
+from ldpbandits.audit.guess import count_cells
 from ldpbandits.audit.result import Finding, LayerVerdict
-from ldpbandits.audit.subject import Probe, Subject
+from ldpbandits.audit.stakes import Cells, Event, Way, judge_ways
+from ldpbandits.audit.subject import Heard
+from ldpbandits.audit.texts import Texts, numbers
 
-DIGITS = ("17519283", "83624051")
-"""Of the rewards out of range: digits that nobody would write by chance."""
-OTHER_DIGITS = ("29460817", "61938472")
-"""Of a second reward on either side."""
-WITHIN = (0.17519283, 0.36240518, 0.61938472, 0.89460817)
-"""Of rewards in range. A curator may print its responses: that CTL's four all come within a thousandth of the reward
-has probability at most product of epsilon r / 1000, which is 4e-14 at epsilon 1 and 3e-7 at epsilon 50."""
+TIMES = 40
+"""How often a coin chooses a reward on either side. If they are told apart each time, chance has 2^-80."""
+TIMES_WITHIN = 400
+"""How often in range, of a function; of a program that is done with its standard error, by its short runs."""
+LEAST_TIMES = 8
+ENOUGH = 24
+"""So often whatever the time: 2^-48 is enough to find a refusal that always tells."""
+TIME_PART = 0.3
+ITSELF = "a reward out of range is answered with itself"
+SHOWN = "what is said on refusal shows the reward: in an error, or in a printed line"
+TOLD = "what is said on refusal depends on the reward: two rewards out of range are told different things"
+CHECK_FIRST = "The claim is for the rewards given: check others first"
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d*)?(?:[eE][+-]?\d+)?")
-ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+")
+ADDRESS = re.compile(rb"\bat 0x[0-9a-fA-F]+")
 """Where an object lies in memory, as Python writes it; a number in hexadecimal stands by itself."""
 
 
-def out_of_range(low: float, high: float, digits: Sequence[str] = DIGITS) -> list[float]:
-    """Two numbers beyond either end, with digits to look for."""
+def out_of_range(low: float, high: float, rng: np.random.Generator) -> list[list[float]]:
+    """Return two numbers above, and two below, with eight digits of their own."""
     power = 3 + max((int(log10(abs(end))) + 1 for end in (low, high) if abs(end) >= 1), default=0)
-    above, below = (float(f"{each[0]}.{each[1:]}e{power}") for each in digits)
-    return [above, -below]
+    leads = rng.permutation(np.arange(11, 99))[:4] * 1_000_000  # no two of them are near each other
+    digits = leads + rng.integers(123_457, 999_999, size=4)
+    one, two, three, four = (float(f"{each}e{power - 7}") for each in digits.tolist())
+    return [[one, two], [-three, -four]]
 
 
 def shows(text: str, reward: float, span: float = inf) -> bool:
     """Tell whether a text holds the reward to a thousandth of it or of the span, signs aside: written, rounded, cut."""
-    numbers = (float(number.replace(",", "")) for number in NUMBER.findall(text))
-    return any(abs(number - abs(reward)) <= min(abs(reward), span) / 1000 for number in numbers)
+    found = (float(number.replace(",", "")) for number in NUMBER.findall(text))
+    return any(abs(number - abs(reward)) <= min(abs(reward), span) / 1000 for number in found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Comparison:
-    """How the words differ in which two rewards on each side of the range are refused."""
+@dataclass(frozen=True)
+class Tries:
+    """Two rewards, which of them a coin chose each time, and what was said."""
 
-    differ: bool = False
-    """Two rewards on one side are refused in different words."""
-    vary: bool = False
-    """One reward is refused in different words at two times, so that words cannot be compared."""
-    tell_side: bool = False
+    rewards: Sequence[float]
+    coins: NDArray[np.int64]
+    heard: list[Heard]
+    answers: Callable[[Heard], bool]
+    """Tells whether a reward was answered: the claim says nothing of such responses to rewards out of range."""
 
+    @property
+    def words(self) -> list[bytes]:
+        """Everything that was said, but for responses."""
+        said = [[each.beside, _ending(each)] + ([] if self.answers(each) else each.texts) for each in self.heard]
+        return [ADDRESS.sub(b"at", b"\n".join(parts)) for parts in said]
 
-def _same_words(one: Probe, other: Probe) -> bool:
-    return ADDRESS.sub("at", one.said) == ADDRESS.sub("at", other.said)
+    @property
+    def itself(self) -> Event:
+        """Stake on responses that are the reward itself."""
+        pairs = [(self.rewards[coin], self.rewards[1 - coin]) for coin in self.coins.tolist()]
+        given = [each.number for each in self.heard]
+        right, wrong = (sum(number == pair[side] for number, pair in zip(given, pairs, strict=True)) for side in (0, 1))
+        return Event(ITSELF, right, wrong)
 
-
-def _compare(subject: Subject, firsts: Sequence[tuple[float, Probe]], others: Sequence[float]) -> _Comparison:
-    """Compare refusals of two rewards on each side, and of the two sides."""
-    for (reward, probe), other in zip(firsts, others, strict=True):
-        second = subject.probe(other)
-        if probe.response is not None or second.response is not None:
-            return _Comparison()  # answered: that is judged elsewhere
-        if not _same_words(probe, second):
-            is_steady = _same_words(probe, subject.probe(reward))
-            return _Comparison(differ=is_steady, vary=not is_steady)
-    (_, above), (_, below) = firsts
-    return _Comparison(tell_side=not _same_words(above, below))
-
-
-def _is_printed(subject: Subject, claim: Claim) -> bool:
-    """Tell whether rewards between those of the claim show in what is printed or logged meanwhile."""
-    span = claim.high - claim.low
-    rewards = [claim.low + span * at for at in WITHIN]
-    return all(shows(subject.probe(reward).said, reward, span) for reward in rewards)
-
-
-def bad_rewards(evidence: Evidence, _alpha: float) -> Finding:
-    """Give rewards that cannot be taken, and judge what comes back. No chance is involved."""
-    subject = evidence.subject
-    above_and_below, others = _rewards_out_of_range(evidence)
-    kinds = {"infinity": [inf, -inf], "NaN": [nan], **({"out of range": above_and_below} if above_and_below else {})}
-    probes = {kind: [(reward, subject.probe(reward)) for reward in rewards] for kind, rewards in kinds.items()}
-    outside = probes.get("out of range", [])
-    words = _compare(subject, outside, others) if outside else _Comparison()
-    fault = _fault(outside, words)
-    if fault is None and _is_printed(subject, evidence.claim):
-        fault = "rewards in range are shown: in a printed or logged line, or in an error"
-    if fault is not None:
-        return Finding("violated", fault)
-    return _judge_refusals(probes, words, "reported" if evidence.spec is None else "violated")
+    def ways(self, words: Sequence[bytes], what: str) -> Iterator[Way]:
+        """Stake on words by what reward is near a number in them, as a whole, and by each of their parts."""
+        right = wrong = 0
+        for coin, text in zip(self.coins.tolist(), words, strict=True):
+            near = [shows(text.decode(errors="replace"), reward) for reward in self.rewards]
+            right += near[coin] and not near[1 - coin]
+            wrong += near[1 - coin] and not near[coin]
+        yield Event(f"{what} by a number near the reward", right, wrong)
+        said = Texts.of(list(words))
+        for calls in ways_apart(said, numbers(words)):
+            if (calls.at != calls.at[0]).any():
+                counts = count_cells(calls.at, self.coins, (0, 1), calls.size)
+                yield Cells(f"{what} by its {calls.name}", counts)
 
 
-def _rewards_out_of_range(evidence: Evidence) -> tuple[list[float], list[float]]:
-    """Return two rewards beyond the range, above and below, and two others; none if any number can be taken."""
-    spec, claim = evidence.spec, evidence.claim
-    low, high = (claim.low, claim.high) if spec is None else spec.transform.ends
-    firsts, others = out_of_range(low, high), out_of_range(low, high, OTHER_DIGITS)
-    is_refused = spec is None or all(spec.transform.refusal(reward) is not None for reward in firsts + others)
-    return (firsts, others) if is_refused else ([], [])
+def _ending(heard: Heard) -> bytes:
+    """Return how a program ended, in words that hold no number near a reward."""
+    return b"" if not heard.code else b"ended with " + bytes(97 + int(digit) for digit in str(abs(heard.code)))
 
 
-def _fault(outside: Sequence[tuple[float, Probe]], words: _Comparison) -> str | None:
-    """Say how a reward out of range is shown, if it is."""
-    if any(shows(probe.said, reward) for reward, probe in outside):
-        return "what is said on refusal shows the reward: in an error, or in a printed line"
-    if any(probe.response == reward for reward, probe in outside):
-        return "a reward out of range is answered with itself"
-    if words.differ:
-        return "what is said on refusal depends on the reward: two rewards out of range are told different things"
-    return None
+def _try(evidence: Evidence, rewards: Sequence[float], times: int, rng: np.random.Generator) -> Tries:
+    """Give one of two rewards, by a coin, many times over; fewer times if the time runs out."""
+    coins, heard = rng.integers(2, size=times), list[Heard]()
+    seconds = evidence.seconds(TIME_PART)
+    until, hear = monotonic() + seconds, evidence.subject.hear
+    with ThreadPoolExecutor(evidence.subject.workers) as pool:
+        for start in range(0, times, LEAST_TIMES):
+            given = [[rewards[coin]] for coin in coins[start : start + LEAST_TIMES].tolist()]
+            left = [max(1.0, until - monotonic())] * len(given)
+            heard += pool.map(hear, given, left) if evidence.subject.workers > 1 else map(hear, given, left)
+            if monotonic() > until and len(heard) >= ENOUGH:
+                break
+    return Tries(rewards, coins[: len(heard)], heard, _answers(evidence))
 
 
-def _judge_refusals(
-    probes: dict[str, list[tuple[float, Probe]]], words: _Comparison, if_not_refused: LayerVerdict
-) -> Finding:
-    """Judge whether bad rewards are refused, where no reward is shown. A curator with a spec must refuse them."""
-    answered = [kind for kind, pairs in probes.items() if any(probe.response is not None for _, probe in pairs)]
+def _answers(evidence: Evidence) -> Callable[[Heard], bool]:
+    """Return what tells answers from refusals: an answer is a number, unless responses in range are none either."""
+    if np.isnan(evidence.sample.responses).mean() > 0.5:  # noqa: PLR2004 - most
+        return lambda heard: heard.response is not None
+    return lambda heard: heard.number is not None and (not isnan(heard.number) or heard.response in {b"nan", b"NaN"})
+
+
+def bad_rewards(evidence: Evidence, alpha: float) -> Finding:
+    """Give rewards that cannot be taken, and judge what comes back."""
+    rng = evidence.rng(5)
+    kinds = {"infinity": [inf, -inf], "NaN": [nan]}
+    probes = {
+        kind: [evidence.subject.hear([reward], max(1.0, evidence.seconds(0.1))) for reward in rewards]
+        for kind, rewards in kinds.items()
+    }
+    outside = [_try(evidence, pair, TIMES, rng) for pair in _rewards_out_of_range(evidence, rng)]
+    if outside:
+        probes["out of range"] = [heard for tries in outside for heard in tries.heard]
+    words = [tries.words for tries in outside]
+    ways: list[Way] = [tries.itself for tries in outside]
+    for tries, said in zip(outside, words, strict=True):
+        ways += tries.ways(said, "what is said on refusal")
+    if ways and (finding := judge_ways(ways, 0.0, alpha / 2)).verdict == "violated":
+        is_shown = any(
+            shows(text.decode(errors="replace"), tries.rewards[coin])
+            for tries, said in zip(outside, words, strict=True)
+            for coin, text in zip(tries.coins.tolist(), said, strict=True)
+        )
+        return Finding("violated", ITSELF if ITSELF in finding.detail else SHOWN if is_shown else TOLD)
+    if _is_said_within(evidence, alpha / 2, rng):
+        return Finding("violated", "rewards in range are shown: in a printed or logged line, or in an error")
+    answers = _answers(evidence)
+    answered = [kind for kind, heard in probes.items() if any(map(answers, heard))]
+    is_side_told = len(words) > 1 and len({*words[0]}) == len({*words[1]}) == 1 and words[0][0] != words[1][0]
+    is_in_frame = any(each.is_in_frame for heard in probes.values() for each in heard)
+    if_not_refused: LayerVerdict = "reported" if evidence.spec is None else "violated"
     if answered:
         text = f"answered, not refused: {', '.join(answered)}"
-        if if_not_refused == "reported":
-            text += ". The claim is for the rewards given: check others first"
-        return Finding(if_not_refused, text)
-    if any(probe.is_in_frame for pairs in probes.values() for _, probe in pairs):
+        return Finding(if_not_refused, text if evidence.spec is not None else f"{text}. {CHECK_FIRST}")
+    if is_in_frame:
         text = "refused; but a frame of the traceback keeps the reward, for collectors of errors to send on"
         return Finding(if_not_refused, text)
     refused = f"{', '.join(probes)}: refused"
-    if words.vary:
-        text = "what is said differs from time to time, so that only numbers near the reward were looked for"
-        return Finding("reported", f"{refused}; {text}")
-    if words.tell_side:
+    if is_side_told:
         text = "what is said tells on which side of the range it lay, to whoever reads errors; no response does"
         return Finding("reported", f"{refused}; {text}")
     return Finding("consistent", f"{refused}, and nothing that is said depends on the reward")
+
+
+def _is_said_within(evidence: Evidence, alpha: float, rng: np.random.Generator) -> bool:
+    """Tell whether what a function prints or logs while it responds tells which of two rewards in range it got."""
+    if evidence.subject.respond is None:
+        return False
+    low, high = evidence.claim.low, evidence.claim.high
+    tries = _try(evidence, (low, high), TIMES_WITHIN, rng)
+    words = [ADDRESS.sub(b"at", each.beside) for each in tries.heard]
+    if not any(words):
+        return False
+    return judge_ways([*tries.ways(words, "what is printed")], evidence.claim.epsilon, alpha).verdict == "violated"
+
+
+def _rewards_out_of_range(evidence: Evidence, rng: np.random.Generator) -> list[list[float]]:
+    """Return two rewards above the range, and two below; none if any number can be taken."""
+    spec, claim = evidence.spec, evidence.claim
+    low, high = (claim.low, claim.high) if spec is None else spec.transform.ends
+    pairs = out_of_range(low, high, rng)
+    is_refused = spec is None or all(spec.transform.refusal(reward) is not None for pair in pairs for reward in pair)
+    return pairs if is_refused else []

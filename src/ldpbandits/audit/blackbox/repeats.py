@@ -1,19 +1,10 @@
-"""What repeats: two streams of noise that are the same, and a response that is remembered.
+"""What repeats: noise that is copied by fork, and a response that is remembered.
 
-STREAMS. Two streams of noise that are the same: a seed left in, a seed shared by two users, a generator copied by fork.
-
-Ask two curators for responses to the same rewards. If both draw fresh noise, then for each reward the responses of the
-second are exchangeable: given which values occur how often, every order of them is equally likely. So the chance that
-they come in exactly the order of the first is at most
-
-    1 / product over rewards of (count)! / product of (multiplicities)!
-
-whatever the law. It is a p-value that needs no model: 2^-120 or so for 128 fair bits, and 1 for a curator that always
-says the same, of which nothing can be told in this way.
-
-One stream may also run a few responses behind the other, so they are compared at several lags too, over those calls
-that had the same reward. A seed of few bits repeats only among many users, so many are asked. The level is divided by
-the number of all these comparisons.
+FORK. Parent and children get rewards that coins choose, each coins of its own. If a child has the noise of its parent,
+or of another child, then its rewards, once known, betray the other's: where two responses are the same, guess the same
+coin, else the other one. All coins of the one are disclosed, those of the other are guessed, so that each guess is
+right with probability e^epsilon / (1 + e^epsilon) at most, whatever the law of the responses, and stakes.py applies.
+One may be a few responses behind the other.
 
 MEMORY. A response that is remembered: the same reward, the same answer again.
 
@@ -31,10 +22,8 @@ remembers all of them may do so only later, if many users share it. So half of t
 import os
 import select
 import warnings
-from collections import Counter
 from collections.abc import Sequence
-from itertools import combinations
-from math import exp, lgamma
+from math import ceil, exp
 from time import monotonic
 
 import numpy as np
@@ -43,96 +32,87 @@ from numpy.typing import NDArray
 from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.guess import best_rule, count_cells, try_rule
 from ldpbandits.audit.result import Finding, Reals
-from ldpbandits.audit.subject import Ask, Unanswered
+from ldpbandits.audit.stakes import Event, judge_ways
+from ldpbandits.audit.subject import Subject, Unanswered
+from ldpbandits.audit.texts import hash_texts
 
-LENGTH = 256
+Hashes = NDArray[np.uint64]
+LENGTH, LONGEST = 1024, 1 << 14
+"""Responses of parent and child: more if epsilon is large, since bits that hardly vary say little."""
+BEGINNINGS = (4, 2)
+"""A copied buffer may last for a while only: so the first quarter, and the first half, are looked at too."""
 LAGS = (0, *(sign * lag for lag in (1, 2, 3, 4) for sign in (1, -1)))
 """By how many responses one stream may be behind the other."""
-USERS = 16
-"""Among 16 users a seed of 4 bits is repeated all but once in a million times, one of 6 bits 6 times in 7."""
-RUNS = 4
-"""Users of a program: each is a run, and takes its time."""
 PATIENCE = 60.0
 """Seconds that a forked child may take."""
 PAIRS = 8_000
-"""The rule is tried on 4,000 of them. Where one pair in 16 gives the coin away, those are 250 guesses, and if all of
+"""The rule is tried on half of them. Where one pair in 16 gives the coin away, those are 250 guesses, and if all of
 them are right, epsilon is at least 3 at 99.9 %."""
+TIME_PART = 0.3
+"""Of the time that is left."""
 CASES = 4
 """Neither first response came again, the one, the other, both."""
 
 
-def chance_of_repeat(rewards: Sequence[float], responses: Reals) -> float:
-    """Return how likely a second stream is to repeat the first, at most, if its noise is fresh."""
-    log_orders = 0.0
-    for reward in set(rewards):
-        values = responses[np.asarray(rewards) == reward]
-        counts = Counter(map(repr, values.tolist()))  # repr: NaN is the same as NaN here
-        log_orders += lgamma(len(values) + 1) - sum(lgamma(count + 1) for count in counts.values())
-    return exp(-log_orders)
-
-
-def judge(rewards: Sequence[float], streams: dict[str, Reals], alpha: float) -> Finding:
-    """Compare streams pairwise, at every lag; the pair whose likeness is the least likely decides."""
-    asked = np.asarray(rewards)
-    pairs = list(combinations(streams.items(), 2))
-    alike = []
-    for (one, first), (other, second) in pairs:
-        for lag in LAGS:
-            here, there = slice(max(lag, 0), len(asked) + min(lag, 0)), slice(max(-lag, 0), len(asked) - max(lag, 0))
-            same = asked[here] == asked[there]
-            if np.array_equal(first[here][same], second[there][same], equal_nan=True):
-                chance = chance_of_repeat(asked[here][same].tolist(), first[here][same])
-                behind = f", {abs(lag)} apart," if lag else ""
-                alike.append((chance, f"{one} and {other}{behind} give the same {np.count_nonzero(same)} responses"))
-    if not alike:
-        who = ", ".join(streams) if len(streams) <= RUNS else f"{len(streams)} users"
-        return Finding("consistent", f"{who} draw different noise, over {len(rewards)} responses")
-    chance, text = min(alike)
-    if chance < alpha / (len(pairs) * len(LAGS)):
-        by_chance = f"by chance: {max(chance, 1e-99):.0e} at most"
-        return Finding("violated", f"{text}; {by_chance}. Whoever knows one reward knows both")
-    return Finding("reported", f"{text}, which may be chance: they hardly vary")
-
-
-def _rewards_to_ask(claim: Claim) -> list[float]:
-    """Return the same reward for a while, then another: so that streams can be compared at a lag."""
-    return [claim.low] * (LENGTH // 2) + [claim.high] * (LENGTH // 2)
-
-
-def repeated_seed(evidence: Evidence, alpha: float) -> Finding:
-    """Ask the curators of many users, each made from scratch."""
-    subject = evidence.subject
-    if subject.another_user is None:
-        return Finding("not applicable", "give another_user, a function that makes the curator of another user")
-    rewards, users = _rewards_to_ask(evidence.claim), RUNS if subject.respond is None else USERS
-    return judge(rewards, {f"user {i + 1}": subject.another_user()(rewards) for i in range(users)}, alpha)
-
-
 def fork(evidence: Evidence, alpha: float) -> Finding:
     """Fork twice, and ask parent and children."""
-    subject = evidence.subject
+    subject, claim = evidence.subject, evidence.claim
     if subject.respond is None:
-        return Finding("not applicable", "a program is started anew for each user; see repeated seed")
+        return Finding("not applicable", "a program is started anew for each user; see shared noise")
     if not hasattr(os, "fork"):
         return Finding("not applicable", "this system has no fork")
-    rewards = _rewards_to_ask(evidence.claim)
-    subject.ask(rewards[:8])  # so that what is made at the first response is there to be copied
-    children = {f"child {i}": _ask_in_child(subject.ask, rewards) for i in (1, 2)}
-    if any(responses is None for responses in children.values()):
+    length = min(LONGEST, max(LENGTH, ceil(64 * exp(claim.epsilon))))
+    chosen = evidence.rng(1).integers(2, size=(3, length))
+    rewards = [[(claim.low, claim.high)[each] for each in row.tolist()] for row in chosen]
+    subject.ask(rewards[0][:8])  # so that what is made at the first response is there to be copied
+    one, two = (_ask_in_child(subject, rewards[child]) for child in (1, 2))
+    if one is None or two is None:
         return Finding("not applicable", "the curator does not respond in a forked process")
-    answers = {who: responses for who, responses in children.items() if responses is not None}
-    return judge(rewards, {"parent": subject.ask(rewards), **answers}, alpha)
+    parent = hash_texts(subject.ask(rewards[0]))
+    pairs = [
+        ("child and parent", (parent, chosen[0]), (one, chosen[1])),
+        ("two children", (one, chosen[1]), (two, chosen[2])),
+    ]
+    ways = [way for pair in pairs for way in _ways(*pair, LAGS)]
+    for who, (said, coins), (known, disclosed) in pairs:
+        for part in (length // each for each in BEGINNINGS):
+            ways += _ways(f"{who} at first", (said[:part], coins[:part]), (known[:part], disclosed[:part]), (0,))
+    finding = judge_ways(ways, claim.epsilon, alpha)
+    told = "share their noise" if finding.verdict == "violated" else "draw different noise"
+    return Finding(finding.verdict, f"parent and children {told}: {finding.detail}", finding.epsilon_lower)
 
 
-def _ask_in_child(ask: Ask, rewards: Sequence[float]) -> Reals | None:
-    """Ask in a forked child; None if it fails or takes too long."""
+def _ways(
+    who: str,
+    guessed: tuple[Hashes, NDArray[np.int64]],
+    known: tuple[Hashes, NDArray[np.int64]],
+    lags: Sequence[int],
+) -> list[Event]:
+    """Guess the coins of one from those of the other, at these lags: the same one where responses are the same."""
+    ways = []
+    length = len(guessed[0])
+    for lag in lags:
+        here, there = slice(max(lag, 0), length + min(lag, 0)), slice(max(-lag, 0), length - max(lag, 0))
+        said_same, chose_same = guessed[0][here] == known[0][there], guessed[1][here] == known[1][there]
+        for is_same in (True, False):
+            right = int(np.count_nonzero((said_same == is_same) & (chose_same == is_same)))
+            wrong = int(np.count_nonzero((said_same == is_same) & (chose_same != is_same)))
+            name = f"{who}, {'the same' if is_same else 'another'} response" + (f", {abs(lag)} apart" if lag else "")
+            ways.append(Event(name, right, wrong))
+    return ways
+
+
+def _ask_in_child(subject: Subject, rewards: Sequence[float]) -> Hashes | None:
+    """Ask in a forked child for hashes of its responses; None if it fails or takes too long."""
     read, write = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # threads are about, but the child needs none of them
         child = os.fork()
     if child == 0:
         try:
-            os.write(write, ask(rewards).tobytes())
+            data, sent = hash_texts(subject.ask(rewards)).tobytes(), 0
+            while sent < len(data):
+                sent += os.write(write, data[sent:])
         finally:
             os._exit(0)  # whatever happened: this process is a copy, and must not go on as one
     os.close(write)
@@ -147,26 +127,30 @@ def _ask_in_child(ask: Ask, rewards: Sequence[float]) -> Reals | None:
         os.close(read)
         os.kill(child, 9)
         os.waitpid(child, 0)
-    return np.frombuffer(data) if len(data) == 8 * len(rewards) else None
+    return np.frombuffer(data, np.uint64) if len(data) == 8 * len(rewards) else None
 
 
 def memory(evidence: Evidence, alpha: float) -> Finding:
     """Ask for pairs of rewards, and for one of each pair again: at once for half of them, at the end for the others."""
     claim, subject = evidence.claim, evidence.subject
-    rng = np.random.default_rng(claim.seed)
+    rng = evidence.rng(2)
     pairs = _pairs_between(claim, rng) if evidence.spec is not None else _pairs_of_claim(claim, rng)
     coins = rng.integers(2, size=PAIRS)
     again, half = pairs[np.arange(PAIRS), coins], PAIRS // 2
     at_once = np.column_stack([pairs[:half], again[:half]]).ravel()
+    asked = [*at_once.tolist(), *pairs[half:].ravel().tolist(), *again[half:].tolist()]
+    if claim.calls_per_run is not None and claim.calls_per_run < len(asked):
+        return Finding("not applicable", f"needs {len(asked):,} calls in a run")
     try:
-        responses = subject.ask([*at_once.tolist(), *pairs[half:].ravel().tolist(), *again[half:].tolist()])
+        responses = hash_texts(subject.ask(asked, evidence.seconds(TIME_PART)))
     except Unanswered:
-        return Finding("not applicable", "rewards between those given are refused")
+        return Finding("not applicable", "so many rewards, or rewards between those given, are refused")
     soon, later = responses[: 3 * half].reshape(half, 3), responses[3 * half :]
     first = np.concatenate([soon[:, :2], later[: 2 * half].reshape(half, 2)])
     second = np.concatenate([soon[:, 2], later[2 * half :]])
     cells = _case(first, second) + CASES * (np.arange(PAIRS) >= half)
-    counts = [count_cells(cells[part::4], coins[part::4], (0, 1), 2 * CASES) for part in range(4)]
+    roles = rng.integers(4, size=PAIRS)
+    counts = [count_cells(cells[roles == role], coins[roles == role], (0, 1), 2 * CASES) for role in range(4)]
     rule, _ = best_rule(counts[0], counts[1], alpha)
     guesses = try_rule(rule, counts[2] + counts[3], alpha)
     return guesses.finding(claim.epsilon, "which reward came again")
@@ -186,8 +170,8 @@ def _pairs_of_claim(claim: Claim, rng: np.random.Generator) -> Reals:
     return np.asarray(claim.rewards)[np.column_stack([one, other])]
 
 
-def _case(first: Reals, second: Reals) -> NDArray[np.int64]:
+def _case(first: Hashes, second: Hashes) -> NDArray[np.int64]:
     """Tell which of two first responses the second repeats."""
-    same = ((first == second[:, None]) | (np.isnan(first) & np.isnan(second)[:, None])).astype(np.int64)
+    same = (first == second[:, None]).astype(np.int64)
     case: NDArray[np.int64] = same[:, 0] + 2 * same[:, 1]
     return case

@@ -1,8 +1,9 @@
 """Does the time that a response takes tell the size of its noise, or the reward? It is reported, never judged.
 
 Two things are measured: the rank correlation of time with the size of the noise, and the median time for each of two
-rewards. Somebody who can measure them has a side channel that no law of responses closes; the remedy is outside of the
-curator.
+rewards. Of a program, which is asked one reward at a time, the second only; and how well the reward is guessed by time
+alone, as by a response. Somebody who can measure them has a side channel that no law of responses closes; the remedy
+is outside of the curator.
 """
 
 from math import sqrt
@@ -11,13 +12,19 @@ from time import perf_counter_ns
 import numpy as np
 from scipy.stats import rankdata
 
+from ldpbandits.audit.blackbox.beside import Turns, turns_of
+from ldpbandits.audit.blackbox.events import judge_event, size_bins
 from ldpbandits.audit.evidence import Evidence
 from ldpbandits.audit.result import Finding, Reals
-from ldpbandits.audit.subject import Respond, as_number
+from ldpbandits.audit.sample import Sample
+from ldpbandits.audit.subject import Respond
+from ldpbandits.audit.texts import Texts, number, text_of
 
 CALLS = 2_000
 NOTEWORTHY = 5.0
 """Standard errors of a rank correlation; by chance once in a million."""
+CHANCE = 1e-6
+"""That time is said to tell of the reward where it does not."""
 LARGEST = 1e100
 """Responses beyond are taken for this, and NaN for 0: only their ranks matter here."""
 REMEDY = "send responses at a fixed delay after the reward, so that their time tells nothing"
@@ -26,7 +33,10 @@ REMEDY = "send responses at a fixed delay after the reward, so that their time t
 def response_time(evidence: Evidence, _alpha: float) -> Finding:
     """Time single responses to two rewards in turn."""
     if evidence.subject.respond is None:
-        return Finding("not applicable", f"not measured through a pipe; to be safe, {REMEDY}")
+        turns = turns_of(evidence)
+        if turns is None:
+            return Finding("not applicable", f"not measured through a pipe; to be safe, {REMEDY}")
+        return _through_a_pipe(turns)
     measured = _measure(evidence.subject.respond, evidence.claim.low, evidence.claim.high)
     if isinstance(measured, str):
         return Finding("reported", f"not measured: {measured}")
@@ -44,6 +54,21 @@ def response_time(evidence: Evidence, _alpha: float) -> Finding:
     return Finding("reported", f"{text}{': time tells of noise' if is_linked else ''}. To be safe, {REMEDY}")
 
 
+def _through_a_pipe(turns: Turns) -> Finding:
+    """Guess the reward by the time from its sending to its response: a rule that is chosen on disclosed coins."""
+    times, chosen = turns.seconds, turns.chosen
+    rewards = turns.rewards
+    sample = Sample(rewards, chosen, times, Texts.of([b""] * len(times)), rng=np.random.default_rng())
+    guessed = judge_event([size_bins(times, ())], sample, CHANCE, 0.0)
+    medians = [1e6 * float(np.median(times[chosen == side])) if (chosen == side).any() else 0.0 for side in (0, 1)]
+    text = f"median {medians[0]:.0f} and {medians[1]:.0f} us for the two rewards, one at a time through a pipe"
+    if guessed.verdict == "violated":
+        text += (
+            f": time tells of the reward, by itself like a response with epsilon {guessed.epsilon_lower:.2f} or more"
+        )
+    return Finding("reported", f"{text}. To be safe, {REMEDY}")
+
+
 def _measure(respond: Respond, low: float, high: float) -> tuple[Reals, Reals] | str:
     """Return times and responses, or why there are none; what an error says is not repeated."""
     times, responses = np.empty((2, CALLS)), np.empty((2, CALLS))
@@ -55,10 +80,7 @@ def _measure(respond: Respond, low: float, high: float) -> tuple[Reals, Reals] |
                 times[side, call] = perf_counter_ns() - started
             except (Exception, SystemExit) as error:  # noqa: BLE001 - anybody's code may raise anything
                 return f"the curator raised {type(error).__name__} on a reward that it had answered before"
-            number = as_number(response)
-            if isinstance(number, str):
-                return number
-            responses[side, call] = number
+            responses[side, call] = number(text_of(response))
     return times, np.clip(np.nan_to_num(responses), -LARGEST, LARGEST)
 
 

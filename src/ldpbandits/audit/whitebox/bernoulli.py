@@ -18,7 +18,7 @@ from math import tanh
 import numpy as np
 from scipy.special import bdtr, bdtrc
 
-from ldpbandits.audit.evidence import Moments
+from ldpbandits.audit.moments import Moments
 from ldpbandits.audit.result import Finding, Reals
 from ldpbandits.audit.whitebox.exact import Row, judge_table
 from ldpbandits.audit.whitebox.sampling import Integers, Words, same_head

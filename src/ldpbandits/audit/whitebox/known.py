@@ -8,9 +8,11 @@ from typing import Any, Protocol, TypeGuard, TypeVar
 
 import numpy as np
 
-from ldpbandits.audit.evidence import Evidence, Moments, Sample
+from ldpbandits.audit.evidence import Evidence
 from ldpbandits.audit.guess import Guesses
+from ldpbandits.audit.moments import Moments
 from ldpbandits.audit.result import Finding, Reals
+from ldpbandits.audit.sample import Sample
 from ldpbandits.audit.whitebox import bernoulli, laplace
 from ldpbandits.audit.whitebox.exact import Row
 from ldpbandits.audit.whitebox.sampling import Integers, Words
@@ -86,11 +88,14 @@ def best_guess(evidence: Evidence, alpha: float) -> Finding | None:
     if known is None:
         return Finding("not applicable", f"the audit knows no best guess against {spec.mechanism.kind}")
     low, high = known.edges(spec.value(claim.low), spec.value(claim.high))
-    is_low, is_high = (sample.chosen == sample.rewards.index(reward) for reward in (claim.low, claim.high))
-    says_low, says_high = sample.responses <= low, sample.responses >= high
-    right = np.count_nonzero(is_low & says_low) + np.count_nonzero(is_high & says_high)
-    total = np.count_nonzero((is_low | is_high) & (says_low | says_high))
-    guesses = Guesses(int(right), int(total), alpha)
+    lowest, highest = sample.rewards.index(claim.low), sample.rewards.index(claim.high)
+    right = total = 0
+    for chosen, responses in sample.everything():
+        is_low, is_high = chosen == lowest, chosen == highest
+        says_low, says_high = responses <= low, responses >= high
+        right += int(np.count_nonzero((is_low & says_low) | (is_high & says_high)))
+        total += int(np.count_nonzero((is_low | is_high) & (says_low | says_high)))
+    guesses = Guesses(right, total, alpha)
     return guesses.finding(claim.epsilon, f"best against {spec.mechanism.kind}")
 
 

@@ -1,16 +1,19 @@
 """A curator whose code the audit knows: many responses are drawn in bulk from its law, a few from the device itself."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbandits.audit.evidence import Claim, Evidence, Moments, Progress, Sample, draw_sample
+from ldpbandits.audit.evidence import Claim, Evidence, Progress
 from ldpbandits.audit.guess import Guesses, best_rule, try_rule
+from ldpbandits.audit.moments import Moments
 from ldpbandits.audit.result import LOWEST_BIT, Finding, Profile, Reals, middles
+from ldpbandits.audit.sample import Sample, draw_sample
+from ldpbandits.audit.subject import FOREVER
 from ldpbandits.audit.whitebox.known import KNOWN, Knowledge, judge_moments
 from ldpbandits.audit.whitebox.sampling import Integers, Words, source
 from ldpbandits.device.curators import Curator
@@ -32,6 +35,11 @@ class WhiteBox(Evidence):
     curator: Curator = field(kw_only=True)
 
     @property
+    def is_known(self) -> bool:
+        """Its code is."""
+        return True
+
+    @property
     def spec(self) -> CuratorSpec:
         """The curator as data."""
         return self.curator.spec
@@ -45,8 +53,7 @@ class WhiteBox(Evidence):
     def sample(self) -> Sample:
         """As many responses as a device gives in a moment, one by one, and fresh ones each time."""
         claim, samples = self.claim, min(self.claim.samples, DEVICE_SAMPLES)
-        on_device = replace(claim, rewards=(claim.low, claim.high), samples=samples, seed=None)
-        return draw_sample(self.subject, on_device, lambda _count: None)
+        return draw_sample(self.subject, (claim.low, claim.high), 2 * samples, self.rng(0), FOREVER)
 
     @cached_property
     def tally(self) -> "BulkCounts":

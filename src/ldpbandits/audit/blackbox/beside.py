@@ -1,0 +1,106 @@
+"""What a program says beside its responses, to standard error, call by call.
+
+Whoever hears it hears it with the responses, so it counts as part of what is said. A program that gets its rewards one
+at a time (turns.py) says what it says between two responses to one of two calls: to the one that was just asked, or to
+the one before, if it writes after it has responded. Stakes are put on either, and on words and response together. Which
+call they belong to need not be known: guesses are made of everything that was said, and coins are fair (stakes.py). So
+the level holds whenever words come.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpbandits.audit.blackbox.sharp import ways_of
+from ldpbandits.audit.blackbox.text import ways_apart
+from ldpbandits.audit.evidence import Evidence
+from ldpbandits.audit.guess import count_cells
+from ldpbandits.audit.result import Finding, Reals
+from ldpbandits.audit.sample import Sample
+from ldpbandits.audit.stakes import Cells, Way, judge_ways
+from ldpbandits.audit.subject import Turn
+from ldpbandits.audit.texts import Texts, numbers
+
+TURNS = 20_000
+"""Rewards that are given one at a time: some hundred microseconds each."""
+LEAST_TURNS = 100
+TIME_PART = 0.15
+"""Of the time that is left."""
+HELD_BACK = "no response before the input ended: a program that sends each response at once is asked one by one"
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """Rewards that were given one at a time, and what came of each."""
+
+    rewards: tuple[float, float]
+    chosen: NDArray[np.int64]
+    taken: list[Turn]
+
+    @property
+    def seconds(self) -> Reals:
+        """How long each response took."""
+        return np.array([turn.seconds for turn in self.taken])
+
+
+def turns_of(evidence: Evidence) -> Turns | None:
+    """Return the turns that the checks of one audit share; None if a program does not take turns, or is none."""
+    if "turns" not in evidence.shared:
+        evidence.shared["turns"] = _draw(evidence)
+    turns: Turns | None = evidence.shared["turns"]
+    return turns
+
+
+def _draw(evidence: Evidence) -> Turns | None:
+    claim, take = evidence.claim, evidence.subject.turns
+    if take is None:
+        return None
+    count = min(TURNS, claim.samples, claim.calls_per_run or TURNS)
+    chosen = evidence.rng(6).integers(2, size=count)
+    taken = take([(claim.low, claim.high)[each] for each in chosen.tolist()], evidence.seconds(TIME_PART))
+    if len(taken) < min(LEAST_TURNS, count):
+        return None
+    return Turns((claim.low, claim.high), chosen[: len(taken)], taken)
+
+
+def beside_responses(evidence: Evidence, alpha: float) -> Finding:
+    """Stake on what is written to standard error between two responses."""
+    if evidence.subject.turns is None:
+        return Finding("not applicable", "a function is heard out with bad rewards, and by its first calls")
+    turns = turns_of(evidence)
+    if turns is None:
+        return Finding("not applicable", HELD_BACK)
+    told = f"{len(turns.taken):,} rewards, one at a time"
+    if not any(turn.beside for turn in turns.taken):
+        return Finding("consistent", f"{told}: nothing is said beside responses")
+    plain, ways = list(_whether(turns)), list(_ways(turns))
+    weights = [1 / (2 * len(plain))] * len(plain) + [1 / (2 * len(ways))] * len(ways)
+    finding = judge_ways([*plain, *ways], evidence.claim.epsilon, alpha, weights)
+    return Finding(finding.verdict, f"{told}: {finding.detail}", finding.epsilon_lower)
+
+
+def _whether(turns: Turns) -> Iterator[Way]:
+    """Stake half of all on whether anything is said, before a response or after it."""
+    is_said = np.array([bool(turn.beside) for turn in turns.taken]).astype(np.int64)
+    for name, at in (("before", is_said), ("after", np.append(is_said[1:], 0))):
+        yield Cells(f"whether anything is said {name} a response", count_cells(at, turns.chosen, (0, 1), 2))
+
+
+def _ways(turns: Turns) -> Iterator[Way]:
+    """Stake on words before a response, on those after it, and on words with the response."""
+    before = [turn.beside for turn in turns.taken]
+    after = [*before[1:], b""]
+    both = [turn.text + b"\n" + words for turn, words in zip(turns.taken, before, strict=True)]
+    for name, texts in (("before", before), ("after", after), ("with", both)):
+        yield from ways_with(turns.rewards, turns.chosen, texts, f"standard error {name} a response")
+
+
+def ways_with(rewards: Sequence[float], chosen: NDArray[np.int64], texts: list[bytes], name: str) -> Iterator[Way]:
+    """Stake on these texts as on any responses."""
+    sample = Sample(tuple(rewards), chosen, numbers(texts), Texts.of(texts))
+    yield from ways_of(sample, (0, 1), f"{name}, ")
+    for calls in ways_apart(sample.said, sample.responses):
+        if (calls.at != calls.at[0]).any():
+            yield Cells(f"{name}, {calls.name}", count_cells(calls.at, chosen, (0, 1), calls.size))

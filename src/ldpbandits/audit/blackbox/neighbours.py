@@ -1,0 +1,252 @@
+"""What a response tells among its neighbours: with the calls around it, and the place at which it stands.
+
+A curator promises that no sequence of responses is more than e^epsilon times likelier under one value of any one
+reward than under another, all others being the same. So, given all responses and all coins but one, that one is
+guessed with the same chance at most (guess.py), from whichever responses. The coins of some calls are disclosed; a
+guess may use them, and all responses:
+
+    a neighbour         the response itself, one so many calls before or after, and the coin of that one if disclosed:
+                        noise that is drawn once for several calls or with both signs, the reward of a call before
+    a window            what all calls around say together (window.py), or three or four of them (several.py)
+    a text              all that can be learned from the text of a call soon after it, and from the step of each number
+                        in it to the next (text.py); sums of the numbers in a few texts (linear.py)
+    a place             the response, and where it stands: every fourth call, the first of a run, all after the
+                        thousandth
+    the same noise      response minus reward, for either reward: whether that difference, or its negative, occurs at a
+                        disclosed call, however far away: a generator of short period
+
+How far away neighbours are is not known. Small distances are all tried. Large ones are proposed by a Fourier transform:
+those at which what is known of the noise, or its size, is most like itself, and those at which responses depend most on
+disclosed coins. They serve as periods too, and so do those at one place of which the size of the noise is least like
+that at the others.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.fft import next_fast_len
+
+from ldpbandits.audit.blackbox.events import LOW_BITS, Cells, Sorted, judge_sorted
+from ldpbandits.audit.blackbox.linear import combined
+from ldpbandits.audit.blackbox.several import fold_score, folded, several
+from ldpbandits.audit.blackbox.text import learn, steps, ways_apart
+from ldpbandits.audit.blackbox.window import REACH, learned_window
+from ldpbandits.audit.evidence import Evidence
+from ldpbandits.audit.result import Finding, Reals
+from ldpbandits.audit.sample import TEST, Sample
+
+CALLS = 1 << 20
+"""Calls that are looked at."""
+BINS = 12
+"""Cells of a response: neighbours have as many squared, and thrice that, for what is known of a coin."""
+NEAR = 16
+"""Distances up to this are all tried."""
+FOLDED = 1 << 17
+LONGEST_FOLDED = 1 << 10
+"""Calls that are folded, and by which periods up to."""
+PROPOSED = 4
+"""Distances that each signal proposes."""
+PERIODS = (*range(2, 17), 20, 24, 25, 30, 32, 48, 50, 60, 64, 100, 128, 200, 250, 256, 500, 512, 1000, 1024)
+LONGEST = 1 << 12
+"""The longest period at whose places calls are sorted one by one."""
+WINDOW_PART, WINDOW_CALLS, WINDOW_FAR = 0.25, 1 << 18, 4
+"""The part of the level, the calls, and how many of the distances that were proposed, for windows."""
+TEXT_PART, TEXT_CALLS, TEXT_DISTANCES = 0.25, 1 << 16, 4
+"""The part of the level, the calls, and the distances for texts of later calls."""
+LOW_BIT_NAMES = tuple(feature.name for feature in LOW_BITS)
+DIGITS = 9
+"""Decimals of a difference: what is lost when a double is added to a reward and subtracted again is beyond them."""
+
+
+def neighbours(evidence: Evidence, alpha: float) -> Finding:
+    """Choose the neighbour or the place that tells most, and test it on coins that were not disclosed."""
+    whole, epsilon = evidence.sample, evidence.claim.epsilon
+    sample = whole.first(min(CALLS, len(whole.chosen)))
+    far, alphas = proposed(sample), alpha / len(sample.pairs)
+    found = [
+        judge_sorted(ways_among(sample, far), sample, sample.pairs, (1 - WINDOW_PART - TEXT_PART) * alpha, epsilon)
+    ]
+    learned = ((WINDOW_CALLS, WINDOW_PART, _windows), (TEXT_CALLS, TEXT_PART, _texts_later))
+    for calls, part_of_level, ways in () if evidence.is_known else learned:  # what is known has been proved
+        if found[-1].verdict == "violated":
+            return found[-1]
+        part = sample.first(min(calls, len(sample.chosen)))
+        each = [
+            judge_sorted(ways(part, pair, far), part, [pair], part_of_level * alphas, epsilon) for pair in part.pairs
+        ]
+        found.append(max(each, key=lambda finding: finding.epsilon_lower))
+    return max(found, key=lambda finding: (finding.verdict == "violated", finding.epsilon_lower))
+
+
+def ways_among(sample: Sample, far: Sequence[int]) -> Iterator[Sorted]:
+    """Sort calls in all the ways named above, with neighbours at these distances too."""
+    bins = coarse(sample)
+    yield from _besides(sample, bins, (*range(1, NEAR + 1), *far))
+    for period in dict.fromkeys((*PERIODS, *_periods(sample), *(each for each in far if each <= LONGEST))):
+        yield Sorted(f"place modulo {period}", (sample.place % period) * BINS + bins, period * BINS)
+    first = np.minimum(sample.place, 255)
+    yield Sorted("place among the first of a run", first * BINS + bins, 256 * BINS)
+    magnitude = np.log2(sample.place + 1).astype(np.int64)
+    yield Sorted("magnitude of the place", magnitude * BINS + bins, 64 * BINS)
+    stretch = np.arange(len(bins)) * 64 // max(len(bins), 1)
+    yield Sorted("stretch of calls", stretch * BINS + bins, 64 * BINS)
+    yield from _same_noise(sample)
+
+
+def _windows(sample: Sample, pair: tuple[int, int], far: Sequence[int]) -> Iterator[Sorted]:
+    """Guess the reward of a call by all that can be learned from the calls around it."""
+    bins = coarse(sample)
+    beside = list(_besides(sample, bins, (*range(1, REACH + 1), *far[:WINDOW_FAR])))
+    yield learned_window(sample, pair, Sorted("the response", bins, BINS), beside)
+    yield from several(sample, pair, bins)
+
+
+def _texts_later(sample: Sample, pair: tuple[int, int], _far: Sequence[int]) -> Iterator[Sorted]:
+    """Guess the reward of a call by the text of a call after it, or by the step to its own: by all that is learned."""
+    stepped = [each for each in steps(sample.said, sample.responses) if (each.at != each.at[0]).any()]
+    takes = [each for each in ways_apart(sample.said, sample.responses) if (each.at != each.at[0]).any()]
+    yield from stepped
+    yield from combined(sample, pair)
+    for distance in range(1, TEXT_DISTANCES + 1):
+        moved = [replace(each, at=np.roll(each.at, -distance), cells=None) for each in (*stepped, *takes)]
+        where = f"{distance} {'calls' if distance > 1 else 'call'} later"
+        for feature in moved:
+            if feature.name in LOW_BIT_NAMES or feature.name.startswith("step"):
+                yield replace(feature, name=f"{feature.name} of the call {where}")
+        yield replace(learn(moved, sample, pair), name=f"a guesser learned from the text of the call {where}")
+
+
+def coarse(sample: Sample) -> NDArray[np.int64]:
+    """Sort responses into a few cells: the most frequent texts if they make up most, else bins of size."""
+    codes = sample.said.codes
+    if np.mean(codes < BINS - 1) > 0.9:  # noqa: PLR2004 - most
+        return np.minimum(codes, BINS - 1)
+    finite = sample.responses[np.isfinite(sample.responses)]
+    if not len(finite):
+        return (sample.said.hashes % np.uint64(BINS)).astype(np.int64)
+    cuts = np.quantile(finite, np.arange(1, BINS - 1) / (BINS - 1), method="inverted_cdf")
+    bins = np.searchsorted(cuts, sample.responses).astype(np.int64)
+    return np.where(np.isnan(sample.responses), BINS - 1, np.minimum(bins, BINS - 2))
+
+
+def _besides(sample: Sample, bins: Cells, distances: Sequence[int]) -> Iterator[Sorted]:
+    """Sort calls by their neighbours at each of these distances, before and after."""
+    known = np.where(sample.roles == TEST, len(sample.rewards), sample.chosen)
+    for distance in distances:
+        for sign in (-1, 1):
+            if distance < len(bins):
+                yield _beside(sample, bins, known, sign * distance)
+
+
+def _beside(sample: Sample, bins: Cells, known: Cells, shift: int) -> Sorted:
+    """Sort calls by their response, and by response and coin of the call `shift` calls later."""
+    other = np.roll(bins * (len(sample.rewards) + 1) + known, -shift)
+    size = BINS * (len(sample.rewards) + 1)
+    at = bins * size + other
+    at[slice(-shift, None) if shift > 0 else slice(None, -shift)] = -1  # those at the end have no such neighbour
+    where = f"{abs(shift)} {'calls' if abs(shift) > 1 else 'call'} {'later' if shift > 0 else 'before'}"
+    return Sorted(f"the response and that of the call {where}", at, BINS * size)
+
+
+def proposed(sample: Sample) -> list[int]:
+    """Return distances at which a coin shows, or the noise, as far as it is known, is like itself."""
+    found: dict[int, None] = dict.fromkeys(_shown_at(sample))
+    for signal in _signals(sample):
+        for distance in _alike(signal):
+            found[distance] = None
+    return list(found)
+
+
+def _shown_at(sample: Sample) -> list[int]:
+    """Return the distances at which responses depend most on coins that are disclosed: chi-squares, by Fourier."""
+    length = len(sample.chosen)
+    if length < 2:  # noqa: PLR2004 - no neighbour
+        return []
+    size = next_fast_len(2 * length - 1, real=True)
+    side = np.where(sample.roles == TEST, 0.0, sample.chosen - (len(sample.rewards) - 1) / 2)
+    coins = np.conj(np.fft.rfft(side, size))
+    score = np.zeros(size)
+    for cells in (coarse(sample), np.minimum(sample.said.lengths, BINS - 1)):
+        for cell, count in enumerate(np.bincount(cells).tolist()):
+            if 0 < count < length:
+                met = np.fft.irfft(coins * np.fft.rfft((cells == cell) - count / length, size), size)
+                score += met**2 / count
+    later, before = score[: length // 2], score[: size - length // 2 : -1]
+    both = np.concatenate([later[1:], before])
+    distances = np.concatenate([np.arange(1, len(later)), np.arange(1, len(before) + 1)])
+    return [int(each) for each in dict.fromkeys(distances[np.argsort(-both)[: 4 * PROPOSED]].tolist()) if each > NEAR][
+        :PROPOSED
+    ]
+
+
+def _signals(sample: Sample) -> Iterator[Reals]:
+    """What is known of the noise: response minus its mean under that reward, in ranks, and the size of it."""
+    values = coarse(sample).astype(np.float64)
+    is_known = sample.roles != TEST
+    if not is_known.any():
+        return
+    finite = np.isfinite(sample.responses)
+    if finite.all():
+        _, rank = np.unique(sample.responses, return_inverse=True)
+        values = rank / max(1, int(rank.max()))
+    noise = values - values.mean()
+    yield noise
+    for number in range(len(sample.rewards)):
+        mine = is_known & (sample.chosen == number)
+        noise[mine] = values[mine] - values[mine].mean() if mine.any() else 0.0
+    for signal in (noise, np.abs(noise)):
+        centred = np.where(is_known, signal, 0.0)
+        centred[is_known] -= centred[is_known].mean()
+        yield centred
+
+
+def _periods(sample: Sample) -> list[int]:
+    """Return the periods at one place of which the known noise is smallest or largest, in standard errors."""
+    *_, size = (*_signals(sample), np.zeros(0))[:3]
+    known = np.flatnonzero(sample.roles != TEST)[:FOLDED]
+    if not len(known) or not len(size):
+        return []
+    # First by place, then by period: to add up rows is much faster than to sort calls for each period.
+    totals = np.bincount(sample.place[known], size[known] / (float(size[known].std()) or 1.0)).astype(np.float64)
+    scores = {period: fold_score(folded(totals, period), len(known)) for period in range(2, LONGEST_FOLDED)}
+    return sorted(scores, key=scores.__getitem__, reverse=True)[:PROPOSED]
+
+
+def _alike(signal: Reals) -> list[int]:
+    """Return the distances of the largest correlations of a signal with itself, the smallest of those first."""
+    length = len(signal)
+    size = next_fast_len(2 * length - 1, real=True)
+    power = np.abs(np.fft.rfft(signal, size)) ** 2
+    likeness = np.abs(np.fft.irfft(power, size)[: length // 2 + 1])
+    likeness[: min(2, len(likeness))] = 0  # a call is like itself; the nearest are tried anyway
+    best = np.argsort(-likeness)[: 8 * PROPOSED]
+    strong = best[likeness[best] > 0.5 * likeness[best[0]]] if len(best) else best
+    smallest = np.sort(strong)[:PROPOSED]
+    return [int(each) for each in dict.fromkeys((*best[:PROPOSED].tolist(), *smallest.tolist())) if each > 0]
+
+
+def _same_noise(sample: Sample) -> Iterator[Sorted]:
+    """Sort calls by whether response minus reward, for the rewards of each pair, occurs at disclosed calls too."""
+    largest = max(np.abs(sample.responses).max(initial=0), np.abs(sample.rewards).max(initial=0))
+    if not np.isfinite(sample.responses).all() or largest > 1e6:  # noqa: PLR2004 - differences are kept to some digits
+        return
+    is_known = sample.roles != TEST
+    own = _key(sample.responses - np.asarray(sample.rewards)[sample.chosen])
+    keys, counts = np.unique(own[is_known], return_counts=True)
+    if not len(keys):
+        return
+    cell = np.zeros(len(own), np.int64)
+    for number, reward in enumerate(sample.rewards[:3]):
+        for turn, difference in enumerate((sample.responses - reward, reward - sample.responses)):
+            key = _key(difference)
+            at = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
+            often = np.where(keys[at] == key, counts[at], 0)
+            often -= is_known & (key == own) & (keys[at] == key)  # not with itself
+            cell |= (often > 0).astype(np.int64) << (2 * number + turn)
+    yield Sorted("noise that occurs at another call", cell, 64)
+
+
+def _key(difference: Reals) -> NDArray[np.int64]:
+    return np.round(difference * 10.0**DIGITS).astype(np.int64)

@@ -1,0 +1,91 @@
+"""Sharp events, named before any response was seen. A few dozen of them are enough, and no response is set aside.
+
+A rule that is chosen on some responses and tried on others needs some hundreds of leaks. An event that is named
+beforehand needs a few dozen, since nothing has to be found out first: the stakes of stakes.py are on all coins.
+
+    equals a reward         the response is the number that a reward is
+    shows a reward          the digits of one reward are in the response, those of the other are not
+    text                    a response that came again and again, and hardly ever to the other reward
+    the same text again     whatever comes more or less often than most, and each time to the same reward
+    beyond the other        largest and smallest responses: noise that ends somewhere ends elsewhere for another
+                            and each of them to the same reward as the next further out
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpbandits.audit.evidence import Evidence
+from ldpbandits.audit.guess import count_cells
+from ldpbandits.audit.result import Finding
+from ldpbandits.audit.sample import Sample
+from ldpbandits.audit.stakes import Again, Cells, Event, Extremes, Way, judge_ways
+
+LEAST_DIGITS = 4
+"""A reward of fewer digits shows in a response by chance."""
+SHOWN_DIGITS = 6
+WEIGHTS: dict[type[Way], float] = {Event: 3, Extremes: 3, Again: 3, Cells: 1}
+"""What is staked on ways of each kind."""
+
+
+def sharp_events(evidence: Evidence, alpha: float) -> Finding:
+    """Stake on all of them, for each pair of rewards."""
+    sample = evidence.sample
+    ways = [way for pair in sample.pairs for way in ways_of(sample, pair) if not _is_void(way)]
+    return judge_ways(ways, evidence.claim.epsilon, alpha, [WEIGHTS[type(way)] for way in ways])
+
+
+def _is_void(way: Way) -> bool:
+    """Tell whether an event never happened: that is a matter of responses, so that no stake need be lost on it."""
+    return isinstance(way, Event) and way.right + way.wrong == 0
+
+
+def ways_of(sample: Sample, pair: tuple[int, int], what: str = "") -> list[Way]:
+    """Return the ways of staking on sharp events, for one pair of rewards."""
+    mine = np.isin(sample.chosen, pair)
+    coins = (sample.chosen == pair[1])[mine].astype(np.int64)
+    codes = sample.said.codes[mine]
+    rewards = sample.rewards[pair[0]], sample.rewards[pair[1]]
+    names = f"{what}{rewards[0]:g} or {rewards[1]:g} by"
+    counts = count_cells(codes, coins, (0, 1), int(codes.max(initial=0)) + 1)
+    extremes = Extremes.of(sample.responses[mine], coins)
+    return [
+        Event(f"{names} equality with a reward", *_equal(sample, pair)),
+        Cells(f"{names} a text that the other hardly ever gives", counts[:, counts.sum(axis=0) > 1]),
+        Again.of(f"{names} the same text again", codes, coins),
+        Extremes(f"{names} {extremes.name}", extremes.top, extremes.bottom),
+        *_shown(sample, mine, coins, rewards, names),
+    ]
+
+
+def _equal(sample: Sample, pair: tuple[int, int]) -> tuple[int, int]:
+    """Count the responses that are equal to their own reward, and to the other one of the pair."""
+    right = wrong = 0
+    for chosen, responses in sample.everything():
+        for own, other in (pair, pair[::-1]):
+            given = responses[chosen == own]
+            right += int(np.count_nonzero(given == sample.rewards[own]))
+            wrong += int(np.count_nonzero(given == sample.rewards[other]))
+    return right, wrong
+
+
+def _digits(reward: float) -> bytes | None:
+    """Return the first digits of a reward, from the first that is not 0 on; None if it has too few."""
+    digits = f"{abs(reward):.17f}".replace(".", "").strip("0")
+    return digits[:SHOWN_DIGITS].encode() if len(digits) >= LEAST_DIGITS else None
+
+
+def _shown(
+    sample: Sample, mine: NDArray[np.bool_], coins: NDArray[np.int64], rewards: Sequence[float], names: str
+) -> list[Way]:
+    """Look for the digits of either reward in all responses."""
+    digits = [_digits(reward) for reward in rewards]
+    if digits[0] == digits[1]:
+        return [Event(f"{names} its digits", 0, 0)]
+    said = sample.said
+    texts = [said[number] for number in np.flatnonzero(mine).tolist()]
+    shows = np.array([[each is not None and each in text for text in texts] for each in digits], np.bool_)
+    own, other = shows[coins, np.arange(len(coins))], shows[1 - coins, np.arange(len(coins))]
+    right, wrong = int(np.count_nonzero(own & ~other)), int(np.count_nonzero(other & ~own))
+    return [Event(f"{names} its digits", right, wrong)]

@@ -1,0 +1,204 @@
+"""What a response tells as a text: by any of its characters, its length, its fields, the remainders of its digits.
+
+Nothing is listed that a faulty program might do. A text is taken apart in all simple ways, and each way sorts the
+calls into cells:
+
+    each place          the character there, counted from the start, from the end, and from the decimal point
+    each character      how often it occurs, and whether that is an odd number
+    lengths             of the text, and of its runs of spaces
+    remainders          of all its digits, read as one whole number of any size, by small numbers
+    fields              each number in the text by itself: its size, its value, its low-order bits
+
+What takes several places at once is in joint.py. Two things are made of the others. Stakes are put on the cells of
+every way, over all responses (stakes.py). And a guesser is learned from all ways together: the log-odds of each cell,
+counted on coins that are disclosed, are added up, as if the ways were independent. Where that sum is to be trusted is
+found out on other disclosed coins, and the verdict is on the rest, so that nothing has to be true of the sum
+(guess.py).
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpbandits.audit.blackbox.events import LOW_BITS, Sorted, atoms, judge_sorted, size_bins
+from ldpbandits.audit.blackbox.joint import together
+from ldpbandits.audit.evidence import Evidence
+from ldpbandits.audit.guess import count_cells
+from ldpbandits.audit.result import Finding, Reals
+from ldpbandits.audit.sample import RANK, Sample
+from ldpbandits.audit.stakes import Cells, judge_ways
+from ldpbandits.audit.texts import Texts, number
+
+CALLS = 1 << 18
+"""Calls that are looked at: the text of a response is either telling or not."""
+MOST_CELLS = 1 << 25
+"""Characters that are looked at in all: fewer calls if responses are long."""
+PLACES = 48
+"""Characters from the start, and from the end, that are looked at one by one."""
+LONG_PLACES = 2048
+"""As many if responses are long, and of one length: codes of one bit a place."""
+AROUND = range(-8, 25)
+"""Places around the decimal point."""
+MODULI = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 25, 32, 64, 100, 125, 128, 256, 512, 1000, 1024)
+FIRST = 2**10 * 3**3 * 5**3 * 7 * 11 * 13
+"""A multiple of all of these, and of no more than 32 bits."""
+MORE_MODULI = (17, 19, 23, 29, 31, 37)
+SECOND = 17 * 19 * 23 * 29 * 31 * 37
+FIELDS = 6
+"""Numbers in a text that are looked at by themselves."""
+FIELD_CALLS = 1 << 17
+TOGETHER_CALLS = 1 << 16
+"""Calls whose places are looked at in pairs."""
+NUMBER = re.compile(rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+LEVELS = 64
+"""Cells of the learned guesser's score."""
+MOST_COUNT = 63
+
+Codes = NDArray[np.int64]
+
+
+def text(evidence: Evidence, alpha: float) -> Finding:
+    """Stake half of the level on all cells; test a learned guesser on a quarter, and places together on the last."""
+    sample, epsilon = evidence.sample, evidence.claim.epsilon
+    if sample.are_bits and len(np.unique(sample.said.hashes)) <= 2:  # noqa: PLR2004 - a bit
+        return Finding("not applicable", "there are but two responses")
+    return judge_text(sample, sample.pairs, alpha, epsilon)
+
+
+def judge_text(sample: Sample, pairs: Sequence[tuple[int, int]], alpha: float, epsilon: float) -> Finding:
+    """Judge the texts of a sample, for these pairs of rewards."""
+    longest = int(sample.said.lengths.max(initial=1))
+    part = sample.first(min(CALLS, max(1, MOST_CELLS // max(longest, 1)), len(sample.chosen)))
+    takes = [_packed(each) for each in ways_apart(part.said, part.responses) if (each.at != each.at[0]).any()]
+    staked = judge_ways(
+        [Cells(f"{each.name}", count_cells(each.at, part.chosen, pair, each.size)) for each in takes for pair in pairs],
+        epsilon,
+        alpha / 2,
+    )
+    if staked.verdict == "violated":
+        return staked
+    few = part.first(min(TOGETHER_CALLS, len(part.chosen)))
+    found = []
+    for pair in pairs:
+        for ways, of in (([learn(takes, part, pair)], part), (together(few, pair), few)):
+            found.append(judge_sorted(ways, of, [pair], alpha / 4 / len(pairs), epsilon))
+    best = max(found, key=lambda finding: finding.epsilon_lower)
+    if best.verdict == "violated":
+        return best
+    return Finding("consistent", f"{best.detail}; {staked.detail}", best.epsilon_lower, best.guesses)
+
+
+def learn(takes: Sequence[Sorted], of: Sample, pair: tuple[int, int]) -> Sorted:
+    """Add up the log-odds of all cells that a call is in, as disclosed coins have them, and sort calls by the sum."""
+    mine = of.roles == RANK
+    score = np.zeros(len(of.chosen))
+    for each in takes:
+        zeros, ones = count_cells(each.at[mine], of.chosen[mine], pair, each.size)
+        odds = np.log((ones + 1) / (zeros + 1))
+        score += np.where(np.abs(odds) * np.sqrt(zeros + ones + 1.0) > 2, odds, 0.0)[each.at]  # noqa: PLR2004 - two errors
+    cuts = np.unique(np.quantile(score, np.linspace(0, 1, LEVELS + 1)[1:-1], method="inverted_cdf"))
+    return Sorted("a guesser learned from the text", np.searchsorted(cuts, score), LEVELS + 1)
+
+
+def _packed(calls: Sorted) -> Sorted:
+    """Return the same in fewer bytes: there are hundreds of these."""
+    return replace(calls, at=calls.at.astype(np.uint16 if calls.size <= 1 << 16 else np.uint32), cells=None)
+
+
+def ways_apart(said: Texts, responses: Reals) -> Iterator[Sorted]:
+    """Sort calls in all the ways named above."""
+    widest = int(said.lengths.max(initial=0))
+    places = LONG_PLACES if widest > PLACES and int(said.lengths.min(initial=widest)) == widest else PLACES
+    yield from _places(said, min(places, widest))
+    yield Sorted("length", np.minimum(said.lengths, 4095), 4096)
+    yield Sorted("text", np.minimum(said.codes, 4095), 4096)
+    yield from _characters(said)
+    yield from _remainders(said)
+    yield from _fields(said, responses)
+
+
+def _places(said: Texts, width: int) -> Iterator[Sorted]:
+    """Sort by the character at each place; by the point too, where there is one."""
+    from_start, from_end = said.columns(width), said.columns(min(width, PLACES), from_end=True)
+    for place in range(width):
+        yield Sorted(f"character {place + 1}", from_start[:, place], 256)
+    for place in range(from_end.shape[1]):
+        yield Sorted(f"character {place + 1} from the end", from_end[:, place], 256)
+    is_point = from_start[:, :PLACES] == ord(".")
+    if is_point.any():
+        point = np.where(is_point.any(axis=1), is_point.argmax(axis=1), -PLACES)
+        for shift in AROUND:
+            at = point + shift
+            inside = (at >= 0) & (at < width) & (point >= 0)
+            column = np.where(inside, from_start[np.arange(len(said)), np.where(inside, at, 0)], 0)
+            yield Sorted(f"character {shift:+d} from the point", column, 256)
+
+
+def _characters(said: Texts) -> Iterator[Sorted]:
+    """Sort by how often each character occurs, and by whether that is odd; bits of a text, and spaces, too."""
+    owner = np.repeat(np.arange(len(said)), said.lengths)
+    if not len(said):
+        return
+    present = np.flatnonzero(np.bincount(said.data[: said.ends[-1]], minlength=256))
+    for byte in present[:64].tolist():
+        count = np.bincount(owner[said.data[: said.ends[-1]] == byte], minlength=len(said))
+        name = f"how often {chr(byte)!r} occurs" if chr(byte).isprintable() else f"how often byte {byte} occurs"
+        yield Sorted(name, np.minimum(count, MOST_COUNT), MOST_COUNT + 1)
+        yield Sorted(f"{name}, odd or even", count & 1, 2)
+
+
+def _remainders(said: Texts) -> Iterator[Sorted]:
+    """Sort by the remainders of all digits of a text, read as one number, and of their sum."""
+    width = min(int(said.lengths.max(initial=0)), 256)
+    first, second, total = (np.zeros(len(said), np.uint64) for _ in range(3))
+    for start in range(0, width, 16):
+        columns = said.columns(min(start + 16, width))[:, start:]
+        for column in columns.T:
+            digit = column - np.uint8(ord("0"))
+            is_digit = digit < 10  # noqa: PLR2004 - it is unsigned
+            first = np.where(is_digit, (first * np.uint64(10) + digit) % np.uint64(FIRST), first)
+            second = np.where(is_digit, (second * np.uint64(10) + digit) % np.uint64(SECOND), second)
+            total += np.where(is_digit, digit, 0).astype(np.uint64)
+    for moduli, value in ((MODULI, first), (MORE_MODULI, second)):
+        for modulus in moduli:
+            yield Sorted(f"remainder by {modulus}", (value % np.uint64(modulus)).astype(np.int64), modulus)
+    for modulus in (2, 4, 5, 8, 10):
+        name = f"sum of digits modulo {modulus}"
+        yield Sorted(name, (total % np.uint64(modulus)).astype(np.int64), modulus)
+
+
+def _fields(said: Texts, responses: Reals) -> Iterator[Sorted]:
+    """Sort by each number in a text."""
+    for name, values in numbers_in(said, responses):
+        yield from _of_numbers(name, values)
+
+
+def steps(said: Texts, responses: Reals) -> Iterator[Sorted]:
+    """Sort calls by how far each number in a text is from that in the text before: counters and sums that run on."""
+    for name, values in numbers_in(said, responses):
+        with np.errstate(invalid="ignore", over="ignore"):
+            yield from _of_numbers(f"step of {name or 'the number, '}", np.diff(values, prepend=np.nan))
+
+
+def numbers_in(said: Texts, responses: Reals) -> Iterator[tuple[str, Reals]]:
+    """Yield the responses as numbers; where they are more than a number, each number in their texts."""
+    if not np.isnan(responses).mean() > 0.01:  # noqa: PLR2004 - all but a few are numbers
+        yield "", responses
+        return
+    count = min(len(said), FIELD_CALLS)
+    rows = [[number(each) for each in NUMBER.findall(said[i])[:FIELDS]] for i in range(count)]
+    for field in range(max(map(len, rows), default=0)):
+        values = np.array([row[field] if field < len(row) else np.nan for row in rows] + [np.nan] * (len(said) - count))
+        yield f"field {field + 1}, ", values
+
+
+def _of_numbers(name: str, values: Reals) -> Iterable[Sorted]:
+    for feature in (size_bins(values, ()), atoms(values), *LOW_BITS):
+        yield Sorted(f"{name}{feature.name}", feature.cells(values), feature.size)
+    with np.errstate(invalid="ignore", over="ignore"):
+        whole = np.where(np.abs(values) < 2.0**62, np.floor(values * 1.0), 0.0).astype(np.int64)
+    for modulus in (2, 3, 5, 7, 16, 64):
+        yield Sorted(f"{name}whole part modulo {modulus}", whole % modulus, modulus)

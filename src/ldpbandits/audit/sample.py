@@ -1,0 +1,237 @@
+"""Responses that were asked for one by one, each to a reward that a coin of ours chose.
+
+The first million or two are kept as they were said. Later ones are kept as numbers, in a file that nobody else sees and
+that goes away by itself, so that any number of them fits into memory.
+
+Every call has a role that was drawn at random. The coins of some calls are disclosed: rules for guessing are ranked and
+cut on them. The coins of the others are tested. Roles do not depend on the place of a call, so that whatever has a
+period is in all of them alike.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations
+from math import inf
+from tempfile import TemporaryFile
+from time import monotonic
+from typing import IO, TypeAlias
+from weakref import finalize
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpbandits.audit.moments import LARGEST, Moments
+from ldpbandits.audit.result import Reals
+from ldpbandits.audit.subject import WHOLE_BATCH, Subject, Unanswered
+from ldpbandits.audit.texts import Texts, numbers, texts_of
+
+KEPT = 1 << 21
+"""Calls whose responses are kept as they were said."""
+KEPT_BYTES = 1 << 28
+"""Bytes of responses that are kept as they were said."""
+RANK, CUT, TEST = 0, 1, 2
+ROLES = 3
+DISCLOSED = 0.2
+"""The part of the calls on which rules are ranked, and as many on which they are cut."""
+CHUNK = 1 << 18
+RECORD = np.dtype([("chosen", np.uint8), ("response", np.float64)])
+Chosen: TypeAlias = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Responses, and which reward each of them is to; every reward was chosen at random, independently."""
+
+    rewards: tuple[float, ...]
+    chosen: Chosen
+    """For each response, the number of its reward."""
+    responses: Reals
+    """As numbers; NaN for those that are none."""
+    texts: Texts | None = None
+    """As they were said; None if only numbers are known."""
+    starts: Chosen = field(default_factory=lambda: np.zeros(1, np.int64))
+    """The first call of each run."""
+    rng: np.random.Generator = field(default_factory=np.random.default_rng)
+    """What roles are drawn from: not from anything that the suspect knows."""
+    later: IO[bytes] | None = None
+    """More of them, as numbers: all to be tested on."""
+    trouble: str | None = None
+    """Why there are fewer than were asked for, if somebody is to blame."""
+
+    @cached_property
+    def roles(self) -> NDArray[np.uint8]:
+        """Whether each coin is disclosed, to rank or to cut rules, or tested."""
+        draw = self.rng.random(len(self.chosen))
+        return np.where(draw < DISCLOSED, RANK, np.where(draw < 2 * DISCLOSED, CUT, TEST)).astype(np.uint8)
+
+    @cached_property
+    def kinds(self) -> Chosen:
+        """Role and reward of each call, as one number."""
+        return self.roles.astype(np.int64) * len(self.rewards) + self.chosen
+
+    @cached_property
+    def said(self) -> Texts:
+        """The responses as they were said."""
+        return texts_of(self.responses.tolist()) if self.texts is None else self.texts
+
+    @cached_property
+    def place(self) -> Chosen:
+        """The number of each call in its run."""
+        return np.arange(len(self.chosen)) - np.repeat(self.starts, np.diff(np.append(self.starts, len(self.chosen))))
+
+    @cached_property
+    def is_spilled(self) -> bool:
+        """Whether there are more responses than those that are kept."""
+        return self.later is not None
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """All pairs of rewards, by number."""
+        return list(combinations(range(len(self.rewards)), 2))
+
+    @cached_property
+    def are_bits(self) -> bool:
+        """Tell whether there are but two responses: then they have no low bits to speak of."""
+        return len(np.unique(self.responses)) <= 2  # noqa: PLR2004 - as it says
+
+    def chunks(self) -> Iterator[tuple[Chosen, Reals]]:
+        """Yield the later responses, some at a time, and which rewards they are to."""
+        if self.later is None:
+            return
+        self.later.seek(0)
+        while len(part := np.frombuffer(self.later.read(CHUNK * RECORD.itemsize), RECORD)):
+            yield part["chosen"].astype(np.int64), part["response"].astype(np.float64)
+
+    def everything(self) -> Iterator[tuple[Chosen, Reals]]:
+        """Yield all responses, some at a time."""
+        yield self.chosen, self.responses
+        yield from self.chunks()
+
+    def first(self, count: int) -> "Sample":
+        """Return the first calls only, with the roles that they have."""
+        if count >= len(self.chosen) and self.later is None:
+            return self
+        said = self.said
+        texts = Texts(said.data[: said.ends[count - 1]], said.ends[:count], said.hashes[:count])
+        starts = self.starts[self.starts < count]
+        part = Sample(self.rewards, self.chosen[:count], self.responses[:count], texts, starts)
+        part.__dict__["roles"] = self.roles[:count]
+        return part
+
+    def moments(self, number: int, value: float, origin: float) -> Moments:
+        """Sum up the responses to one of the rewards; the sums are infinite if some response is, or is no number."""
+        count, total, squares = 0, 0.0, 0.0
+        for chosen, responses in self.everything():
+            with np.errstate(over="ignore"):
+                off = responses[chosen == number] - origin
+            count += len(off)
+            if not bool((np.abs(off) < LARGEST).all()):  # false for what is not a number, too
+                total, squares = inf, inf
+            total += float(off.sum()) if squares < inf else 0.0
+            squares += float((off * off).sum()) if squares < inf else 0.0
+        return Moments(value, count, total, squares, origin)
+
+    @property
+    def calls(self) -> int:
+        """How many responses there are in all."""
+        return len(self.chosen) + (0 if self.later is None else self.later.seek(0, 2) // RECORD.itemsize)
+
+
+@dataclass(slots=True)
+class _Tape:
+    """What has been received so far."""
+
+    chosen: list[Chosen] = field(default_factory=list)
+    responses: list[Reals] = field(default_factory=list)
+    texts: list[Texts] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    kept: int = 0
+    kept_bytes: int = 0
+    count: int = 0
+    later: IO[bytes] | None = None
+
+    def add(self, chosen: Chosen, texts: list[bytes]) -> None:
+        """Keep responses, or write them to the file if there are many already."""
+        values = numbers(texts)
+        self.count += len(texts)
+        if self.later is None and self.kept < KEPT and self.kept_bytes < KEPT_BYTES:
+            packed = Texts.of(texts)
+            self.chosen.append(chosen)
+            self.responses.append(values)
+            self.texts.append(packed)
+            self.kept += len(texts)
+            self.kept_bytes += len(packed.data)
+            return
+        if self.later is None:
+            self.later = TemporaryFile()  # noqa: SIM115 - it goes away with the sample
+        record = np.empty(len(texts), RECORD)
+        record["chosen"], record["response"] = chosen, values
+        self.later.write(record.tobytes())
+
+
+def draw_sample(  # noqa: PLR0913, PLR0917 - what to ask, how often, and for how long
+    subject: Subject,
+    rewards: Sequence[float],
+    calls: int,
+    rng: np.random.Generator,
+    seconds: float,
+    progress: Callable[[int], None] = lambda _count: None,
+    calls_per_run: int | None = None,
+) -> Sample:
+    """Ask for `calls` responses, each to a reward chosen at random, in runs of `calls_per_run` at the most.
+
+    If the time is up, or the suspect fails, what has been received is what there is. It raises if that is nothing.
+    """
+    tape, until, trouble = _Tape(), monotonic() + seconds, None
+    values = np.asarray(rewards, np.float64)
+    while tape.count < calls and trouble is None and (left := until - monotonic()) > 0:
+        size = calls - tape.count if calls_per_run is None else min(calls_per_run, calls - tape.count)
+        if tape.later is None:
+            tape.starts.append(tape.count)
+        before = tape.count
+        try:
+            _draw_run(subject, values, size, rng, left, progress, tape)
+        except Unanswered as error:
+            if not before or tape.count > before or monotonic() < until:  # a run that began too late is not to blame
+                trouble = str(error)
+        if tape.count == before and trouble is None:
+            break
+    if not tape.count and trouble is not None:
+        raise Unanswered(trouble)
+    chosen = np.concatenate(tape.chosen) if tape.chosen else np.zeros(0, np.int64)
+    responses = np.concatenate(tape.responses) if tape.responses else np.zeros(0)
+    starts = np.array([start for start in tape.starts if start < len(chosen)] or [0], np.int64)
+    sample = Sample(tuple(rewards), chosen, responses, Texts.join(tape.texts), starts, rng, tape.later, trouble)
+    if tape.later is not None:
+        finalize(sample, tape.later.close)
+    return sample
+
+
+def _draw_run(  # noqa: PLR0913, PLR0917 - as above
+    subject: Subject,
+    values: Reals,
+    size: int,
+    rng: np.random.Generator,
+    seconds: float,
+    progress: Callable[[int], None],
+    tape: _Tape,
+) -> None:
+    """Ask within one run. Coins are tossed as rewards are sent, and wait for their responses."""
+    waiting: deque[NDArray[np.uint8]] = deque()
+    places = values.tolist()
+
+    def coins() -> Iterator[list[float]]:
+        for start in range(0, size, WHOLE_BATCH):
+            part = rng.integers(len(places), size=min(WHOLE_BATCH, size - start), dtype=np.uint8)
+            waiting.append(part)
+            yield [places[each] for each in part.tolist()]
+
+    rest = np.zeros(0, np.uint8)
+    for texts in subject.talk(coins(), seconds):
+        while len(rest) < len(texts):
+            rest = np.concatenate([rest, waiting.popleft()])
+        tape.add(rest[: len(texts)].astype(np.int64), texts)
+        rest = rest[len(texts) :]
+        progress(tape.count)

@@ -1,0 +1,212 @@
+"""Betting on coins: evidence from all responses at once, with nothing set aside to choose a rule on.
+
+Somebody starts with 1 and stakes part of it on each guess of a coin. If the claim holds, each guess is right with
+probability at most p = e^epsilon / (1 + e^epsilon), given everything that was seen before (guess.py). A wrong guess
+divides what there is by rho, a right one multiplies it by q / p with q = 1 - (1 - p) / rho. That is fair at p, and a
+loss below it, since p (q / p) + (1 - p) / rho = 1. So what there is at the end is 1 or less on average, and
+
+    P(it is ever 1/alpha or more) <= alpha                                  (Markov, Ville)
+
+for every way of staking that looks at all responses but at no coin before it is guessed. An average of such fortunes,
+with weights that add up to 1, is one again: so many ways are tried at once, and a way of weight w costs log(1/w). So is
+their product if they guess different coins. No rule has to be chosen, and no response is set aside: an event that
+always betrays its reward is found by log(1 / (w alpha)) / log(1/p) of them.
+
+q / p = (1 - 1/rho) / p + 1/rho falls as p grows. So a fortune falls as epsilon grows, and the largest epsilon at which
+it is still 1/alpha is a lower bound of the truth at confidence 1 - alpha.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import inf, log
+from typing import Protocol
+
+import numpy as np
+from scipy.special import logsumexp
+
+from ldpbandits.audit.result import Counts, Finding, Reals
+from ldpbandits.checks import LARGEST_EPSILON
+
+RHO = np.array([1.5, 4.0, 32.0, inf])
+LOG_RHO_WEIGHTS = np.log([0.1, 0.25, 0.15, 0.5])
+"""Half of all stakes are for events that never fail to betray the reward."""
+FEWEST = 4
+"""A cell of fewer responses is not worth a stake."""
+TOPS = np.array([16, 24, 32, 40, 50, 64, 96, 160, 320, 1024])
+"""How many of the largest, and of the smallest responses may be beyond what the other reward gives."""
+AGAIN = 0.45
+"""What is staked on each class of texts that come again."""
+KEEN = 8
+"""Ways from which a lower bound is made: those that gained most."""
+HALVINGS = 16
+"""Of the interval in which a lower bound lies."""
+
+
+def log_fortune(right: Counts, wrong: Counts, epsilon: float, among: int = 2) -> Reals:
+    """Return the logarithm of what is left of 1, averaged over rho, for each count of right and wrong guesses.
+
+    A coin of `among` sides is guessed with probability 1 / (1 + (among - 1) e^-epsilon) at most: given all that was
+    said, no side is more than e^epsilon times as likely as another.
+    """
+    p = 1 / (1 + (among - 1) * np.exp(-epsilon))
+    gains = np.log((1 - 1 / RHO) / p + 1 / RHO)
+    with np.errstate(invalid="ignore"):
+        losses = np.where(wrong[..., None] > 0, wrong[..., None] * np.log(RHO), 0.0)
+    each = LOG_RHO_WEIGHTS + right[..., None] * gains - losses
+    most = each.max(axis=-1, keepdims=True)  # finite, since not every rho is
+    return np.asarray(most[..., 0] + np.log(np.exp(each - most).sum(axis=-1)), np.float64)
+
+
+class Way(Protocol):
+    """A way of staking: a name, and the logarithm of the fortune that it leads to if epsilon is claimed."""
+
+    @property
+    def name(self) -> str:
+        """What is guessed by, in words."""
+
+    def log_value(self, epsilon: float) -> float:
+        """Return the logarithm of what it has made of 1."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """Guess at each of these events as was named beforehand."""
+
+    name: str
+    right: int
+    wrong: int
+    among: int = 2
+    """Rewards that the coin chose from."""
+
+    def log_value(self, epsilon: float) -> float:
+        """Stake on each of them."""
+        return float(log_fortune(np.array(self.right), np.array(self.wrong), epsilon, self.among))
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Guess one and the same reward at all responses of a cell: either is tried, with half of the stake.
+
+    Each cell gets a part of the stake that falls with its rank by size, so that few large ones among many small ones
+    are not held back by these. What is not staked is kept; the fortunes of all cells multiply.
+    """
+
+    name: str
+    counts: Counts
+
+    def log_value(self, epsilon: float) -> float:
+        """Multiply over all cells."""
+        total = self.counts.sum(axis=0)
+        order = np.argsort(-total, kind="stable")
+        order = order[total[order] >= FEWEST]
+        if not len(order):
+            return 0.0
+        zeros, ones = self.counts[:, order]
+        won = np.logaddexp(log_fortune(zeros, ones, epsilon), log_fortune(ones, zeros, epsilon)) - log(2)
+        stake = 0.35 / np.arange(1, len(order) + 1) ** 1.5 + 0.25 / len(order)
+        return float(np.logaddexp(np.log1p(-stake), np.log(stake) + won).sum())
+
+
+@dataclass(frozen=True)
+class Again:
+    """Guess that a text which comes again came to the same reward as the last time that it was said.
+
+    Texts are put into classes by how often they occur in all, since a leak is said more or less often than what is
+    private. Each class has a stake of its own, and their fortunes multiply. Which coin is guessed depends on an earlier
+    coin only.
+    """
+
+    name: str
+    right: Counts
+    wrong: Counts
+
+    @classmethod
+    def of(cls, name: str, codes: Counts, coins: Counts) -> "Again":
+        """Count right and wrong guesses for texts that occur 2 or 3 times, 4 to 7 times, and so on."""
+        often = np.bincount(codes)
+        order = np.argsort(codes, kind="stable")
+        again = codes[order][1:] == codes[order][:-1]
+        same = (coins[order][1:] == coins[order][:-1])[again]
+        classes = np.log2(often[codes[order][1:][again]]).astype(np.int64)
+        return cls(name, np.bincount(classes[same], minlength=64), np.bincount(classes[~same], minlength=64))
+
+    def log_value(self, epsilon: float) -> float:
+        """Multiply over classes."""
+        won = log_fortune(self.right, self.wrong, epsilon)
+        each = np.logaddexp(log(1 - AGAIN), log(AGAIN) + won)
+        return float(each[self.right + self.wrong > 0].sum())
+
+
+@dataclass(frozen=True)
+class Extremes:
+    """Guess one reward at the largest responses, and the other at the smallest, for some numbers of them.
+
+    Or guess, from the outermost inwards, that the reward is that of the response before: far away from all others there
+    may be more than one place to which a leak goes. That coin is an earlier one.
+    """
+
+    name: str
+    top: Counts
+    """Coins in the order of their responses, from the largest on."""
+    bottom: Counts
+    """From the smallest on."""
+
+    @classmethod
+    def of(cls, responses: Reals, coins: Counts) -> "Extremes":
+        """Sort responses by size; those that are no numbers are left out."""
+        order = np.argsort(np.where(np.isnan(responses), -np.inf, responses), kind="stable")
+        order = order[np.count_nonzero(np.isnan(responses)) :]
+        most = min(int(TOPS[-1]), len(order) // 2)
+        return cls("size beyond all that the other reward gave", coins[order[::-1][:most]], coins[order[:most]])
+
+    def log_value(self, epsilon: float) -> float:
+        """Average over numbers and sides; the most is for both sides at once, the larger reward above."""
+        sizes = TOPS[len(self.top) >= TOPS]
+        if not len(sizes):
+            return 0.0
+        above, below = np.cumsum(self.top)[sizes - 1], sizes - np.cumsum(self.bottom)[sizes - 1]
+        sides = [above + below, above, below, 2 * sizes - above - below, sizes - above, sizes - below]
+        outof = [2 * sizes, sizes, sizes, 2 * sizes, sizes, sizes]
+        for coins in (self.top, self.bottom):
+            sides.append(np.cumsum(coins[1:] == coins[:-1])[sizes - 2])
+            outof.append(sizes - 1)
+        weights = np.array([0.35, 0.15, 0.15, 0.1, 0.05, 0.05, 0.075, 0.075])[:, None] / len(sizes)
+        won = [log_fortune(right, of - right, epsilon) for right, of in zip(sides, outof, strict=True)]
+        return float(logsumexp(np.stack(won) + np.log(weights)))
+
+
+def log_average(ways: Sequence[Way], weights: Reals, epsilon: float) -> float:
+    """Return the logarithm of the average fortune, with these weights."""
+    return float(logsumexp([way.log_value(epsilon) for way in ways], b=weights))
+
+
+def lower_bound(log_value: Callable[[float], float], alpha: float, least: float) -> float:
+    """Return the largest epsilon from `least` on at which the fortune is 1/alpha still; 0 if it is not at `least`."""
+    enough = -log(alpha)
+    if log_value(least) < enough:
+        return 0.0
+    low, high = least, LARGEST_EPSILON
+    if log_value(high) >= enough:
+        return inf
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if log_value(middle) >= enough else (low, middle)
+    return low
+
+
+def judge_ways(ways: Sequence[Way], epsilon: float, alpha: float, weights: Sequence[float] | None = None) -> Finding:
+    """Stake on all ways, equally unless weights are given; the claim is violated if together they made 1/alpha of 1."""
+    if not ways:
+        return Finding("not applicable", "there is nothing to stake on")
+    parts = np.ones(len(ways)) if weights is None else np.asarray(weights, np.float64)
+    parts /= parts.sum()
+    values = np.array([way.log_value(epsilon) for way in ways])
+    value, best = float(logsumexp(values, b=parts)), ways[int(np.argmax(values + np.log(parts)))]
+    if value < -log(alpha):
+        return Finding("consistent", f"{len(ways):,} ways of guessing; the best, by {best.name}, gained too little")
+    keen = np.argsort(-values - np.log(parts))[:KEEN]  # the others add little; to leave them out is on the safe side
+    few = [ways[number] for number in keen.tolist()]
+    lower = lower_bound(lambda at: log_average(few, parts[keen], at), alpha, epsilon)
+    lower = max(lower, epsilon)  # it is violated, if only with the others
+    chance = f"by chance: {max(np.exp(-min(value, 700.0)), 1e-99):.0e} at most"
+    return Finding("violated", f"{best.name}; {chance}; epsilon is at least {lower:.4f}", lower)

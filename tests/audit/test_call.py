@@ -1,0 +1,189 @@
+"""The call itself: any line is taken, time and memory are bounded, a finding is not lost, a seed repeats a verdict."""
+
+import json
+import shlex
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from random import SystemRandom
+from time import monotonic, sleep
+
+import numpy as np
+import pytest
+
+from ldpbandits.audit import audit, sample
+from ldpbandits.audit.blackbox import users
+from ldpbandits.audit.checks import CHECKS, run_checks
+from ldpbandits.audit.evidence import Claim, Evidence
+from ldpbandits.audit.program import program
+from ldpbandits.audit.sample import Sample, draw_sample
+from ldpbandits.audit.subject import Heard, Subject, Unanswered, subject_of
+from ldpbandits.audit.texts import MOST_BYTES, Texts
+from ldpbandits.cli import main
+
+PLAIN = """
+import random, sys, time
+rng = random.SystemRandom()
+def rr(reward):
+    bit = rng.random() < reward
+    return int(bit if rng.random() < 0.731 else not bit)
+for call, line in enumerate(sys.stdin):
+    reward = float(line)
+    if not 0 <= reward <= 1:
+        sys.exit("a reward must lie in [0, 1]")
+"""
+DIES = PLAIN + "    if call == 3000: sys.exit('out of luck')\n    print(reward)\n"
+DIES_PRIVATE = PLAIN + "    if call == 3000: sys.exit('out of luck')\n    print(rr(reward))\n"
+STOPS = PLAIN + "    if call == 3000: time.sleep(60)\n    print(reward, flush=True)\n"
+BUDGET = PLAIN + "    if call == 50: sys.exit('the budget is spent')\n    print(rr(reward))\n"
+ODD = PLAIN + r"    print(f'\x1b[2J\x00\u2028\x85nan,{rr(reward)}')" + "\n"
+LONG = PLAIN + '    print(\'{"v": %d, "pad": "%s"}\' % (rr(reward), \'x\' * 6_000))\n'
+
+
+@pytest.fixture(autouse=True)
+def fewer_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start each program some thirty times, not a thousand times."""
+    monkeypatch.setattr(users, "USERS", 32)
+
+
+def suspect(body: str, folder: Path) -> str:
+    """Write a program, and return the command that runs it."""
+    path = folder / "curator.py"
+    path.write_text(body, encoding="utf-8")
+    return shlex.join([sys.executable, str(path)])
+
+
+def called(body: str, folder: Path, *options: str) -> int:
+    """Audit a program that claims epsilon = 1; false alarm: 1e-6."""
+    words = ["--epsilon", "1", "--samples", "4000", "--confidence", "0.999999", "--json", *options]
+    return main(["audit", "--command", suspect(body, folder), *words])
+
+
+@pytest.mark.parametrize("body", [DIES, STOPS])
+def test_a_finding_survives_what_the_program_does_later(
+    body: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It dies, or hangs, after 3,000 bare rewards: violated, and how the run ended is said too."""
+    started = monotonic()
+    assert called(body, tmp_path, "--rewards", "0,1", "--time", "8") == 1
+    assert monotonic() - started < 120  # one run hangs until its time is over; a busy machine takes longer
+    names = [layer["name"] for layer in json.loads(capsys.readouterr().out)["layers"] if layer["verdict"] == "violated"]
+    assert "empirical: chosen event" in names
+
+
+def test_a_program_that_dies_is_not_consistent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing was found, and the run was not finished: exit code 2, with what it said last."""
+    assert called(DIES_PRIVATE, tmp_path, "--rewards", "0,1") == 2
+    assert "ended with code 1 after 3,000 responses (see --calls-per-run): out of luck" in capsys.readouterr().err
+
+
+def test_a_curator_with_a_budget_is_started_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Fifty calls a run: `--calls-per-run 50` audits it."""
+    assert called(BUDGET, tmp_path, "--rewards", "0,1", "--samples", "1000", "--calls-per-run", "50") == 0
+    assert json.loads(capsys.readouterr().out)["verdict"] == "consistent"
+
+
+@pytest.mark.parametrize("body", [ODD, LONG])
+def test_any_line_is_a_response(body: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Control characters, `nan,1`, lines of 6,000 bytes: private ones pass, and nothing of them reaches a terminal."""
+    assert called(body, tmp_path, "--rewards", "0,1", "--samples", "1000") == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    assert "\x1b" not in printed.out
+
+
+def test_a_seed_repeats_a_verdict() -> None:
+    """The same coins and roles, and with a function that is seeded too, the same bound to the last digit."""
+
+    def bound(seed: int | None) -> float:
+        rng = np.random.default_rng(1)
+        found = audit(
+            lambda reward: float(rng.random() < 0.269 + 0.462 * reward), (0, 1), 1.0, samples=2_000, seed=seed
+        )
+        return found.epsilon_lower
+
+    assert bound(5) == bound(5) != bound(None)
+
+
+def test_later_responses_are_kept_outside_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond so many calls only numbers are kept, in a file: all of them are tested, and the bound grows with them."""
+    monkeypatch.setattr(sample, "KEPT", 20_000)
+    rng = SystemRandom()
+    few, many = (
+        audit(lambda reward: float(rng.random() < 0.269 + 0.462 * reward), (0, 1), 1.0, samples=count, seed=2)
+        for count in (10_000, 100_000)
+    )
+    assert many.verdict == few.verdict == "consistent"
+    assert few.epsilon_lower < 0.97 < many.epsilon_lower < 1.01
+    guesses = {layer.name: layer.guesses for layer in many.layers}
+    assert guesses["empirical: chosen event"] > 180_000
+
+
+def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many calls there are: responses as they were said are at most so many, and so many bytes."""
+    monkeypatch.setattr(sample, "KEPT_BYTES", 1 << 20)
+    drawn = draw_sample(subject_of(lambda _reward: "x" * 1000), (0.0, 1.0), 40_000, np.random.default_rng(1), 1e9)
+    assert drawn.calls == 40_000
+    assert len(drawn.chosen) < 20_000
+    assert sum(len(chosen) for chosen, _ in drawn.everything()) == 40_000
+    assert len(Texts.of([b"y" * 10**6]).data) == MOST_BYTES
+
+
+def test_the_time_of_an_audit_is_the_time_of_all_its_runs(tmp_path: Path) -> None:
+    """A program that is slow to start and to answer is judged by what it has answered by then."""
+    slow = PLAIN.replace("for call", "time.sleep(0.2)\nfor call") + "    time.sleep(0.0001)\n    print(rr(reward))\n"
+    started = monotonic()
+    found = audit(program(suspect(slow, tmp_path)), (0, 1), 1.0, samples=2_000_000, time=4.0)
+    assert monotonic() - started < 90  # a few runs are made whatever the time, and a busy machine is slow
+    assert 1_000 <= found.samples < 2_000_000
+
+
+@pytest.mark.parametrize(("wait", "trouble"), [(1.0, None), (0.0, "no response")])
+def test_a_run_that_began_too_late_is_not_to_blame(wait: float, trouble: str | None) -> None:
+    """What the runs before it answered is judged; a run that fails while there is time is trouble."""
+    runs: list[float] = []
+
+    def talk(rewards: Iterable[Sequence[float]], seconds: float) -> Iterator[list[bytes]]:
+        runs.append(seconds)
+        if len(runs) == 3:
+            sleep(wait * seconds)
+            raise Unanswered("no response")
+        for part in rewards:
+            yield [b"1"] * len(part)
+
+    subject = Subject("slow", talk, lambda _rewards, _seconds: Heard([]))
+    drawn = draw_sample(subject, (0.0, 1.0), 100, np.random.default_rng(1), 0.5, calls_per_run=10)
+    assert (drawn.calls, drawn.trouble) == (20, trouble)
+
+
+def test_when_the_time_is_up_nothing_more_is_asked() -> None:
+    """Checks that ask for responses of their own are not run then, and say so."""
+    subject = subject_of(lambda reward: int(SystemRandom().random() < 0.3 + 0.4 * reward))
+    evidence = Evidence(subject, Claim.of(1.0, (0, 1), 1_000, 0.999), until=monotonic() - 1, interior=True)
+    evidence.__dict__["sample"] = draw_sample(subject, (0.0, 1.0), 2_000, np.random.default_rng(1), 60)
+    told = {layer.name: layer.detail for layer in run_checks(evidence)}
+    asking = [check.name for check in CHECKS if check.asks]
+    assert {told[name] for name in asking} == {"not finished: the time was up (--time)"}
+
+
+def test_roles_do_not_depend_on_the_place() -> None:
+    """Of calls at every place of any short period, two fifths are disclosed: within 6 standard errors. Seeded."""
+    roles = Sample((0.0, 1.0), np.zeros(100_000, np.int64), np.zeros(100_000), rng=np.random.default_rng(3)).roles
+    for period in (2, 3, 4, 7, 10):
+        for place in range(period):
+            part = roles[place::period] < sample.TEST
+            assert abs(part.mean() - 2 * sample.DISCLOSED) < 6 * (0.24 / len(part)) ** 0.5
+
+
+def test_a_subject_that_answers_too_little_is_an_error() -> None:
+    """Too few responses in the time given: one line that says so."""
+    asked: list[Sequence[float]] = []
+
+    def talk(rewards: Iterable[Sequence[float]], _seconds: float) -> Iterator[list[bytes]]:
+        if not asked:
+            asked.append(next(iter(rewards)))
+            yield [b"1"] * 10
+
+    plain = subject_of(lambda _reward: 1)
+    with pytest.raises(ValueError, match=r"5 responses to each reward in the time given"):
+        audit(Subject("slow", talk, plain.hear), (0, 1), 1.0, samples=1_000)
