@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 
-import { require, startAgent, startBrowser } from "./support/browser.mjs";
+import { newContext, require, startAgent, startBrowser } from "./support/browser.mjs";
 
 /** How often each headline is liked: easy to tell apart, so that few are needed to see them part. */
 const LIKED = { Weather: 0.1, Sports: 0.2, Science: 0.9 };
@@ -28,19 +28,15 @@ after(async () => {
 
 /** A new visitor; whatever the browser complains of, and whatever the policy of a page forbids, fails the test. */
 async function visitor(t, options = {}) {
-  const context = await browser.newContext(options);
+  const context = await newContext(t, browser, options);
   const complaints = [];
   context.on("console", (message) => {
     const isRefusal = /status of 4\d\d/.test(message.text());
     if (["error", "warning"].includes(message.type()) && !isRefusal) complaints.push(message.text());
   });
   context.on("weberror", ({ error }) => complaints.push(String(error())));
-  t.after(async () => {
-    await context.close();
-    assert.deepEqual(complaints, []);
-  });
-  const page = await context.newPage();
-  return page;
+  t.after(() => assert.deepEqual(complaints, []));
+  return context.newPage();
 }
 
 async function signIn(page, role = "admin", url = `${agent.url}/console`) {
@@ -88,7 +84,7 @@ test("sign in, create, watch a crowd converge without reloading, ship, sign out"
   await signIn(page);
   await page.getByRole("link", { name: "New experiment" }).click();
   await page.getByLabel("Name").fill("headlines");
-  await page.getByLabel("Arms, one a line").fill(Object.keys(LIKED).join("\n"));
+  await page.getByLabel("Arms, one per line").fill(Object.keys(LIKED).join("\n"));
   await page.getByLabel("Epsilon", { exact: true }).fill(String(EPSILON));
   await page.getByText("Rule and guardrails").click();
   await page.getByLabel("Equal traffic for the first").fill("100");
@@ -132,7 +128,12 @@ test("axe-core finds nothing wrong with any page, light or dark, and none is wid
 
   async function check(what) {
     await page.setViewportSize({ width: 360, height: 740 });
-    const [wide, window] = await page.evaluate(() => [document.scrollingElement.scrollWidth, innerWidth]);
+    const [wide, window] = await page.evaluate(async () => {
+      const frame = () => new Promise(requestAnimationFrame);
+      await frame(); // in which curves are drawn anew, for the new width
+      await frame();
+      return [document.scrollingElement.scrollWidth, innerWidth];
+    });
     assert.ok(wide <= window, `${what}: ${wide} > ${window}`);
     for (const [colorScheme, width] of [["dark", 360], ["light", 1280]]) {
       await page.emulateMedia({ colorScheme });
@@ -149,11 +150,16 @@ test("axe-core finds nothing wrong with any page, light or dark, and none is wid
   await check("a wrong key");
   await signIn(page);
   await check("the list");
+  await page.getByRole("link", { name: "API" }).click();
+  await page.getByRole("heading", { name: "HTTP interface" }).waitFor();
+  await page.evaluate(() => { for (const each of document.querySelectorAll("details")) each.open = true; });
+  await page.getByText('-d \'{"name": "headline"').waitFor();
+  await check("the HTTP interface");
   await page.goto(`${agent.url}/console/experiments/axe`);
   await page.locator(".readings").waitFor();
   await check("an experiment");
   await page.goto(`${agent.url}/console/experiments/silent`);
-  await page.getByText("Beware.").first().waitFor();
+  await page.getByText("Warning.").first().waitFor();
   await check("an experiment with warnings");
   for (const action of ["pause", "ship", "add-arm", "retire?arm=1", "close", "delete"]) {
     await page.goto(`${agent.url}/console/experiments/axe/${action}`);
@@ -167,7 +173,7 @@ test("axe-core finds nothing wrong with any page, light or dark, and none is wid
   await check("the form");
   await page.getByText("Rule and guardrails").click();
   await page.getByLabel("Name").fill("Not A Name");
-  await page.getByLabel("Arms, one a line").fill("one\ntwo");
+  await page.getByLabel("Arms, one per line").fill("one\ntwo");
   await page.getByLabel("Epsilon", { exact: true }).fill("0.5 2");
   await page.getByRole("button", { name: "Create and start" }).click();
   await page.getByRole("alert").waitFor();
@@ -195,7 +201,7 @@ test("epsilon is explained while it is typed, by words, odds and a hundred peopl
   await page.getByLabel("Epsilon", { exact: true }).pressSequentially("0.5");
   await words.getByText("1.6 times surer").waitFor();
   await words.getByText("38 of 100 with the lowest reward").waitFor();
-  await page.getByLabel("Slide it").press("End");
+  await page.getByLabel("Use a slider").press("End");
   await words.getByText("22,026 times surer").waitFor();
   assert.equal(await page.getByLabel("Epsilon", { exact: true }).inputValue(), "10");
   await page.getByLabel("A response is").selectOption("laplace");
@@ -206,9 +212,9 @@ test("without scripts: sign in, create, pause, see the curves", async (t) => {
   const page = await visitor(t, { javaScriptEnabled: false });
   await signIn(page);
   await page.getByRole("link", { name: "New experiment" }).click();
-  assert.ok(await page.getByLabel("Slide it").isHidden());
+  assert.ok(await page.getByLabel("Use a slider").isHidden());
   await page.getByLabel("Name").fill("plain");
-  await page.getByLabel("Arms, one a line").fill(Object.keys(LIKED).join("\n"));
+  await page.getByLabel("Arms, one per line").fill(Object.keys(LIKED).join("\n"));
   await page.getByLabel("Epsilon", { exact: true }).fill(String(EPSILON));
   await page.getByRole("button", { name: "Create and start" }).click();
   await takePart("plain", 40);
@@ -296,7 +302,7 @@ test("a link from another site finds one signed in, though the cookie is strict"
 
 test("behind a proxy with a prefix that hides the host, all of it works, updates too", async (t) => {
   await create("proxied");
-  const page = await visitor(t); // before the proxy, so that it leaves before: Chromium may not end what hangs in the air
+  const page = await visitor(t); // before the proxy, so that it leaves before
   const to = new URL(agent.url);
   const proxy = createServer((from, reply) => {
     if (!from.url.startsWith("/some/where/")) return reply.writeHead(404).end();
@@ -324,6 +330,7 @@ test("behind a proxy with a prefix that hides the host, all of it works, updates
   await page.getByRole("button", { name: "Pause" }).click();
   await page.getByText("It is paused.").waitFor();
   await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
   assert.equal(page.url(), `${base}/sign-in`);
 });
 

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { Agent, CTB, LIMITS } from "../../sdk/js/test/support/agent.js";
-import { ROOT, startAgent, startBrowser, startSite } from "./support/browser.mjs";
+import { Agent, CTB, LIMITS, LOUD } from "../../sdk/js/test/support/agent.js";
+import { bundledSdk, newContext, ROOT, startAgent, startBrowser, startSite } from "./support/browser.mjs";
 
 /** A page that lends its SDK to the test. */
 const LAB = `<!doctype html><title>lab</title><link rel="icon" href="data:,"><a id="away" href="/elsewhere">away</a>
@@ -21,9 +21,9 @@ after(() => Promise.all(cleanups.map((end) => end())));
 
 /** A new visitor of a site with this page, and a fake agent. */
 async function visitor(t, { page = LAB, agent = new Agent() } = {}) {
-  const [{ url, stop }, context] = [await agent.serve(), await browser.newContext()];
+  const { url, stop } = await agent.serve();
   t.after(stop);
-  t.after(() => context.close());
+  const context = await newContext(t, browser);
   const elsewhere = await startSite(t, { "/": "<title>elsewhere</title>" });
   const site = await startSite(t, { "/": page.replace("/elsewhere", elsewhere.url) });
   return { agent, agentUrl: url, context, site, elsewhere };
@@ -170,25 +170,133 @@ test("a page that may not store anything gets an LDPBanditsError that says so, a
   assert.equal(agent.requests.length, 0);
 });
 
+test("a page runs the single file if its hash is the one it says, and nothing of it if it is another", async (t) => {
+  const { agentUrl, context } = await visitor(t);
+  const { contents, integrity } = await bundledSdk();
+  const wrong = integrity.replace(/-./, (start) => (start === "-A" ? "-B" : "-A"));
+  const page = (hash) => `<!doctype html><title>single</title><link rel="icon" href="data:,">
+    <script type="module" src="/ldpbandits.min.js" integrity="${hash}"></script>
+    <script type="module">import * as sdk from "/ldpbandits.min.js"; Object.assign(window, { sdk });</script>
+    <script type="module">window.loaded = true;</script>`;
+  const site = await startSite(t, { "/": page(integrity), "/wrong": page(wrong), "/ldpbandits.min.js": contents });
+  const right = await open(context, site.url, agentUrl);
+  assert.deepEqual(await right.evaluate(async () => [(await window.client.decide()).name, await window.client.spent()]), ["green", 1]);
+  const refused = await context.newPage();
+  const complaints = [];
+  refused.on("console", (message) => complaints.push(message.text()));
+  await refused.goto(`${site.url}/wrong`);
+  await refused.waitForFunction(() => window.loaded);
+  assert.equal(await refused.evaluate(() => "sdk" in window), false);
+  assert.match(complaints.join(), /integrity/);
+});
+
 const EXAMPLES = {
-  "sdk/js/examples/page.html": { fallback: "Buy" },
-  "examples/page.html": { fallback: "Blue skies ahead\n\nI like itNot for me" },
+  "sdk/js/examples/page.html": { arms: ["plain", "eager"], shown: ["Buy", "Buy now"], fallback: "Buy" },
+  "examples/page.html": {
+    arms: ["Blue skies ahead", "Rain at last"],
+    shown: ["Blue skies ahead\n\nI like itNot for me", "Rain at last\n\nI like itNot for me"],
+    fallback: "Blue skies ahead\n\nI like itNot for me",
+  },
+  "docs/browser.md": {
+    arms: ["plain", "eager"],
+    shown: ["A teapot. Add to basket", "A teapot. Yes, I want it!"],
+    fallback: "A teapot. Add to basket",
+  },
 };
 
 /** One of the example pages, with its agent and key put in. */
-function example(name, url, key) {
-  const text = readFileSync(join(ROOT, name), "utf8");
-  return text.replace("https://agent.example", url).replace("the client key", key).replace("../sdk/js/src/", "/ldpbandits/src/")
-    .replace('given.get("agent") ?? "http://127.0.0.1:8000"', JSON.stringify(url)).replace('given.get("key") ?? ""', JSON.stringify(key))
-    .replace('?? "headline"', '?? "buttons"').replace("budget: 5", "budget: 1");
+function exampleOf(name, url, key) {
+  const file = readFileSync(join(ROOT, name), "utf8");
+  const text = /```html\n(.*?)```/s.exec(file)?.[1] ?? file;
+  const parts = {
+    "https://agent.example": url,
+    '"http://127.0.0.1:8000", "buttons"': `${JSON.stringify(url)}, "buttons"`,
+    'given.get("agent") ?? "http://127.0.0.1:8000"': JSON.stringify(url),
+    'given.get("key") ?? ""': JSON.stringify(key),
+    '?? "headline"': '?? "buttons"',
+    "the client key": key,
+    "../sdk/js/src/": "/ldpbandits/src/",
+    "./ldpbandits/index.js": "/ldpbandits/src/index.js",
+    "budget: 5": "budget: 1",
+  };
+  return Object.entries(parts).reduce((page, [from, to]) => page.replace(from, to), text);
 }
+
+/** Wait until an example page shows something. */
+const shows = (page) => page.waitForFunction(() => document.querySelector("#buy:not([hidden])") ?? document.querySelector("#headline")?.textContent);
+const textOf = async (page) => (await page.locator("body").innerText()).trim();
+
+test("whatever an agent calls its arms, none of its words gets into the example pages, and no reward is for an arm that is not shown", async (t) => {
+  for (const [name, { fallback }] of Object.entries(EXAMPLES)) {
+    const agent = new Agent();
+    const { agentUrl, context } = await visitor(t, { agent });
+    const site = await startSite(t, { "/": exampleOf(name, agentUrl, "k").replace("epsilon: 1, budget: 1", "epsilon: 50, budget: 500") });
+    const words = ["constructor", "<img src=//evil.test/a>"];
+    for (const word of words) {
+      Object.assign(agent.decision, { name: word, curator: LOUD.curator });
+      const page = await context.newPage();
+      const [warnings, addresses] = [[], []];
+      page.on("console", (message) => message.type() === "warning" && warnings.push(message.text()));
+      page.on("request", (request) => addresses.push(request.url()));
+      await page.goto(site.url);
+      await until(() => warnings.length);
+      await shows(page);
+      assert.equal(await textOf(page), fallback);
+      assert.ok(!(await page.evaluate(() => document.documentElement.outerHTML)).includes(word));
+      assert.ok(!addresses.join().includes("evil"));
+      assert.deepEqual(warnings, ["the agent has chosen an arm that this page does not know"]);
+      await page.evaluate(() => document.querySelector("#buy, #like").click());
+      await page.close();
+    }
+    await until(() => agent.counted.size === words.length);
+    assert.deepEqual([...new Set(agent.counted.values())], [0], "the default's");
+  }
+});
+
+test("the example page in two tabs: one budget, no internals, and a tab that was hidden goes on", async (t) => {
+  const name = "examples/page.html";
+  const { shown, fallback } = EXAMPLES[name];
+  const agent = new Agent();
+  agent.decision.name = "Rain at last";
+  const { agentUrl, context } = await visitor(t, { agent });
+  const site = await startSite(t, { "/": exampleOf(name, agentUrl, "k").replace("budget: 1", "budget: 3") });
+  const errors = [];
+  context.on("weberror", (error) => errors.push(error.error()));
+  const tabs = [await context.newPage(), await context.newPage()];
+  for (const tab of tabs) {
+    await tab.goto(site.url);
+    await shows(tab);
+    assert.equal(await textOf(tab), shown[1]);
+  }
+  // The visitor looks at the second tab: the first has reported, and a click there comes too late.
+  await tabs[0].evaluate(() => {
+    Object.defineProperty(document, "visibilityState", { value: "hidden", configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+    delete document.visibilityState;
+  });
+  await until(() => agent.counted.size === 1);
+  await tabs[0].click("#like");
+  await until(() => agent.requests.filter(({ method, path }) => method === "POST" && path.endsWith("/decisions")).length === 3);
+  await tabs[0].waitForSelector("#like:not([disabled])");
+  assert.equal(await textOf(tabs[0]), shown[1], "it has gone on to the next");
+  // The budget of both is used up: the second keeps its answer, and goes on without.
+  await tabs[1].click("#like");
+  await until(async () => (await textOf(tabs[1])) === fallback);
+  await tabs[0].click("#pass");
+  await until(async () => (await textOf(tabs[0])) === fallback);
+  await Promise.all(tabs.map((tab) => tab.close()));
+  await until(() => agent.counted.size === 3);
+  assert.equal(agent.sent.length, 3);
+  assert.deepEqual(errors, []);
+});
 
 test("storage forbidden, budget used up, server down, wrong key: the example pages go on, and the visitor sees no internals", async (t) => {
   const agent = await startAgent(t);
-  await agent.ask("/v1/experiments", { name: "buttons", arms: ["plain", "eager"], curator: { mechanism: "bernoulli", epsilon: 1 } });
-  for (const [name, { fallback }] of Object.entries(EXAMPLES)) {
-    const context = await browser.newContext();
-    t.after(() => context.close());
+  for (const [i, [name, { arms, shown, fallback }]] of Object.entries(EXAMPLES).entries()) {
+    const experiment = `buttons-${i}`;
+    await agent.ask("/v1/experiments", { name: experiment, arms, curator: { mechanism: "bernoulli", epsilon: 1 } });
+    const context = await newContext(t, browser);
+    const example = (...given) => exampleOf(...given).replace('"buttons"', JSON.stringify(experiment));
     const good = example(name, agent.url, agent.keys.client);
     const site = await startSite(t, {
       "/good": good,
@@ -203,11 +311,11 @@ test("storage forbidden, budget used up, server down, wrong key: the example pag
       page.on("pageerror", (error) => errors.push(error));
       await page.goto(site.url + path);
       const frame = path === "/forbidden" ? await (await page.waitForSelector("iframe")).contentFrame() : page;
-      await frame.waitForFunction(() => document.querySelector("#buy:not([hidden])") ?? document.querySelector("#headline")?.textContent);
-      return { page, text: (await frame.locator("body").innerText()).trim(), warnings, errors };
+      await shows(frame);
+      return { page, text: await textOf(frame), warnings, errors };
     };
     const first = await go("/good");
-    assert.ok(first.text !== fallback || name.startsWith("sdk"), first.text);
+    assert.ok(shown.includes(first.text), first.text);
     await first.page.close();
     for (const [path, reason] of [["/good", /allows 1 within/], ["/forbidden", /may not store/], ["/down", /cannot be reached/], ["/wrong", /401/]]) {
       const { page, text, warnings, errors } = await go(path);

@@ -31,8 +31,9 @@
  *   when that was, and that there was one; false unless given
  */
 
+import { checkFlag, checkPositive } from "./checks.js";
 import { LimitError, ParameterError } from "./errors.js";
-import { checkTransform, isNumber, refuseOthers, shown } from "./spec.js";
+import { checkTransform, refuseOthers } from "./spec.js";
 
 /**
  * @param {Limits} limits
@@ -44,14 +45,12 @@ export function checkLimits(limits) {
     throw new ParameterError('limits.rewards must say what rewards are, such as { kind: "range", low: 0, high: 1 }');
   }
   for (const [name, value] of Object.entries({ epsilon, budget, window })) {
-    if (!isNumber(value) || value <= 0) {
-      throw new ParameterError(`limits.${name} must be finite and > 0, got ${shown(value)}`);
-    }
+    checkPositive(`limits.${name}`, value);
   }
-  if (typeof atOnce !== "boolean") throw new ParameterError(`limits.atOnce must be true or false, got ${shown(atOnce)}`);
+  checkFlag("limits.atOnce", atOnce);
   refuseOthers("limits", others);
   const isAnyThreshold = rewards.kind === "threshold" && !("theta" in rewards);
-  return { rewards: isAnyThreshold ? { kind: "threshold" } : checkTransform(rewards), epsilon, budget, window, atOnce };
+  return { rewards: isAnyThreshold ? { kind: "threshold" } : checkTransform(rewards, "limits.rewards"), epsilon, budget, window, atOnce };
 }
 
 /**
@@ -81,13 +80,37 @@ export function charge(state, epsilon, limits, now) {
     throw new LimitError(`the agent asks for epsilon ${epsilon}; this device allows ${limits.epsilon} a response`);
   }
   if (!fits(state.spends, epsilon, limits, now)) {
+    const days = limits.window / 86400;
     throw new LimitError(
-      `the agent asks for epsilon ${epsilon}; this device allows ${limits.budget} within ${limits.window / 86400} days, ` +
-        `of which ${Number(spentWithin(state.spends, limits, now)) / UNITS} is spent`,
+      `the agent asks for epsilon ${epsilon}; this device allows ${limits.budget} within ${days} day${days === 1 ? "" : "s"}, ` +
+        `of which ${spent(state, limits, now)} is spent`,
     );
   }
   state.window = Math.max(state.window, limits.window);
   state.spends = added(state.spends, [now, epsilon], now - state.window);
+}
+
+/**
+ * The epsilon that was spent within the window.
+ *
+ * @param {State} state
+ * @param {Limits} limits
+ * @param {number} now
+ */
+export function spent(state, limits, now) {
+  return Number(spentWithin(state.spends, limits, now)) / UNITS;
+}
+
+/**
+ * What is left of the budget.
+ *
+ * @param {State} state
+ * @param {Limits} limits
+ * @param {number} now
+ */
+export function remaining(state, limits, now) {
+  const left = unitsOf(limits.budget) - spentWithin(state.spends, limits, now);
+  return left > 0n ? Number(left) / UNITS : 0;
 }
 
 /**
@@ -133,7 +156,7 @@ function isOnItsWay(pull) {
  * @param {number} now
  */
 export function fits(spends, epsilon, limits, now) {
-  const budget = BigInt(Math.floor(limits.budget * UNITS));
+  const budget = unitsOf(limits.budget);
   return epsilon <= limits.epsilon && spentWithin(spends, limits, now) + units(epsilon) <= budget + (budget >> 51n);
 }
 
@@ -170,6 +193,11 @@ function added(spends, spend, start) {
 function merged(spends) {
   const total = Number(sum(spends)) / UNITS;
   return [Math.max(...spends.map(([time]) => time)), spends.length > 1 ? total * (1 + 2 ** -52) : total];
+}
+
+/** @param {number} budget that of an owner who wants none may overflow, and is then the largest that does not */
+function unitsOf(budget) {
+  return BigInt(Math.floor(Math.min(budget * UNITS, Number.MAX_VALUE)));
 }
 
 /** @param {number} epsilon */

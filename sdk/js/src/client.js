@@ -24,15 +24,24 @@
  * @property {number} acknowledged responses that the agent has counted
  * @property {number} waiting responses that are stored and will be sent again, or when the budget allows it
  * @property {ServerError[]} refused one for each response that the agent will never take, since the last flush
+ *
+ * @typedef {object} ClientOptions
+ * @property {string} key the client key
+ * @property {Limits} limits what this device's owner allows, over all experiments that share the storage
+ * @property {Storage} [storage] where the ledger is; that of the site on a web page, else memory
+ * @property {typeof globalThis.fetch} [fetch]
+ * @property {() => number} [clock] the time in seconds, for tests
  */
 
 import { accept } from "./accept.js";
-import { checkLimits } from "./budget.js";
+import { checkLimits, remaining, spent } from "./budget.js";
+import { checkFlag, checkOptions, checkPositive, checkText, checkUrl, clipOf } from "./checks.js";
 import { curatorFromSpec } from "./curators.js";
-import { ParameterError, ServerError, TicketError } from "./errors.js";
+import { LedgerError, ParameterError, ServerError, TicketError } from "./errors.js";
 import { PATIENCE, tellWhenLeft, watch } from "./leaving.js";
 import { change, momentOf, read } from "./ledger.js";
 import { Outbox } from "./outbox.js";
+import { quoted } from "./spec.js";
 import { defaultStorage } from "./storage.js";
 import { askDecision, poster } from "./wire.js";
 
@@ -58,21 +67,24 @@ export class Client {
   /**
    * @param {string} url of the agent's server
    * @param {string} experiment its name there
-   * @param {object} options
-   * @param {string} options.key the client key
-   * @param {Limits} options.limits what this device's owner allows, over all experiments that share the storage
-   * @param {Storage} [options.storage] where the ledger is; that of the site on a web page, else memory
-   * @param {typeof globalThis.fetch} [options.fetch]
-   * @param {() => number} [options.clock] the time in seconds, for tests
+   * @param {ClientOptions} options
    */
-  constructor(
-    url,
-    experiment,
-    { key, limits, storage = defaultStorage(), fetch = globalThis.fetch, clock = () => Date.now() / 1000 },
-  ) {
-    for (const [name, value] of Object.entries({ url, experiment, key })) {
-      if (!value || typeof value !== "string") throw new ParameterError(`${name} must be a string, and not empty`);
+  constructor(url, experiment, options) {
+    const { key, limits, storage = defaultStorage(), fetch = globalThis.fetch, clock = () => Date.now() / 1000 } =
+      checkOptions("Client", options, ["key", "limits", "storage", "fetch", "clock"]);
+    checkUrl(url);
+    checkText("experiment", experiment);
+    // It goes into a header. It is not shown: errors are logged.
+    if (!/^[ -~]+$/.test(typeof key === "string" ? key : "")) {
+      throw new ParameterError("key must be a string of ASCII characters, and not empty");
     }
+    if (typeof storage?.read !== "function" || typeof storage.change !== "function") {
+      throw new ParameterError("storage must have read and change, as memoryStorage() has");
+    }
+    for (const [name, value] of Object.entries({ fetch, clock })) {
+      if (typeof value !== "function") throw new ParameterError(`${name} must be a function, got ${quoted(value)}`);
+    }
+    checkPositive("what clock gives", clock());
     this.#place = { url: url.replace(/\/+$/, ""), experiment };
     this.#key = key;
     this.#limits = checkLimits(limits);
@@ -97,17 +109,21 @@ export class Client {
    * @param {{ epsilon?: number }} [options]
    * @returns {Promise<Pull>}
    */
-  async decide({ epsilon } = {}) {
+  async decide(options = {}) {
+    const { epsilon } = checkOptions("decide", options, ["epsilon"]);
+    if (epsilon !== undefined) checkPositive("epsilon", epsilon);
+    this.#checkOpen();
     const kept = this.#kept(await read(this.#storage));
     if (kept) return kept;
     const decision = await askDecision(this.#post, this.#place.experiment, this.#key);
     if (decision.ticket === null) return unasked(decision);
     const pull = await change(this.#storage, (state) => {
+      this.#checkOpen();
       const now = this.#clock();
       state.arms = state.arms.filter(({ until }) => now < until);
       return this.#kept(state) ? undefined : accept(state, this.#place, decision, this.#limits, now, epsilon);
     });
-    return pull ? this.#take(pull) : this.decide(); // another tab was first to keep an arm
+    return pull ? this.#take(pull) : this.decide(options); // another tab was first to keep an arm
   }
 
   /**
@@ -128,7 +144,9 @@ export class Client {
    *   a RewardError, and the pull stays as it was
    * @returns {Promise<boolean>} true: the response is kept
    */
-  async observe(ticket, reward, { clip = true } = {}) {
+  async observe(ticket, reward, options = {}) {
+    const clip = clipOf("observe", options, true);
+    if (typeof ticket !== "string") throw new ParameterError("ticket must be a string, as pull.ticket is");
     const { notes } = this.#storage;
     const answer = (/** @type {StoredPull | undefined} */ pull) => {
       const problem = whyClosed(pull, this.#clock());
@@ -151,6 +169,24 @@ export class Client {
     }
     this.#schedule();
     return true;
+  }
+
+  /**
+   * The epsilon that this device has spent within the window of its owner, in all experiments that share the storage.
+   *
+   * @returns {Promise<number>}
+   */
+  async spent() {
+    return spent(await read(this.#storage), this.#limits, this.#clock());
+  }
+
+  /**
+   * What is left of the owner's budget: what further pulls may cost within the window.
+   *
+   * @returns {Promise<number>}
+   */
+  async remaining() {
+    return remaining(await read(this.#storage), this.#limits, this.#clock());
   }
 
   /**
@@ -178,11 +214,18 @@ export class Client {
    *
    * @param {{ keep?: boolean }} [options] with `keep` open pulls stay as they are, for an app that goes on elsewhere
    */
-  async close({ keep = false } = {}) {
+  async close(options = {}) {
+    const { keep = false } = checkOptions("close", options, ["keep"]);
+    checkFlag("keep", keep);
     this.#closed = true;
     clearTimeout(this.#timer);
     if (keep) tellWhenLeft(this.#leave, false);
     else await this.#leave(PATIENCE);
+  }
+
+  /** Whoever has closed a client reports nothing more: it must not take up a pull. */
+  #checkOpen() {
+    if (this.#closed) throw new LedgerError("the ledger cannot be used: this client is closed");
   }
 
   /** Report, as the page or process is left, what it has taken up; all that a page must do is done when this returns. */

@@ -4,6 +4,7 @@
  * @import { CuratorSpec } from "./spec.js"
  */
 
+import { clipOf } from "./checks.js";
 import { mechanismOf } from "./mechanisms.js";
 import { systemWords } from "./randomness.js";
 import { checkSpec } from "./spec.js";
@@ -29,6 +30,7 @@ export function curatorFromSpec(spec) {
   const privatise = mechanismOf(checked);
   return Object.freeze({
     spec: checked,
-    respond: (reward, { clip = false } = {}) => privatise(transformed(checked.transform, reward, clip), systemWords),
+    respond: (reward, options = {}) =>
+      privatise(transformed(checked.transform, reward, clipOf("respond", options, false)), systemWords),
   });
 }

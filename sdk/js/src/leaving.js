@@ -1,5 +1,5 @@
 /**
- * Who has pulls out is told when this page is left or hidden, or when this process has nothing else to do.
+ * Whoever has pulls out is told when this page is left or hidden, or when this process has nothing else to do.
  *
  * @typedef {(patience?: number) => unknown} Leaver with how long it may take, in milliseconds
  */
@@ -18,7 +18,7 @@ export function watch() {
   if (isWatching) return;
   isWatching = true;
   if (typeof document === "undefined") {
-    globalThis.process?.on("beforeExit", () => tellAll(PATIENCE));
+    globalThis.process?.on?.("beforeExit", () => tellAll(PATIENCE));
   } else {
     addEventListener("pagehide", () => tellAll());
     document.addEventListener("visibilitychange", () => document.visibilityState === "hidden" && tellAll());

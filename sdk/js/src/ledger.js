@@ -75,16 +75,17 @@ export async function read(storage) {
  * @returns {Promise<T>} what `edit` returned, once it is stored
  */
 export async function change(storage, edit) {
-  /** @type {any} */
-  let result;
+  /** @type {{ result: T } | undefined} */
+  let edited;
   await told("locked or written", () =>
     storage.change((text) => {
       const state = parsed(text);
-      result = edit(state);
+      edited = { result: edit(state) };
       return JSON.stringify(state);
     }),
   );
-  return result;
+  if (!edited) throw new LedgerError("the storage has not called what was to change the ledger");
+  return edited.result;
 }
 
 /**

@@ -40,11 +40,11 @@ export function checkSpec(data) {
   const { mechanism, epsilon, transform = { kind: "range" }, ...others } = object("a curator spec", data);
   refuseOthers("a curator spec", others);
   if (mechanism !== "bernoulli" && mechanism !== "laplace") {
-    throw new SpecError(`mechanism must be bernoulli or laplace, got ${shown(mechanism)}`);
+    throw new SpecError(`mechanism must be bernoulli or laplace, got ${quoted(mechanism)}`);
   }
   if (!isNumber(epsilon) || epsilon < SMALLEST_EPSILON || epsilon > LARGEST_EPSILON) {
     throw new SpecError(
-      `epsilon must be finite and > 0, from ${SMALLEST_EPSILON} to ${LARGEST_EPSILON}, got ${shown(epsilon)}`,
+      `epsilon must be a number, finite and > 0, from ${SMALLEST_EPSILON} to ${LARGEST_EPSILON}, got ${quoted(epsilon)}`,
     );
   }
   const checked = checkTransform(transform);
@@ -76,16 +76,17 @@ export function checkMenu(data) {
 
 /**
  * @param {unknown} data
+ * @param {string} [what] it is
  * @returns {Transform}
  */
-export function checkTransform(data) {
-  const { kind, ...others } = object("a transform", data);
+export function checkTransform(data, what = "a transform") {
+  const { kind, ...others } = object(what, data);
   if (kind === "range") {
     const { low = 0, high = 1, ...unknown } = others;
     refuseOthers("a range", unknown);
     // A difference that overflows is no number either: such a range is wider than the largest double.
     if (!isNumber(low) || !isNumber(high) || low >= high || !isNumber(high - low)) {
-      throw new SpecError(`a range needs two finite numbers low < high, got [${shown(low)}, ${shown(high)}]`);
+      throw new SpecError(`a range needs two finite numbers low < high, got [${quoted(low)}, ${quoted(high)}]`);
     }
     return { kind, low, high };
   }
@@ -93,12 +94,12 @@ export function checkTransform(data) {
     const { theta, ...unknown } = others;
     refuseOthers("a threshold", unknown);
     if (!isNumber(theta) || Math.abs(theta) > LARGEST_THETA) {
-      throw new SpecError(`a threshold needs a finite theta of size <= ${LARGEST_THETA}, got ${shown(theta)}`);
+      throw new SpecError(`a threshold needs a finite theta of size <= ${LARGEST_THETA}, got ${quoted(theta)}`);
     }
     return { kind, theta };
   }
   if (kind !== "sigmoid" && kind !== "real-line") {
-    throw new SpecError(`a transform's kind must be range, sigmoid, threshold or real-line, got ${shown(kind)}`);
+    throw new SpecError(`the kind of ${what} must be range, sigmoid, threshold or real-line, got ${quoted(kind)}`);
   }
   refuseOthers(`a ${kind}`, others);
   return { kind };
@@ -111,7 +112,7 @@ export function checkTransform(data) {
  */
 function object(what, data) {
   if (!data || typeof data !== "object" || Array.isArray(data)) {
-    throw new SpecError(`${what} must be an object, got ${shown(data)}`);
+    throw new SpecError(`${what} must be an object, got ${quoted(data)}`);
   }
   return /** @type {Record<string, unknown>} */ (data);
 }
@@ -144,7 +145,19 @@ const UNSEEN = /[\p{Cc}\p{Zl}\p{Zp}\p{Cs}\p{Bidi_C}]/gu;
  * @param {unknown} value
  */
 export function shown(value) {
-  return value && typeof value === "object" ? "an object" : String(value).replace(UNSEEN, "").slice(0, 120);
+  const type = typeof value;
+  if (type === "function") return "a function";
+  return value && type === "object" ? "an object" : String(value).replace(UNSEEN, "").slice(0, 120);
+}
+
+/**
+ * Write what a caller has given so that one sees what it is: "5" is not 5.
+ *
+ * @param {unknown} value
+ */
+export function quoted(value) {
+  const text = shown(value);
+  return typeof value === "string" ? `"${text}"` : typeof value === "bigint" ? `${text}n` : text;
 }
 
 /**

@@ -6,7 +6,8 @@
  * @typedef {object} Storage keeps one text
  * @property {() => Promise<string | null>} read null if there is none yet
  * @property {(edit: (text: string | null) => string) => Promise<unknown>} change puts what `edit` makes of the text in its
- *   place, while nobody else does; done when that is stored. If `edit` throws, so does this, and nothing is written
+ *   place, as if nobody else did meanwhile: if another was first, `edit` is called again with what that one wrote. Done
+ *   when it is stored. If `edit` throws, so does this, and nothing is written
  * @property {Notes} [notes] of a web page
  */
 

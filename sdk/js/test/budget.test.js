@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { LimitError } from "ldpbandits";
 
-import { charge } from "../src/budget.js";
+import { charge, remaining, spent } from "../src/budget.js";
 
 const empty = () => ({ version: 2, window: 0, spends: [], left: [], pulls: [], arms: [] });
 
@@ -44,6 +44,15 @@ test("decimals that add up to the budget fit in any order, and then not even the
   }
 });
 
+test("a budget as large as a number can be, for an owner who wants none, is one", () => {
+  for (const budget of [1e6, 2 ** 53, 1e300, Number.MAX_VALUE]) {
+    const [state, limits] = [empty(), { epsilon: 50, budget, window: 10 }];
+    charge(state, 50, limits, 0);
+    assert.equal(spent(state, limits, 0), 50);
+    assert.ok(remaining(state, limits, 0) > 1e5 && remaining(state, limits, 0) <= budget);
+  }
+});
+
 test("a refusal says what was asked and what is allowed, and leaves the ledger as it was", () => {
   const state = empty();
   const limits = { epsilon: 0.5, budget: 0.75, window: 43200 };
@@ -51,6 +60,7 @@ test("a refusal says what was asked and what is allowed, and leaves the ledger a
   const before = structuredClone(state);
   assert.throws(() => charge(state, 0.6, limits, 100), /asks for epsilon 0.6; this device allows 0.5 a response/);
   assert.throws(() => charge(state, 0.5, limits, 100), /asks for epsilon 0.5; this device allows 0.75 within 0.5 days, of which 0.5 is spent/);
+  assert.throws(() => charge(state, 0.5, { ...limits, window: 86400 }, 100), /allows 0.75 within 1 day, of which/);
   assert.deepEqual(state, before);
 });
 

@@ -27,6 +27,12 @@ test("a storage that cannot be written: no arm is returned, nothing is sent", as
   assert.equal(agent.sent.length, 0);
 });
 
+test("a storage that does not call what is to change the ledger is an error, and the agent is not asked again and again", async (t) => {
+  const { agent, client } = device(t, { storage: { read: async () => null, change: async () => {} } });
+  await assert.rejects(client.decide(), (error) => error instanceof LedgerError && /the storage has not called/.test(error.message));
+  assert.equal(agent.requests.length, 1);
+});
+
 test("a response that cannot be stored is not sent, and the pull stays open", async (t) => {
   const storage = disk();
   const { client } = device(t, { storage });

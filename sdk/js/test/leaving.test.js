@@ -236,3 +236,17 @@ test("leaving draws nothing: the response was drawn when the arm was accepted", 
   await client.decide();
   assert.equal(await bytesDrawn(t, async () => leave()), 0);
 });
+
+test("a client that is closed takes no pull up, which nobody would report: not even one that was asked for before", async (t) => {
+  const { agent, client, storage } = device(t);
+  let answer = () => {};
+  agent.before = () => new Promise((resolve) => (answer = resolve));
+  const deciding = client.decide();
+  while (!agent.requests.length) await new Promise((resolve) => setImmediate(resolve));
+  await client.close();
+  answer(undefined);
+  for (const late of [deciding, client.decide()]) {
+    await assert.rejects(late, (error) => error instanceof LedgerError && /this client is closed/.test(error.message));
+  }
+  assert.deepEqual([await storage.read(), agent.requests.length], [null, 1], "nothing was spent, and nobody asked");
+});

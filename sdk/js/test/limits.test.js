@@ -12,7 +12,7 @@ test("limits must all be given, finite and > 0", () => {
     for (const value of [undefined, 0, -1, NaN, Infinity, "1"]) {
       assert.throws(
         () => make({ ...LIMITS, [name]: value }),
-        (error) => error instanceof ParameterError && error.message.includes(`limits.${name} must be finite and > 0`),
+        (error) => error instanceof ParameterError && error.message.includes(`limits.${name} must be a number, finite and > 0`),
       );
     }
   }

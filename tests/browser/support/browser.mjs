@@ -11,6 +11,7 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
 export const ROOT = fileURLToPath(new URL("../../../", import.meta.url));
@@ -25,10 +26,26 @@ const OPTIONS = ["--host-resolver-rules=MAP *.test 127.0.0.1", "--disable-gpu", 
 /** Start a Chromium, with `options` of playwright's; it ends with the test. */
 export async function startBrowser(t, options = {}) {
   const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
-  const browser = await require("playwright-core").chromium.launch({ executablePath, args: OPTIONS, ...options });
-  t.after(() => browser.close());
-  return browser;
+  const launched = require("playwright-core").chromium.launch({ executablePath, args: OPTIONS, ...options });
+  t.after(async () => (await launched).close()); // also if the test fails before it has started
+  return launched;
 }
+
+/**
+ * A context of the browser, which ends with the test. Chromium may never answer when it is to close one while a page of it
+ * goes somewhere: so each page arrives first, and nobody waits for the answer for ever. What is left ends with the browser.
+ */
+export async function newContext(t, browser, options = {}) {
+  const context = await browser.newContext(options);
+  t.after(async () => {
+    await Promise.all(context.pages().map((page) => page.waitForLoadState().catch(() => {})));
+    await Promise.race([context.close(), sleep(10_000, undefined, { ref: false })]);
+  });
+  return context;
+}
+
+// Where a file of tests takes too long it gets a SIGTERM: then, too, what it has started ends.
+process.once("SIGTERM", () => process.exit(1));
 
 /** Start `ldpbandits serve` on a free port, with an empty database; returns its address, its keys, and a way to ask it. */
 export async function startAgent(t) {
@@ -38,7 +55,8 @@ export async function startAgent(t) {
   for (const [role, key] of Object.entries(keys)) env[`LDPBANDITS_${role.toUpperCase()}_KEY`] = key;
   const python = process.env.PYTHON ?? join(ROOT, ".venv/bin/python");
   const server = spawn(python, ["-m", "ldpbandits", "serve", "--port", "0", "--database", join(folder, "agent.db")], { env, stdio: ["ignore", "ignore", "pipe"] });
-  const ended = once(server, "close");
+  const ended = once(server, "close").catch(() => {}); // there may be no such python
+  process.once("exit", () => server.kill("SIGKILL"));
   t.after(async () => {
     server.kill("SIGTERM");
     await ended;
@@ -57,10 +75,11 @@ export async function startAgent(t) {
   return { url, keys, ask, end: () => server.kill("SIGTERM") };
 }
 
-/** The SDK in one file, for a page that many are to load. */
+/** The SDK in one file, as `npm run build` makes it, and what a page says of it. */
 export async function bundledSdk() {
-  const { bundled } = await import(join(SDK, "scripts/sizes.js"));
-  return Buffer.from((await bundled("index")).contents);
+  const { bundled, integrityOf } = await import(join(SDK, "scripts/bundle.js"));
+  const { contents } = await bundled("index");
+  return { contents: Buffer.from(contents), integrity: integrityOf(contents) };
 }
 
 /**
@@ -72,7 +91,7 @@ export async function startSite(t, pages) {
     const { pathname } = new URL(request.url ?? "/", "http://site");
     const source = /^\/ldpbandits\/(src\/[\w/-]+\.js)$/.exec(pathname)?.[1];
     const text = pages[pathname] ?? (source && existsSync(join(SDK, source)) ? readFileSync(join(SDK, source)) : undefined);
-    const type = source ? "text/javascript" : "text/html; charset=utf-8";
+    const type = pathname.endsWith(".js") ? "text/javascript" : "text/html; charset=utf-8";
     reply.writeHead(text === undefined ? 404 : 200, { "content-type": type, "access-control-allow-origin": "*" }).end(text);
   });
   server.listen(0, "127.0.0.1");

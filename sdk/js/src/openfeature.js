@@ -1,0 +1,140 @@
+/**
+ * A provider for the web SDK of OpenFeature: a flag is an experiment, a variant is an arm, and a tracked event is a reward.
+ *
+ *     const provider = new LDPBanditsProvider({ button: { client, values: { plain: "Buy", eager: "Buy now" } } });
+ *     await OpenFeature.setProviderAndWait(provider);
+ *     const flags = OpenFeature.getClient();
+ *     flags.getStringValue("button", "Buy"); // "Buy" or "Buy now"
+ *     flags.track("button", { value: 1 }); // the reward, which stays on this device
+ *
+ * A decision is taken for each flag when the provider starts, once: name the flags that this page shows. What the page
+ * tells OpenFeature of its visitor, the evaluation context, is read by nobody here and sent nowhere.
+ *
+ * @import { EvaluationContext, JsonValue, Provider, ResolutionDetails, TrackingEventDetails } from "@openfeature/web-sdk"
+ * @import { Client, Pull } from "./client.js"
+ *
+ * @typedef {object} Flag
+ * @property {Client} client of the experiment
+ * @property {Record<string, JsonValue>} values what each arm stands for, by its name
+ * @property {string} [event] the tracked event whose value is the reward; the flag's own name unless given
+ */
+
+import { checkOptions, checkText } from "./checks.js";
+import { ParameterError } from "./errors.js";
+import { shown } from "./spec.js";
+import { checkShown, unknownArm } from "./values.js";
+
+/** @implements {Provider} */
+export class LDPBanditsProvider {
+  metadata = /** @type {const} */ ({ name: "ldpbandits" });
+  /** A server would answer for many people from one ledger. */
+  runsOn = /** @type {const} */ ("client");
+  /** @type {Map<string, Flag>} */ #flags;
+  /** @type {Map<string, Pull | Error>} */ #decided = new Map();
+  /** @type {Promise<unknown> | undefined} */ #started;
+  /** @type {(error: Error) => void} */ #warn;
+
+  /**
+   * @param {Record<string, Flag>} flags
+   * @param {{ warn?: (error: Error) => void }} [options] `warn` is told of a reward that could not be taken
+   */
+  constructor(flags, options = {}) {
+    const { warn = (/** @type {Error} */ error) => console.warn(error.message) } =
+      checkOptions("LDPBanditsProvider", options, ["warn"]);
+    if (typeof warn !== "function") throw new ParameterError("warn must be a function");
+    this.#warn = warn;
+    this.#flags = new Map(Object.entries(flags ?? {}));
+    if (!this.#flags.size || typeof flags !== "object" || Array.isArray(flags)) {
+      throw new ParameterError("LDPBanditsProvider needs flags, such as { button: { client, values } }");
+    }
+    for (const [key, flag] of this.#flags) {
+      const what = `the flag ${shown(key)}`;
+      const { client, values, event = key } = checkOptions(what, flag, ["client", "values", "event"]);
+      checkShown(what, client, values);
+      checkText(`the event of ${what}`, event);
+    }
+  }
+
+  /** Take a decision for each flag. What is refused is told when the flag is evaluated: the page goes on with its default. */
+  async initialize() {
+    await (this.#started ??= Promise.all(
+      [...this.#flags].map(async ([key, { client, values }]) => {
+        const decided = await client.decide().catch((/** @type {Error} */ error) => error);
+        this.#decided.set(key, decided instanceof Error ? decided : unknownArm(values, decided.name) ?? decided);
+      }),
+    ));
+  }
+
+  /** Report, as when the page is left. */
+  async onClose() {
+    await Promise.all([...this.#flags.values()].map(({ client }) => client.leave()));
+  }
+
+  /**
+   * @param {string} key
+   * @param {boolean} otherwise
+   */
+  resolveBooleanEvaluation(key, otherwise) {
+    return this.#resolve(key, otherwise, "boolean");
+  }
+
+  /**
+   * @param {string} key
+   * @param {string} otherwise
+   */
+  resolveStringEvaluation(key, otherwise) {
+    return this.#resolve(key, otherwise, "string");
+  }
+
+  /**
+   * @param {string} key
+   * @param {number} otherwise
+   */
+  resolveNumberEvaluation(key, otherwise) {
+    return this.#resolve(key, otherwise, "number");
+  }
+
+  /**
+   * @template {JsonValue} T
+   * @param {string} key
+   * @param {T} otherwise
+   */
+  resolveObjectEvaluation(key, otherwise) {
+    return this.#resolve(key, otherwise, "object");
+  }
+
+  /**
+   * Observe the value of an event as the reward of each flag that it is for.
+   *
+   * @param {string} event
+   * @param {EvaluationContext} _context
+   * @param {TrackingEventDetails} [details]
+   */
+  track(event, _context, details) {
+    for (const [key, flag] of this.#flags) {
+      const decided = this.#decided.get(key);
+      if ((flag.event ?? key) !== event || !decided || decided instanceof Error) continue;
+      decided.observe(/** @type {number} */ (details?.value)).catch(this.#warn);
+    }
+  }
+
+  /**
+   * @template {JsonValue} T
+   * @param {string} key
+   * @param {T} otherwise
+   * @param {string} type
+   * @returns {ResolutionDetails<T>}
+   */
+  #resolve(key, otherwise, type) {
+    const failed = (/** @type {string} */ errorCode, /** @type {string} */ errorMessage) =>
+      /** @type {ResolutionDetails<T>} */ ({ value: otherwise, reason: "ERROR", errorCode, errorMessage });
+    const flag = this.#flags.get(key);
+    if (!flag) return failed("FLAG_NOT_FOUND", "this provider has no such flag");
+    const decided = this.#decided.get(key);
+    if (!decided) return failed("PROVIDER_NOT_READY", "no decision was taken yet");
+    if (decided instanceof Error) return failed("GENERAL", decided.message);
+    const value = flag.values[decided.name];
+    if (typeof value !== type) return failed("TYPE_MISMATCH", `the value of this arm is no ${type}`);
+    return { value: /** @type {T} */ (value), variant: decided.name, reason: "SPLIT" };
+  }
+}
