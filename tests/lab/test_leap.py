@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
+from tests.faults import some, spread
 
 from ldpbandits import UCB, CuratorSpec, Range, ucb1
 from ldpbandits.lab import paper
@@ -129,7 +130,7 @@ INSTANCES: list[tuple[str, float | None, list[Law], int, int]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "epsilon", "bandit", "horizon", "trials"), INSTANCES)
+@pytest.mark.parametrize(("name", "epsilon", "bandit", "horizon", "trials"), spread(INSTANCES, 10))
 def test_leaps_have_the_law_of_steps(
     name: str, epsilon: float | None, bandit: list[Law], horizon: int, trials: int
 ) -> None:
@@ -216,7 +217,7 @@ def passages(leap_once: Any, case: tuple[float, ...], seed: int, runs: int = 3_0
     return np.array([passage(leap_once, rng, (1 - rare, rare, scale), 6_000, gap, drift) for _ in range(runs)]).T
 
 
-@pytest.mark.parametrize("case", KERNELS)
+@pytest.mark.parametrize("case", spread(KERNELS, 3))
 @pytest.mark.parametrize("daring", [False, True])
 def test_blocks_pass_the_gap_when_single_responses_do(case: tuple[float, ...], daring: bool) -> None:  # noqa: FBT001
     """When a leader loses its lead, and by how much, has the same law in blocks as response by response.
@@ -275,7 +276,7 @@ def test_noise_in_blocks_is_laplace_noise() -> None:
     assert noise_p(vars(noise)) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("name", NOISE_MUTANTS)
+@pytest.mark.parametrize("name", some(NOISE_MUTANTS))
 def test_wrong_noise_is_caught(name: str) -> None:
     """The comparison with Laplace noise fails for each mutant."""
     assert noise_p(mutant(noise, NOISE_MUTANTS[name])) < FALSE_ALARM
@@ -321,7 +322,7 @@ def starved(trials: Trials) -> int:
     )
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", some(MUTANTS))
 def test_a_wrong_leap_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The comparison of the engines fails for each mutant: it can fail."""
     instance = INSTANCES[0]
@@ -330,7 +331,7 @@ def test_a_wrong_leap_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     assert smallest_p(statistics(algorithm(*instance[:2]), *instance[2:], "leap"), steps) < FALSE_ALARM
 
 
-@pytest.mark.parametrize("name", KERNEL_MUTANTS)
+@pytest.mark.parametrize("name", some(KERNEL_MUTANTS))
 def test_a_wrong_block_is_caught(name: str) -> None:
     """The comparison of blocks with single responses fails for each mutant, in at least one case."""
     wrong = kernel_leap(mutant(leap_ucb, DARING, KERNEL_MUTANTS[name]))

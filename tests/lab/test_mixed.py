@@ -116,7 +116,7 @@ def test_a_mix_that_is_none_is_refused_in_one_line(text: str, told: str, capsys:
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        (["--algorithm", "ldp-imed", "--epsilon", "1", "--epsilon-mix", "1:0.5,2:0.5"], "give one of them"),
+        (["--algorithm", "ldp-imed", "--epsilon", "1", "--epsilon-mix", "1:0.5,2:0.5"], "give one or the other"),
         (["--algorithm", "ldp-ucb-l", "--epsilon-mix", "1:0.5,2:0.5"], "for the bits of CTB"),
         (["--algorithm", "imed", "--epsilon-mix", "1:0.5,2:0.5"], "for the bits of CTB"),
         (["--algorithm", "ldp-ucb-b", "--epsilon-mix", "1:0.5,2:0.5"], "for responses of one epsilon"),

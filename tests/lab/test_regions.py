@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.faults import some
 
 from ldpbandits.agent import kernels
 from ldpbandits.lab.engine import leap_imed, leap_kl_ucb, regions
@@ -128,7 +129,7 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "what", "right", "wrong"), MUTANTS)
+@pytest.mark.parametrize(("name", "what", "right", "wrong"), some(MUTANTS, 3))
 def test_a_wrong_line_is_caught(name: str, what: str, right: str, wrong: str) -> None:
     """Each of these mistakes puts an arm where the agent would choose another."""
     _, found = wrong_choices(name, plain(RULES[name][0], (right, wrong)))

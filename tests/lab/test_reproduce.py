@@ -14,9 +14,10 @@ from ldpbandits.cli import main
 from ldpbandits.errors import ParameterError
 from ldpbandits.lab import play as playing
 from ldpbandits.lab.algorithms import NAMES, algorithm, is_private
-from ldpbandits.lab.paper import BANDITS, GAUSSIAN, MIXED, PANELS
+from ldpbandits.lab.paper import BANDITS, GAUSSIAN, HORIZON, MIXED, PANELS
 from ldpbandits.lab.paper.plan import experiments
-from ldpbandits.lab.paper.summary import ratio, ratio_reached
+from ldpbandits.lab.paper.report import _printed, _ratios
+from ldpbandits.lab.paper.summary import at_horizon, ratio, ratio_reached
 from ldpbandits.lab.parts import PAPER, PARTS, asked_for
 from ldpbandits.lab.play import Curve, play
 from ldpbandits.lab.reproduce import count
@@ -67,6 +68,44 @@ def test_reproduce_leaves_everything(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(command) == 0
     assert "report.html" in capsys.readouterr().out
     assert json.loads((out / "summary.json").read_text(encoding="utf-8"))["trials_kept"] == 24
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str]:
+    """The summary and the page of a short run of four panels, of which the paper prints ratios for three."""
+    out = tmp_path_factory.mktemp("quick")
+    panels = [word for one in ("1a", "1b", "1c", "2a") for word in ("--panel", one)]
+    assert main(["reproduce", "--quick", "--horizon", "1e4", "--trials", "2", "--out", str(out), *panels]) == 0
+    summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+    return summary, (out / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_six_numbers_of_the_paper_come_first_then_the_figures_then_the_table(quick: tuple[Any, str]) -> None:
+    """Whoever opens the report sees at once what the paper prints and what this run has."""
+    _, page = quick
+    places = [page.index(text) for text in ("What the paper prints", "data:image/svg", "All ratios", "What differs")]
+    assert places == sorted(places)
+    first = page[: places[1]]
+    rows = re.findall(r"<tr><td>(..)</td>.*?</tr>", first)
+    assert rows == ["1a", "1a", "1b", "1b", "2a", "2a"]
+    assert all(f">{printed}</td>" in first for printed in ("1.6", "8.5", "below 101", "below 441", "10", "15"))
+
+
+def test_beside_each_ratio_of_another_horizon_stands_the_papers(
+    quick: tuple[dict[str, Any], str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Each row with a ratio says it, on the page and on the terminal; at the paper's horizon nothing is said."""
+    summary, page = quick
+    told = "T = 1e4; the paper&#x27;s is 1e7"
+    private = sum(curve["epsilon"] is not None for panel in summary["panels"] for curve in panel["curves"])
+    assert page.count(told) == 6 + private
+    assert main(["reproduce", "--panel", "1a", *SHORT, "--out", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.count("T = 2,000; the paper's is 1e7") == 2
+    for panel in summary["panels"]:
+        assert at_horizon(panel)
+        assert at_horizon({**panel, "horizon": HORIZON}) == ""
+    whole = {**summary, "panels": [{**panel, "horizon": HORIZON} for panel in summary["panels"]]}
+    assert "the paper&#x27;s is" not in "".join([*_printed(whole), _ratios(whole)])
 
 
 SHORT = ["--horizon", "2e3", "--trials", "2"]

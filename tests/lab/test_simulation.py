@@ -149,7 +149,7 @@ def test_a_rule_may_have_any_curator() -> None:
     for wrong in wrongs:
         with pytest.raises(ParameterError, match="curator must be one of none"):
             with_rule(UCB(1.0), wrong)
-    with pytest.raises(ParameterError, match="epsilon: stands in the curator"):
+    with pytest.raises(ParameterError, match="epsilon: is part of the curator"):
         with_rule(UCB(1.0), curator, 2.0)
 
 

@@ -126,7 +126,7 @@ class Algorithm:
 
     @property
     def epsilon(self) -> float | None:
-        """The epsilon of each response; None when the rewards are not private, or each epsilon is another."""
+        """The epsilon of each response; None when the rewards are not private, or epsilons differ."""
         return self.curator.epsilon if isinstance(self.curator, CuratorSpec) else None
 
     @property
@@ -317,7 +317,7 @@ def curator_of(curator: object, epsilon: float | None) -> CuratorSpec | NotPriva
     spec = getattr(curator, "spec", curator)
     if isinstance(spec, CuratorSpec | NotPrivate | Mix):
         if epsilon is not None:
-            raise ParameterError("epsilon: stands in the curator")
+            raise ParameterError("epsilon: is part of the curator")
         return spec
     chosen = ("none" if epsilon is None else "ctb") if curator is None else curator
     found = _named_curator(chosen) if isinstance(chosen, str) else None
@@ -348,7 +348,7 @@ def mixed(name: str, mix: Mix) -> Algorithm:
     """
     name, known = _named(name)
     if known.mechanism is not Bernoulli:
-        raise ParameterError(f"an epsilon of one's own is for the bits of CTB; {name} is not for them")
+        raise ParameterError(f"an epsilon of one's own is for the bits of CTB; {name} does not take them")
     menu = Menu(tuple(CuratorSpec(Bernoulli(epsilon), known.transform) for epsilon in mix.menu.epsilons))
     rule = paper_rule(menu.first) if known.rule is None else known.rule
     looks = Looks(f"{known.looks.label}, own epsilons", known.looks.colour, known.looks.dashes)

@@ -33,7 +33,7 @@ def algorithms_from_json(table: object) -> list[Algorithm]:
         return [algorithm(name, epsilon) for epsilon in listed]
     spec = curator_or_none(curator) if isinstance(curator, Mapping) else None
     if spec is not None and epsilons is not None:
-        raise ParameterError("epsilon: stands in the curator")
+        raise ParameterError("epsilon: is part of the curator")
     played = []
     for epsilon in listed:
         seen = curator_of(curator, epsilon) if spec is None else spec

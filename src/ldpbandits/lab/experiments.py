@@ -99,7 +99,7 @@ class Experiment:
             raise ParameterError("an experiment names each algorithm and epsilon once")
 
     def curves(self) -> list[Curve]:
-        """Return one curve an algorithm; its numbers depend on the seed and on the curve, not on its company."""
+        """Return one curve per algorithm; its numbers depend on the seed and on the curve, not on its company."""
         laws = [identity(arm) for arm in self.arms]
         return [
             Curve(
@@ -120,13 +120,13 @@ class Experiment:
         archive: Archive | None = None,
         progress: Callable[[int], None] = lambda _: None,
     ) -> list[Simulation]:
-        """Play all trials of all curves, but for those in the archive; return one simulation a curve."""
+        """Play all trials of all curves, except those in the archive; return one simulation per curve."""
         start = time.perf_counter()
         pulls = play_all(self.curves(), self.trials, executor=executor, jobs=jobs, archive=archive, progress=progress)
         return self.simulations(pulls, time.perf_counter() - start)
 
     def simulations(self, pulls: Sequence[NDArray[np.float64]], seconds: float) -> list[Simulation]:
-        """Return what was played, one simulation a curve; all of them together took so many seconds."""
+        """Return what was played, one simulation per curve; all of them together took so many seconds."""
         return [
             Simulation(curve.algorithm, curve.arms, self.seed, curve.engine, curve.checkpoints, counts, seconds)
             for curve, counts in zip(self.curves(), pulls, strict=True)

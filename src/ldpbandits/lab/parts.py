@@ -67,7 +67,7 @@ class Part(Generic[P]):
         return summary if self.key is None else summary.get(self.key)
 
 
-PAPER = Part(paper.PANELS, 10**7, None)
+PAPER = Part(paper.PANELS, paper.HORIZON, None)
 BEYOND = Part(beyond.PANELS, 10**9, "beyond")
 PARTS: dict[str, tuple[Part[Any], ...]] = {"paper": (PAPER,), "beyond": (BEYOND,), "all": (PAPER, BEYOND)}
 """By the names of the command line."""

@@ -1,7 +1,7 @@
 """How the lab compiles: numba, with a cache that notices when any kernel was edited.
 
 numba keys a cached function by its own file alone, so that an edited kernel would live on inside its compiled callers.
-The cache folder therefore carries a hash of every source file of this package.
+The cache folder therefore carries a hash of every source file that a kernel, or a number that it is given, comes from.
 """
 
 import os
@@ -14,6 +14,10 @@ from typing import Any, TypeVar, cast
 import numba
 
 import ldpbandits
+
+HERE = Path(ldpbandits.__file__).parent
+COMPUTES = ("agent", "lab", "spec", "theory", "checks.py", "types.py")
+"""Where all that is compiled, or computed by it, comes from. An edit of the server costs nobody a compilation."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -86,9 +90,10 @@ def _code(code: CodeType) -> tuple[Any, ...]:
     return code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars
 
 
-def source_hash() -> str:
+def source_hash(package: Path = HERE) -> str:
     """Name this version of the source: whatever is compiled, or was computed by it, is known by that."""
     digest = sha256()
-    for path in sorted(Path(ldpbandits.__file__).parent.rglob("*.py")):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    for place in (package / name for name in COMPUTES):
+        for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+            digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]

@@ -59,7 +59,7 @@ def _advance(
     t: int,
     until: int,
 ) -> None:
-    """Play rounds t to until - 1; `cells` has a row an arm, and in it the bits and the ones of each epsilon."""
+    """Play rounds t to until - 1; `cells` has a row per arm, and in it the bits and the ones of each epsilon."""
     n = len(pulls)
     means, indexes = np.zeros(n), np.empty(n)
     for arm in range(n):

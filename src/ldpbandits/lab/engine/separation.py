@@ -21,7 +21,6 @@ from ldpbandits.spec.mechanisms import Laplace, is_bits
 
 for _kernel in (
     sequences.log_add,
-    sequences.log_beta_ratio,
     sequences.psi,
     sequences.bits_limit,
     sequences.log_bits_martingale,

@@ -22,6 +22,9 @@ MIXED = _arms("bernoulli(0.9)", "5*beta(4,1)", "5*choice(0.4,1)", "5*bernoulli(0
 GAUSSIAN = _arms("gaussian(0.9,1)", "5*gaussian(0.8,1)", "5*gaussian(0.7,1)", "5*gaussian(0.6,1)", "4*gaussian(0.5,1)")
 BANDITS = {"bernoulli": BERNOULLI, "mixed": MIXED, "gaussian": GAUSSIAN}
 
+HORIZON = 10**7
+"""The paper states no horizon. This one is taken for its own: most of the ratios that it prints are met here."""
+
 EPSILONS = (0.2, 0.5, 1.0, 2.0, 4.0)
 """The paper varies epsilon and does not say over which values."""
 

@@ -1,17 +1,18 @@
-"""The report's first part: the nine figures, the ratios beside the paper's, and what differs."""
+"""The report's first part: what the paper prints, the nine figures, all ratios in one table, and what differs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
 from ldpbandits.lab.paper.panels import Panel
-from ldpbandits.lab.paper.summary import Curves, ratio_reached, ratios_by_horizon
+from ldpbandits.lab.paper.summary import Curves, at_horizon, ratio_reached, ratios_by_horizon
 from ldpbandits.output.page import Cell, picture, table
 
 
 def section(panels: Sequence[Panel], curves: Curves, summary: Mapping[str, Any], figures: Mapping[str, bytes]) -> str:
     """Return the part as HTML."""
-    return "\n".join([_head(summary), _ratios(summary), *_differences(panels, curves), _panels(panels, figures)])
+    parts = [_head(summary), *_printed(summary), _panels(panels, figures), _ratios(summary)]
+    return "\n".join([*parts, *_differences(panels, curves)])
 
 
 def _head(summary: Mapping[str, Any]) -> str:
@@ -21,27 +22,65 @@ seed {summary["seed"]}, by exact leaping simulation. Twenty arms: one of mean 0.
 0.8, 0.7 and 0.6, four of 0.5. Regret is pseudo-regret, in the units of the rewards; ± is one standard error, bands are two.</p>"""
 
 
+def _printed(summary: Mapping[str, Any]) -> Iterator[str]:
+    """Show the numbers that the paper prints beside those of this run."""
+    rows = [
+        _printed_row(panel, curve)
+        for panel in summary["panels"]
+        for curve in panel["curves"]
+        if curve.get("paper") is not None
+    ]
+    if not rows:
+        return
+    head = ("panel", Cell("arms and epsilon", "left"), Cell("algorithm", "left"), "the paper", "this run")
+    yield f"""<h2>What the paper prints, and what this run found</h2>
+<p>The price of privacy: the regret, as a multiple of that of the baseline without privacy.</p>
+{_table(rows, head, look="lead")}
+<p class="note">The paper does not state its T. We take it to be 1e7, where most of these ratios are met. Ratios grow
+with T, so those of another T cannot be compared directly.</p>"""
+
+
+def _printed_row(panel: Mapping[str, Any], curve: Mapping[str, Any]) -> list[str | Cell]:
+    texts = [Cell(panel["title"], "left"), Cell(curve["algorithm"], "left")]
+    return [panel["panel"], *texts, _paper(curve), _ratio(curve), Cell(at_horizon(panel), "left note")]
+
+
+def _table(rows: list[list[str | Cell]], head: Sequence[str | Cell], look: str = "") -> str:
+    """Return a table whose last column, which has no head, is there only if something is said in it."""
+    if any(isinstance(row[-1], Cell) and row[-1].text for row in rows):
+        return table(rows, (*head, ""), look=look)
+    return table([row[:-1] for row in rows], head, look=look)
+
+
+def _ratio(curve: Mapping[str, Any]) -> str:
+    return f"{curve['ratio']:.2f} ± {curve['ratio_sem']:.2f}"
+
+
+def _paper(curve: Mapping[str, Any]) -> str:
+    below = "below " if curve["paper_is_limit"] else ""
+    return "" if curve["paper"] is None else f"{below}{curve['paper']:g}"
+
+
 def _ratios(summary: Mapping[str, Any]) -> str:
-    rows = [_ratio_row(panel["panel"], curve) for panel in summary["panels"] for curve in panel["curves"]]
+    rows = [_ratio_row(panel, curve) for panel in summary["panels"] for curve in panel["curves"]]
     left = Cell("algorithm", "left")
     head = ("panel", left, "epsilon", "regret", "bound", "ratio", "paper", "theory's factor")
-    return f"""<h2>Ratios to the baseline</h2>
-{table(rows, head)}
+    return f"""<h2>All ratios to the baseline</h2>
+{_table(rows, head, look="close")}
 <p class="note">bound: what the theorem allows at T (for sigmoid algorithms with c_s = 0.1573). ratio: regret over that of the
 baseline without privacy. paper: the ratio that it prints. theory's factor: the ratio of the bounds' leading terms, which is
 itself no bound on the ratio of regrets.</p>"""
 
 
-def _ratio_row(panel: str, curve: Mapping[str, Any]) -> list[str | Cell]:
+def _ratio_row(panel: Mapping[str, Any], curve: Mapping[str, Any]) -> list[str | Cell]:
     regret = f"{curve['regret']:,.0f} ± {curve['regret_sem']:,.0f}"
-    epsilon, private = "", ["", "", ""]
+    epsilon, private, here = "", ["", "", ""], ""
     if curve["epsilon"] is not None:
-        epsilon = f"{curve['epsilon']:g}"
-        below = "below " if curve["paper_is_limit"] else ""
-        paper = "" if curve["paper"] is None else f"{below}{curve['paper']:g}"
-        private = [f"{curve['ratio']:.2f} ± {curve['ratio_sem']:.2f}", paper, _known(curve["theorys_factor"], ".2f")]
+        epsilon, here = f"{curve['epsilon']:g}", at_horizon(panel)
+        private = [_ratio(curve), _paper(curve), _known(curve["theorys_factor"], ".2f")]
     bound = _known(curve["upper_bound"], ",.0f")
-    return [panel, Cell(curve["algorithm"], "left"), epsilon, regret, bound, *private]
+    name, told = Cell(curve["algorithm"], "left"), Cell(here, "left note")
+    return [panel["panel"], name, epsilon, regret, bound, *private, told]
 
 
 def _known(number: float | None, form: str) -> str:
@@ -52,7 +91,7 @@ def _differences(panels: Sequence[Panel], curves: Curves) -> list[str]:
     """How the ratios move with T, for the panels of which the paper prints ratios; and what follows."""
     parts = [
         """<h2>What differs from the paper, and why</h2>
-<p>The paper does not state the horizon of its figures, nor which values of epsilon it varies (here 0.2, 0.5, 1, 2, 4).
+<p>The paper states neither the horizon of its figures nor which values of epsilon it varies (here 0.2, 0.5, 1, 2, 4).
 Its ratios can only be compared at a T, and they grow with T:</p>"""
     ]
     for panel in panels:

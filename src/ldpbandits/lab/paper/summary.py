@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ldpbandits.lab.paper.panels import Panel, Played
+from ldpbandits.lab.paper.panels import HORIZON, Panel, Played
 from ldpbandits.lab.rewards import gaps
 from ldpbandits.lab.simulation import Simulation
 
@@ -43,7 +43,24 @@ def panel_summary(panel: Panel, curves: Curves) -> dict[str, Any]:
             entry["paper_is_limit"] = panel.paper_is_limit if name in panel.paper else None
             entry["theorys_factor"] = None if bound is None else bound.factor(epsilon)
         listed.append(entry)
-    return {"panel": panel.id, "title": panel.title, "horizon": baseline.checkpoints[-1], "curves": listed}
+    horizons = {"horizon": baseline.checkpoints[-1], "papers_horizon": HORIZON}
+    return {"panel": panel.id, "title": panel.title, **horizons, "curves": listed}
+
+
+def at_horizon(panel: Mapping[str, Any]) -> str:
+    """Say beside a ratio of a panel at which T it is, where that is not the paper's; else nothing.
+
+    >>> at_horizon({"horizon": 10**6, "papers_horizon": 10**7})
+    "T = 1e6; the paper's is 1e7"
+    """
+    ours, theirs = panel["horizon"], panel["papers_horizon"]
+    return "" if ours == theirs else f"T = {_short(ours)}; the paper's is {_short(theirs)}"
+
+
+def _short(number: int) -> str:
+    """Return 1e6 for a million, and 2,000 for what is no power of ten."""
+    power = len(str(number)) - 1
+    return f"1e{power}" if number == 10**power else f"{number:,}"
 
 
 def ratios_by_horizon(panel: Panel, curves: Curves) -> list[tuple[int, dict[str, tuple[float, float]]]]:

@@ -49,7 +49,7 @@ def plan(  # noqa: PLR0913 - a question has many parts
 ) -> Plan:
     """Say how many responses it takes, at each epsilon, until the best of some arms is separated.
 
-    All arms have the baseline's mean reward, but for one that is better by the lift: 0.1 for 10 %. `data` names a file
+    All arms have the baseline's mean reward, except one that is better by the lift: 0.1 for 10 %. `data` names a file
     of past rewards in the place of a baseline, in the range that is `declared`. The same seed gives the same numbers.
     `progress` is called with the part that is done, from 0 to 1.
 

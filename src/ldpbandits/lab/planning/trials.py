@@ -47,7 +47,7 @@ Whoever needs more than 1e8 responses needs another plan."""
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What became of the trials of a case; one row a trial."""
+    """What became of the trials of a case; one row per trial."""
 
     first: Floats
     """After how many responses the best arm was separated; infinite: not by the last look."""
