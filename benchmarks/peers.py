@@ -8,11 +8,11 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from time import perf_counter
 
+from environments import environment, last_line
+
 MEANS = [0.9, *[0.8] * 5, *[0.7] * 5, *[0.6] * 5, *[0.5] * 4]
-FOLDER = Path(__file__).parent.parent / "build" / "peers"
 
 
 def ldpbandits_step() -> Callable[[int], None]:
@@ -85,15 +85,13 @@ def rounds_a_second(run: Callable[[int], None], rounds: int) -> float:
 
 def in_its_own_environment(name: str) -> str:
     """Install a library and time it; return its rounds a second, or why not, as text."""
-    python = FOLDER / name / "bin" / "python"
+    python = environment(name, [name])
+    if isinstance(python, str):
+        return f"left out: {python}"
     try:
-        subprocess.run([sys.executable, "-m", "venv", str(FOLDER / name)], check=True, capture_output=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", name], check=True, capture_output=True)
         done = subprocess.run([python, __file__, name], check=True, capture_output=True, text=True, timeout=300)
     except (subprocess.SubprocessError, OSError) as error:
-        told = getattr(error, "stderr", None) or str(error)
-        last = (told.decode() if isinstance(told, bytes) else told).strip().splitlines()[-1:]
-        return f"left out: {' '.join(last)}"
+        return f"left out: {last_line(error)}"
     return done.stdout.strip()
 
 

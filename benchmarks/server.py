@@ -1,57 +1,51 @@
-"""Decisions and durable responses a second beside a hello-world in Starlette and msgspec; what group commit is worth.
+"""Decisions and durable responses a second beside a hello-world in Starlette and msgspec; what more workers add.
 
-One worker each, 32 connections that send a request as soon as the last is answered, rounds taken in turn. The last two
-rows commit through a disk that takes 5 ms to flush, emulated by sleeping before each commit, in memory where the system
-has /dev/shm, so that the real disk's own moods do not count.
+Connections send a request as soon as the last is answered; rounds are taken in turn, so that a machine's moods hit all
+alike. First one process on SQLite, and what group commit is worth on a disk that takes 5 ms to flush: emulated by
+sleeping before each commit, in memory where the system has /dev/shm, so that the real disk's own moods do not count.
+Then SQLite beside PostgreSQL (fsync on, on the same disk) with one and two workers. The crowd itself takes a processor.
 """
 
 import argparse
-import asyncio
 import os
-import secrets
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from itertools import cycle
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import cast
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import msgspec
+import psutil
 import uvicorn
 import uvloop
+from crowd import KEYS, Measured, create, decisions, greetings, measure, responses
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from tests.server.postgres_server import running_postgres
+from tests.server.running import running
 
 from ldpbandits.server.committer import LARGEST_BATCH
 from ldpbandits.server.process import Server
 from ldpbandits.server.service import Service
+from ldpbandits.server.store.postgres import PostgresStore
 from ldpbandits.server.store.sqlite import SqliteStore
-from ldpbandits.server.tickets import Signer, Ticket, new_nonce
-from ldpbandits.types import Arm
 
 CONNECTIONS = 32
+CROWDS = (32, 128, 256)
 SECONDS = 3.0
 ROUNDS = 5
 FLUSH = 0.005
-MOST = int(20_000 * SECONDS)
+MOST = int(50_000 * SECONDS)
 """More responses than a round can take."""
-KEYS = {
-    "LDPBANDITS_ADMIN_KEY": "admin-" + secrets.token_urlsafe(24),
-    "LDPBANDITS_CLIENT_KEY": "client-" + secrets.token_urlsafe(24),
-    "LDPBANDITS_SIGNING_SECRET": secrets.token_urlsafe(24),
-}
-ARMS = 10
-EXPERIMENT = {
-    "name": "bench",
-    "arms": [f"arm {number}" for number in range(ARMS)],
-    "curator": {"mechanism": "bernoulli", "epsilon": 1},
-}
 
 
 class Greeting(msgspec.Struct):
@@ -83,141 +77,139 @@ def serve(kind: str, folder: Path, listener: socket.socket) -> None:
     Server(Service(store, os.environ, largest_batch=largest)).serve_on(listener)
 
 
-class Connection(asyncio.Protocol):
-    """Sends a request, waits for its reply, sends the next."""
-
-    def __init__(self, requests: Iterator[bytes], count: list[int]) -> None:
-        """Take requests from here; count the replies there."""
-        self._requests, self._count, self._data = requests, count, b""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
-        self._transport = cast("asyncio.Transport", transport)
-        self._transport.write(next(self._requests))
-
-    def data_received(self, data: bytes) -> None:
-        """Take a reply; anything but success ends the run."""
-        self._data += data
-        head, separator, body = self._data.partition(b"\r\n\r\n")
-        if not separator or len(body) < int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0]):
-            return
-        if not head.startswith(b"HTTP/1.1 200"):
-            raise SystemExit(self._data.decode())
-        self._data = b""
-        self._count[0] += 1
-        self._transport.write(next(self._requests))
-
-
-def _request(path: str, body: bytes) -> bytes:
-    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEYS['LDPBANDITS_CLIENT_KEY']}\r\n"
-    return f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
-
-
-def responses(count: int = MOST) -> Iterator[bytes]:
-    """Responses to so many new tickets, made beforehand: the crowd's own work is not what is measured."""
-    signer, expires_at = Signer({0: KEYS["LDPBANDITS_SIGNING_SECRET"].encode()}), int(time.time()) + 3600
-    tickets = [signer.sign(Ticket(1, Arm(number % ARMS), expires_at, new_nonce())) for number in range(count)]
-    return iter([_request("/v1/responses", b'{"ticket": "%s", "response": 1}' % ticket.encode()) for ticket in tickets])
-
-
-def decisions() -> Iterator[bytes]:
-    """Decisions."""
-    return cycle([_request("/v1/experiments/bench/decisions", b"{}")])
-
-
-def greetings() -> Iterator[bytes]:
-    """The same size of message, to hello-world."""
-    return cycle([_request("/", b'{"ticket": "%s", "response": 1}' % (b"x" * 64))])
-
-
-async def rate(port: int, requests: Iterator[bytes], seconds: float) -> float:
-    """Return the replies a second."""
-    loop, count = asyncio.get_running_loop(), [0]
-    made = [
-        await loop.create_connection(lambda: Connection(requests, count), "127.0.0.1", port) for _ in range(CONNECTIONS)
-    ]
-    await asyncio.sleep(seconds / 10)  # warm
-    before, start = count[0], time.perf_counter()
-    await asyncio.sleep(seconds)
-    done = (count[0] - before) / (time.perf_counter() - start)
-    for transport, _ in made:
-        transport.abort()
-    await asyncio.sleep(0.2)
-    return done
-
-
-def start(kind: str, folder: Path) -> tuple["subprocess.Popen[bytes]", int]:
-    """Start a server on a port of its own."""
+@contextmanager
+def started(kind: str, folder: Path) -> Iterator[tuple[int, psutil.Process]]:
+    """Run a server on a port of its own."""
     with socket.create_server(("127.0.0.1", 0), backlog=2048) as listener:
         port = listener.getsockname()[1]
-        command = [
-            sys.executable,
-            __file__,
-            "--serve",
-            kind,
-            "--folder",
-            str(folder),
-            "--socket",
-            str(listener.fileno()),
-        ]
-        process = subprocess.Popen(command, pass_fds=[listener.fileno()], env=os.environ | KEYS)
-    return process, port
+        command = [sys.executable, __file__, "--serve", kind, "--folder", str(folder)]
+        process = subprocess.Popen(
+            [*command, "--socket", str(listener.fileno())], pass_fds=[listener.fileno()], env=os.environ | KEYS
+        )
+    try:
+        yield port, psutil.Process(process.pid)
+    finally:
+        process.terminate()
+        process.wait()
 
 
-def create(port: int) -> None:
-    """Create the experiment."""
-    from http.client import HTTPConnection  # noqa: PLC0415
-
-    connection = HTTPConnection("127.0.0.1", port, timeout=30)
-    headers = {"Authorization": f"Bearer {KEYS['LDPBANDITS_ADMIN_KEY']}"}
-    connection.request("POST", "/v1/experiments", msgspec.json.encode(EXPERIMENT), headers)
-    reply = connection.getresponse()
-    if reply.status != 201:  # noqa: PLR2004 - created
-        raise SystemExit(reply.read().decode())
-    connection.close()
+def identity_of(kind: str, folder: Path) -> bytes:
+    """Make the database of a server that is yet to start; the crowd signs its own tickets, with this identity."""
+    with closing(SqliteStore(folder / f"{kind}.db")) as store:
+        return store.identity
 
 
-def main() -> None:
-    """Measure everything in turn, and print."""
+def told(what: str, rates: list[float]) -> str:
+    """Write a row."""
+    return f"{what:<28}{median(rates):>9,.0f} a second  ({min(rates):,.0f} to {max(rates):,.0f})"
+
+
+def ratio(what: str, above: list[float], below: list[float], wanted: float, *, at_most: bool = False) -> bool:
+    """Print the median of ratios of one round; return whether it is missed."""
+    found = median(a / b for a, b in zip(above, below, strict=True))
+    missed = found > wanted if at_most else found < wanted
+    print(f"{what}: {found:.2f}, at {'most' if at_most else 'least'} {wanted} wanted{': MISSED' if missed else ''}")
+    return missed
+
+
+def one_process() -> bool:
+    """Measure one process on SQLite; return whether anything is missed."""
     kinds = ("hello", "agent", "slow-group", "slow-each")
     memory = Path("/dev/shm")  # noqa: S108 - for speed, not for secrets
-    with (
-        tempfile.TemporaryDirectory(dir=Path.cwd()) as disk,
-        tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as fast,
-    ):
-        started = {kind: start(kind, Path(fast if kind.startswith("slow") else disk)) for kind in kinds}
-        try:
-            ports = {kind: port for kind, (_, port) in started.items()}
-            for kind in kinds[1:]:
-                create(ports[kind])
-            work = {
-                "hello-world": (ports["hello"], greetings),
-                "decisions": (ports["agent"], decisions),
-                "responses": (ports["agent"], responses),
-                "slow disk, group commit": (ports["slow-group"], responses),
-                "slow disk, one commit each": (ports["slow-each"], responses),
-            }
-            rates: dict[str, list[float]] = {what: [] for what in work}
-            for _ in range(ROUNDS):
-                for what, (port, requests) in work.items():
-                    rates[what].append(uvloop.run(rate(port, requests(), SECONDS)))
-        finally:
-            for process, _ in started.values():
-                process.terminate()
-                process.wait()
+    with ExitStack() as stack:
+        disk = stack.enter_context(tempfile.TemporaryDirectory(dir=Path.cwd()))
+        fast = stack.enter_context(tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None))
+        folders = {kind: Path(fast if kind.startswith("slow") else disk) for kind in kinds}
+        sign = {kind: partial(responses, identity_of(kind, folders[kind]), MOST) for kind in kinds[1:]}
+        ports = {kind: stack.enter_context(started(kind, folders[kind]))[0] for kind in kinds}
+        for kind in kinds[1:]:
+            create(ports[kind])
+        work: dict[str, tuple[int, Callable[[], Iterator[bytes]]]] = {
+            "hello-world": (ports["hello"], greetings),
+            "decisions": (ports["agent"], decisions),
+            "responses": (ports["agent"], sign["agent"]),
+            "slow disk, group commit": (ports["slow-group"], sign["slow-group"]),
+            "slow disk, one commit each": (ports["slow-each"], sign["slow-each"]),
+        }
+        rates: dict[str, list[float]] = {what: [] for what in work}
+        for _ in range(ROUNDS):
+            for what, (port, requests) in work.items():
+                rates[what].append(uvloop.run(measure(port, requests(), SECONDS, CONNECTIONS)).rate)
     print(f"{CONNECTIONS} connections, median of {ROUNDS} rounds of {SECONDS:g} s")
     for what, measured in rates.items():
-        print(f"{what:<28}{median(measured):>9,.0f} a second  ({min(measured):,.0f} to {max(measured):,.0f})")
-    missed = False
-    for what, beside, least in (
-        ("decisions", "hello-world", 0.6),
-        ("responses", "hello-world", 0.35),
-        ("slow disk, group commit", "slow disk, one commit each", 20),
-    ):
-        ratio = median(a / b for a, b in zip(rates[what], rates[beside], strict=True))
-        missed |= ratio < least
-        print(f"{what} / {beside}: {ratio:.2f}, at least {least} wanted{'' if ratio >= least else ': MISSED'}")
-    sys.exit(missed)
+        print(told(what, measured))
+    return any(
+        [
+            ratio("decisions / hello-world", rates["decisions"], rates["hello-world"], 0.6),
+            ratio("responses / hello-world", rates["responses"], rates["hello-world"], 0.35),
+            ratio(
+                "slow disk, group commit / one commit each",
+                rates["slow disk, group commit"],
+                rates["slow disk, one commit each"],
+                20,
+            ),
+        ]
+    )
+
+
+def many_workers() -> bool:
+    """Measure SQLite beside PostgreSQL; return whether anything is missed."""
+    with ExitStack() as stack:
+        disk = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=Path.cwd())))
+        postgres = stack.enter_context(running_postgres(fsync="on", autovacuum="on", shared_buffers="'128MB'"))
+        database = psutil.Process(postgres.pid)
+        port, process = stack.enter_context(started("hello", disk))
+        work: dict[str, tuple[int, Callable[[], Iterator[bytes]], list[psutil.Process]]] = {
+            "hello-world": (port, greetings, [process])
+        }
+        sign = partial(responses, identity_of("agent", disk), MOST)
+        port, process = stack.enter_context(started("agent", disk))
+        create(port)
+        work["SQLite"] = (port, sign, [process])
+        for workers in (1, 2):
+            url = postgres.new()
+            with closing(PostgresStore(url)) as store:
+                sign = partial(responses, store.identity, MOST)
+            folder = disk / str(workers)
+            folder.mkdir()
+            server = stack.enter_context(
+                running(folder, database=url, options=["--workers", str(workers)], environment=KEYS)
+            )
+            create(server.port)
+            spenders = [psutil.Process(server.process.pid), database]
+            work[f"PostgreSQL, {workers} worker{'s' * (workers > 1)}"] = (server.port, sign, spenders)
+        found: dict[tuple[str, int], list[Measured]] = {(what, crowd): [] for what in work for crowd in CROWDS}
+        for _ in range(ROUNDS):
+            for crowd in CROWDS:
+                for what, (port, requests, who) in work.items():
+                    found[what, crowd].append(uvloop.run(measure(port, requests(), SECONDS, crowd, who)))
+    print(f"\ndurable responses a second, and CPU us a response: server + database; median of {ROUNDS} rounds")
+    print(f"{'connections':<24}" + "".join(f"{crowd:>24}" for crowd in CROWDS))
+    for what in work:
+        cells = []
+        for crowd in CROWDS:
+            rates = [each.rate for each in found[what, crowd]]
+            costs = zip(*(each.cpu for each in found[what, crowd]), strict=True)
+            cells.append(f"{median(rates):,.0f}  " + " + ".join(f"{median(cost):.0f}" for cost in costs))
+        print(f"{what:<24}" + "".join(f"{cell:>24}" for cell in cells))
+    two, one, alone = (found[what, 128] for what in ("PostgreSQL, 2 workers", "PostgreSQL, 1 worker", "SQLite"))
+    return any(
+        [
+            ratio(
+                "responses at 128 connections: PostgreSQL with 2 workers / SQLite",
+                [each.rate for each in two],
+                [each.rate for each in alone],
+                1.2,
+            ),
+            ratio(
+                "CPU of a worker a response at 128 connections: PostgreSQL / SQLite",
+                [each.cpu[0] for each in one],
+                [each.cpu[0] for each in alone],
+                1.0,
+                at_most=True,
+            ),
+        ]
+    )
 
 
 if __name__ == "__main__":
@@ -225,8 +217,11 @@ if __name__ == "__main__":
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--socket", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--part", choices=("one", "many"), help="one process, or many workers (default: both)")
     options = parser.parse_args()
     if options.serve:
         serve(options.serve, options.folder, socket.socket(fileno=options.socket))
     else:
-        main()
+        parts = {"one": one_process, "many": many_workers}
+        missed = [measured() for name, measured in parts.items() if options.part in {None, name}]
+        sys.exit(any(missed))
