@@ -16,10 +16,12 @@ from ldpbandits.agent.rules import (
     paper_rule,
     ucb1,
 )
-from ldpbandits.device.client import Client, Pull
+from ldpbandits.device.async_client import AsyncClient
+from ldpbandits.device.client import Client
 from ldpbandits.device.curators import BernoulliCurator, Curator, LaplaceCurator, curator_from_json
 from ldpbandits.device.ledger import Ledger
 from ldpbandits.device.limits import Limits
+from ldpbandits.device.pull import AsyncPull, Pull
 from ldpbandits.device.sender import Flushed
 from ldpbandits.errors import (
     ArmError,
@@ -53,6 +55,8 @@ __all__ = [
     "Agent",
     "Arm",
     "ArmError",
+    "AsyncClient",
+    "AsyncPull",
     "BernoulliCurator",
     "Client",
     "Curator",

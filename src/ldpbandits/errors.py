@@ -72,7 +72,7 @@ class DatabaseError(LDPBanditsError):
 
 
 class OutputError(LDPBanditsError, OSError):
-    """Results cannot be written; `is_full` tells a full disk from a place where nothing can be written."""
+    """Results cannot be written; `is_full` tells a full disk from a place that cannot be written to."""
 
     def __init__(self, message: str, *, is_full: bool = False) -> None:
         """Say what cannot be written, and why."""

@@ -19,4 +19,4 @@ def needs(extra: str, *, who: str = "") -> Iterator[None]:
         package = (error.name or "").partition(".")[0]
         if package == "ldpbandits":  # a fault of our own, which no extra mends
             raise
-        raise MissingExtra(f"{who} needs {package}: pip install 'ldpbandits[{extra}]'".lstrip()) from None
+        raise MissingExtra(f"{who} needs {package}: pip install '.[{extra}]' in the source folder".lstrip()) from None

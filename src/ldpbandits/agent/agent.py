@@ -240,7 +240,7 @@ class Agent:
         return arm
 
     def retire(self, arm: Arm | str) -> None:
-        """Hand this arm out no more; its number is not used again, and its late responses still count."""
+        """Stop handing out this arm; its number is not used again, and its late responses still count."""
         self.tally.retire(self._number(arm))
 
     def to_json(self) -> dict[str, Any]:
@@ -281,7 +281,7 @@ class Agent:
         columns = (pulls, totals, out, retired)
         if not arms or not all(isinstance(column, list) and len(column) == arms for column in (names, read, *columns)):
             listed = "pulls, totals, out, retired, read and names"
-            raise SnapshotError(f"a snapshot's {listed} are lists with one entry an arm")
+            raise SnapshotError(f"a snapshot's {listed} are lists with one entry per arm")
         tallies = [_arm_from_json(number, *row) for number, row in enumerate(zip(*columns, strict=True))]
         for number, (arm, total) in enumerate(zip(tallies, read, strict=True)):
             if "read" in snapshot:

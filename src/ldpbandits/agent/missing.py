@@ -35,7 +35,7 @@ from ldpbandits.agent.levels import Levels
 from ldpbandits.agent.tally import ArmTally
 from ldpbandits.spec.mechanisms import Mechanism
 from ldpbandits.spec.menu import Menu
-from ldpbandits.spec.sequences import bernoulli_interval, mixed_worst_interval
+from ldpbandits.spec.sequences import bernoulli_edge, mixed_worst_interval
 
 WorstInterval: TypeAlias = Callable[[int, float, int, float, float], tuple[float, float]]
 
@@ -82,6 +82,4 @@ def missing_interval(answered: int, missing: int, out: int, alpha: float) -> tup
     decisions = answered + missing + out
     if decisions == 0:
         return 0.0, 1.0
-    low, _ = bernoulli_interval(decisions, missing, alpha)
-    _, high = bernoulli_interval(decisions, missing + out, alpha)
-    return low, high
+    return bernoulli_edge(decisions, missing, alpha, 0.0), bernoulli_edge(decisions, missing + out, alpha, 1.0)

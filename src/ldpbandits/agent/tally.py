@@ -114,6 +114,11 @@ class Tally:
         """One pull of this arm is no longer out: answered, or its time is up."""
         self._change_out(arm, -1)
 
+    def set_out(self, arm: Arm, out: int) -> None:
+        """So many pulls of this arm are out."""
+        if out != self.arms[arm].out:
+            self._change_out(arm, out - self.arms[arm].out)
+
     def _change_out(self, arm: Arm, change: int) -> None:
         self.arms[arm].out += change
         self.t += change
@@ -129,7 +134,7 @@ class Tally:
         return Arm(len(self.arms) - 1)
 
     def retire(self, arm: Arm) -> None:
-        """Hand this arm out no more; its number is not used again."""
+        """Stop handing out this arm; its number is not used again."""
         self.arms[arm].retired = True
         self._arrange()
 

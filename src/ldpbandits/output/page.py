@@ -7,15 +7,18 @@ from html import escape
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a; background: #fff }
-h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2.2rem }
+h1 { font-size: 1.5rem; overflow-wrap: anywhere } h2 { font-size: 1.15rem; margin-top: 2.2rem }
 table { border-collapse: collapse; margin: .8rem 0; font-variant-numeric: tabular-nums }
 th, td { padding: .2rem .8rem; text-align: right; border-bottom: 1px solid #ddd }
 th:first-child, td:first-child, td.left, th.left { text-align: left }
 table.text td { text-align: left; vertical-align: top } table.text td:nth-child(2) { white-space: nowrap }
+table.lead { font-size: 1.1rem } td.note { font-size: .87rem; white-space: nowrap }
 table.close { font-size: .87rem } table.close th, table.close td { padding: .2rem .5rem; white-space: nowrap }
 figure { margin: 0; border: 1px solid #e4e4e4; padding: .4rem } figure img { width: 100%; display: block }
-.panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(26rem, 1fr)); gap: .8rem } .wide { grid-column: 1 / -1; max-width: 54rem }
+.panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(26rem, 100%), 1fr)); gap: .8rem } .wide { grid-column: 1 / -1; max-width: 54rem }
 .note { color: #555 }
+@media (max-width: 62rem) { table { display: block; overflow-x: auto } }
+@media (max-width: 40rem) { th, td { padding: .2rem .3rem } table.lead { font-size: .87rem } }
 .verdict { font-size: 1.2rem; padding: .6rem 1rem; border-left: .4rem solid; background: #f6f6f6 }
 .consistent { color: #00664b } .violated { color: #a33b00 } td.violated { font-weight: bold }
 """

@@ -1,4 +1,4 @@
-"""The theory: one function a theorem, corollary, lemma or remark of Ren, Zhou, Liu, Shroff (2020), and beyond.
+"""The theory: one function for each theorem, corollary, lemma or remark of Ren, Zhou, Liu, Shroff (2020), and beyond.
 
 `gaps` are the Delta_a of all arms, zeros included. Lower bounds are multiples of log T, for T to infinity and for
 policies that are consistent on every instance, which Theorem 1 needs and does not say. Upper bounds hold at every T.
