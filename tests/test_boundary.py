@@ -13,22 +13,31 @@ import ldpbandits
 from ldpbandits.spec import protocol
 
 PUBLIC = """
-IMED KLUCB UCB Admin Agent Arm ArmError BernoulliCurator Client Curator CuratorSpec DatabaseError Estimate Flushed
-Guarantee KLUCBPlus LDPBanditsError LaplaceCurator Ledger LedgerError LimitError Limits Mechanism Menu MissingExtra
-OutputError ParameterError Pull Range RealLine Response ResponseError Reward RewardError Rule ServerError Sigmoid
-SnapshotError SpecError Thompson Threshold TicketError Transform __version__ curator_from_json default_rule estimate
-ldp_ucb_b ldp_ucb_l paper_rule ucb1
+IMED KLUCB UCB Admin Agent Arm ArmError AsyncClient AsyncPull BernoulliCurator Client Curator CuratorSpec DatabaseError
+Estimate Flushed Guarantee KLUCBPlus LDPBanditsError LaplaceCurator Ledger LedgerError LimitError Limits Mechanism Menu
+MissingExtra OutputError ParameterError Pull Range RealLine Response ResponseError Reward RewardError Rule ServerError
+Sigmoid SnapshotError SpecError Thompson Threshold TicketError Transform __version__ curator_from_json default_rule
+estimate ldp_ucb_b ldp_ucb_l paper_rule ucb1
 """
 
 PROGRAM = """
-from ldpbandits import Agent, BernoulliCurator, Client, Ledger, Pull, Response, Reward, ucb1
+from ldpbandits import Agent, AsyncClient, AsyncPull, BernoulliCurator, Client, Ledger, Pull, Response, Reward, ucb1
+from ldpbandits.device.async_http import AsyncHttp
 from ldpbandits.device.http import Http
 from ldpbandits.device.outbox import Entry, Outbox
 from ldpbandits.types import Arm
 
 agent, arm, curator, reward = Agent(ucb1(), arms=2), Arm(0), BernoulliCurator(epsilon=1.0), Reward(1.0)
 
-def use(pull: Pull, client: Client, outbox: Outbox, http: Http, entry: Entry) -> None:
+async def use(
+    pull: Pull,
+    client: Client,
+    async_pull: AsyncPull,
+    async_client: AsyncClient,
+    outbox: Outbox,
+    http: Http,
+    async_http: AsyncHttp,
+) -> None:
     {call}
 """
 """What has both sides at hand, and makes one call across the boundary or on one side of it."""
@@ -40,6 +49,8 @@ ACCEPTED = [
     "pull.observe(reward)",
     "pull.observe(0.5)",
     "client.observe('ticket', reward)",
+    "await async_pull.observe(reward)",
+    "await async_client.observe('ticket', reward)",
     "agent.update(arm, curator.respond(reward))",
     "agent.update(arm, Response(0.0))",
     "outbox.observe('ticket', curator.respond(reward), 0.0)",
@@ -53,11 +64,14 @@ REFUSED = [
     ("curator.respond('0.5')", f'"respond" of "Curator" {REWARD_EXPECTED}'),
     ("pull.observe('0.5')", f'"observe" of "Pull" {REWARD_EXPECTED}'),
     ("client.observe('ticket', '0.5')", f'"observe" of "Client" {REWARD_EXPECTED}'),
+    ("await async_pull.observe('0.5')", f'"observe" of "AsyncPull" {REWARD_EXPECTED}'),
+    ("await async_client.observe('ticket', '0.5')", f'"observe" of "AsyncClient" {REWARD_EXPECTED}'),
     ("agent.update(arm, reward)", f'"update" of "Agent" has {RESPONSE_EXPECTED}'),
     ("agent.update(arm, 1.0)", '"update" of "Agent" has incompatible type "float"; expected "Response'),
     ("outbox.observe('ticket', reward, 0.0)", f'"observe" of "Outbox" has {RESPONSE_EXPECTED}'),
     ("outbox.observe('ticket', 1.0, 0.0)", '"observe" of "Outbox" has incompatible type "float"; expected "Response'),
     ("http.post('/', {'response': reward})", '"str": "Reward"; expected "str": "str | Response | Epsilon"'),
+    ("await async_http.post('/', {'response': reward})", '"str": "Reward"; expected "str": "str | Response | Epsilon"'),
     ("http.post('/', {'response': 1.0})", '"str": "float"; expected "str": "str | Response | Epsilon"'),
     (
         "Entry(1, 'ticket', arm, 'green', curator, 0.0, 0.0, False, response=reward)",

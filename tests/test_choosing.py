@@ -46,7 +46,7 @@ def test_all_lines_that_are_shown_are_printed(command: str, capsys: pytest.Captu
 
 def test_the_number_that_the_text_compares_with_stands_in_the_first_table() -> None:
     """CTL beside CTB: what the power asks for at epsilon 1, in equal shares."""
-    (compared,) = re.findall(r"^beside ([\d,]+) with CTB", PAGE, flags=re.MULTILINE)
+    (compared,) = re.findall(r"^against ([\d,]+) with CTB", PAGE, flags=re.MULTILINE)
     (row,) = re.findall(r"^1 +equal shares +(.*)$", SHOWN[0][1], flags=re.MULTILINE)
     assert row.split()[3] == compared
 

@@ -22,6 +22,7 @@ MODULES = sorted(
 CLASSES = [
     "Admin",
     "Agent",
+    "AsyncClient",
     "BernoulliCurator",
     "Client",
     "CuratorSpec",
@@ -34,7 +35,11 @@ CLASSES = [
 ]
 """Of the public classes, those that a user starts from."""
 
-LIVE = {"ldpbandits.device.client": "client", "ldpbandits.admin.admin": "admin"}
+LIVE = {
+    "ldpbandits.device.async_client": "client",
+    "ldpbandits.device.client": "client",
+    "ldpbandits.admin.admin": "admin",
+}
 """Modules whose examples talk to a server, and the key that they hold."""
 
 

@@ -77,7 +77,7 @@ def test_the_table_of_the_page_is_what_show_prints() -> None:
         best=Best(1, "Rain at last", separated=True),
         forecast=Forecast(separated=True, more_responses=0, sentence=sentence),
     )
-    assert f"\n```\n{shown}\n```\n" in PAGE
+    assert f"\n```text\n{shown}\n```\n" in PAGE
 
 
 def test_every_verb_and_every_setting_is_on_the_page() -> None:

@@ -1,4 +1,4 @@
-"""What docs/extending.md shows, runs: in agents, on a live server with real devices, and in simulations.
+"""What docs/extending.md and the pages that it lists show, runs: in agents, on a live server and in simulations.
 
 The page's files are written to a folder outside of `src`, and nothing in `src` knows of them.
 """
@@ -60,7 +60,9 @@ from ldpbandits.lab.rewards import Law, parse_arms
 from ldpbandits.spec.mechanisms import MECHANISMS
 from ldpbandits.spec.transforms import TRANSFORMS
 
-PAGE = (Path(__file__).parent.parent / "docs" / "extending.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parent.parent / "docs"
+PAGES = ("extending.md", "own-rule.md", "own-mechanism.md", "own-store.md")
+PAGE = "\n".join((DOCS / name).read_text(encoding="utf-8") for name in PAGES)
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
 FILES = {found[1]: block for block in BLOCKS if (found := re.match(r"# (\w+\.py)\n", block))}
 SNIPPETS = [block for block in BLOCKS if block not in FILES.values()]

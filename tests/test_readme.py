@@ -1,12 +1,15 @@
 """What the README shows, runs."""
 
+import math
 import re
+import runpy
 import shlex
 from pathlib import Path
 
+import matplotlib as mpl
 import pytest
 
-from ldpbandits.cli import main
+from ldpbandits.cli import main, parser
 from ldpbandits.demo import running
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
@@ -36,7 +39,7 @@ def test_the_live_example_runs(
     assert URL in block
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     with running() as agent:
-        monkeypatch.setenv("CLIENT", agent.client)
+        monkeypatch.setenv("LDPBANDITS_CLIENT_KEY", agent.client)
         monkeypatch.setenv("LDPBANDITS_URL", agent.url)
         monkeypatch.setenv("LDPBANDITS_ADMIN_KEY", agent.admin)
         assert main(shlex.split(create)) == 0
@@ -48,8 +51,47 @@ def test_the_live_example_runs(
     assert (tmp_path / "ldpbandits" / "ledger.db").exists()
 
 
-def test_there_are_python_blocks() -> None:
-    """The README shows the loop, a rule of a user's own, and a device that takes part."""
-    assert len(BLOCKS) >= 3
-    assert sum("def index(" in block for block in BLOCKS) == 1
+def test_there_are_five_examples() -> None:
+    """Numbered, among them the loop, a device that takes part, and an audit."""
+    assert re.findall(r"^\*\*(\d)\. ", README, flags=re.MULTILINE) == ["1", "2", "3", "4", "5"]
+    assert len(BLOCKS) == 3
     assert len(LIVE) == 1
+
+
+def test_the_first_two_sentences_have_no_term_of_art() -> None:
+    """What it is for is said in ordinary words, before any of ours."""
+    first = re.split(r"(?<=[.]) ", README.split("\n\n")[1])[:2]
+    terms = {"arm", "arms", "bandit", "bandits", "curator", "epsilon", "regret", "reward", "response", "differential"}
+    assert not terms & set(re.findall(r"[a-z]+", " ".join(first).lower()))
+
+
+def test_the_commands_have_options_that_exist() -> None:
+    """Every line that begins with ldpbandits."""
+    commands = re.findall(r"^    ldpbandits (.*)$", README, flags=re.MULTILINE)
+    assert len(commands) >= 4
+    for command in commands:
+        assert parser().parse_known_args(shlex.split(command))[1] == []
+
+
+def test_the_size_of_the_sdk_is_what_its_readme_says(root: Path) -> None:
+    """In whole kilobytes."""
+    (size,) = re.findall(r"an SDK of (\d+) kB", README)
+    (exact,) = re.findall(
+        r"^\| `index` \| (\d+) \|", (root / "sdk/js/README.md").read_text(encoding="utf-8"), flags=re.MULTILINE
+    )
+    assert int(size) == round(int(exact) / 1000)
+
+
+def test_the_picture_shows_what_its_script_prints(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The two estimates that the text beside the picture names, and the share of bits that are flipped."""
+    script = runpy.run_path(str(root / "examples" / "what_the_server_sees.py"))
+    script["main"].__globals__["OUT"] = tmp_path / "picture.svg"
+    with mpl.rc_context():
+        script["main"]()
+    found = re.findall(r"the server's estimate is ([\d.]+)", capsys.readouterr().out)
+    named = re.findall(r"(\d+) % for page [AB]", README)
+    assert [f"{100 * float(mean):.0f}" for mean in found] == named == ["30", "47"]
+    assert "of 27 %" in "".join(script["LEGENDS"]).format(flipped=100 / (1 + math.e))
+    assert (tmp_path / "picture.svg").stat().st_size > 10_000

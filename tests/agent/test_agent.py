@@ -151,8 +151,8 @@ GOOD: dict[str, Any] = {"rule": rule_to_json(ucb1()), "t": 3, "pulls": [1, 2, 0]
     [
         ({"t": 4}, "t must be the sum of the pulls, 3, got 4"),
         ({"t": "3"}, "t must be the sum"),
-        ({"pulls": [1, 2]}, "one entry an arm"),
-        ({"pulls": [], "totals": [], "t": 0}, "one entry an arm"),
+        ({"pulls": [1, 2]}, "one entry per arm"),
+        ({"pulls": [], "totals": [], "t": 0}, "one entry per arm"),
         ({"pulls": [1, 3, -1]}, "pulls of arm 2 must be a whole number >= 0"),
         ({"pulls": [1, 2.0, 0]}, "pulls of arm 1 must be"),
         ({"pulls": [1, 2, False]}, "pulls of arm 2 must be"),

@@ -19,6 +19,13 @@ def test_a_table_has_the_looks_it_was_given() -> None:
     )
 
 
+def test_a_page_fits_a_phone() -> None:
+    """A title of one long word breaks, and tables are narrower there: nothing is beyond the edge of the page."""
+    text = document("title", "<h1>Curator(epsilon=0.2,transform=Range(low=0.0,high=1.0))</h1>")
+    assert "h1 { font-size: 1.5rem; overflow-wrap: anywhere }" in text
+    assert "@media (max-width: 40rem) { th, td { padding: .2rem .3rem }" in text
+
+
 def test_a_page_loads_nothing() -> None:
     """Its style and its pictures are in it."""
     text = document("title", picture(b"<svg/>", "a picture"))

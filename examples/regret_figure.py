@@ -1,6 +1,6 @@
-"""Draw docs/regret.svg, the picture of the README: private regret below the paper's baseline without privacy.
+"""Draw docs/regret.svg, the picture of docs/paper.md: private regret below the paper's baseline without privacy.
 
-Prints the numbers that the README says of it.
+Prints the numbers that the page says of it.
 """
 
 from pathlib import Path
