@@ -23,6 +23,7 @@ that at the others.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,8 +42,8 @@ CALLS = 1 << 20
 """Calls that are looked at."""
 BINS = 12
 """Cells of a response: neighbours have as many squared, and thrice that, for what is known of a coin."""
-NEAR = 16
-"""Distances up to this are all tried."""
+NEAR, NEAR_KNOWN = 16, 4
+"""Distances up to this are all tried; of a curator that is known by its code, up to the latter."""
 FOLDED = 1 << 17
 LONGEST_FOLDED = 1 << 10
 """Calls that are folded, and by which periods up to."""
@@ -64,12 +65,15 @@ def neighbours(evidence: Evidence, alpha: float) -> Finding:
     """Choose the neighbour or the place that tells most, and test it on coins that were not disclosed."""
     whole, epsilon = evidence.sample, evidence.claim.epsilon
     sample = whole.first(min(CALLS, len(whole.chosen)))
+    if evidence.is_known:  # its code is proved, and counts nothing: what may repeat is the randomness that it is given
+        near = _besides(sample, coarse(sample), range(1, NEAR_KNOWN + 1))
+        return judge_sorted(chain(near, _same_noise(sample)), sample, sample.pairs, alpha, epsilon)
     far, alphas = proposed(sample), alpha / len(sample.pairs)
     found = [
         judge_sorted(ways_among(sample, far), sample, sample.pairs, (1 - WINDOW_PART - TEXT_PART) * alpha, epsilon)
     ]
     learned = ((WINDOW_CALLS, WINDOW_PART, _windows), (TEXT_CALLS, TEXT_PART, _texts_later))
-    for calls, part_of_level, ways in () if evidence.is_known else learned:  # what is known has been proved
+    for calls, part_of_level, ways in learned:
         if found[-1].verdict == "violated":
             return found[-1]
         part = sample.first(min(calls, len(sample.chosen)))

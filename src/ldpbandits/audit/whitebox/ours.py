@@ -96,7 +96,7 @@ class BulkCounts:
         self.count[reward] += len(responses)
         self.total[reward] += float(off.sum())
         # Not a dot product: on a busy machine the threads of that would wait for each other.
-        self.squares[reward] += float((off * off).sum())
+        self.squares[reward] += float(np.square(off, out=off).sum())
         if quarter is not None:
             lowest = np.bitwise_count(((responses & -responses) - 1).view(np.uint64))  # 64 where there is none
             self.low_bits[quarter, reward] += np.bincount(lowest, minlength=WORD_CELLS)
