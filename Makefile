@@ -9,6 +9,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP_OPTIONS := --quiet --disable-pip-version-check
 PIP := $(BIN)/python -m pip $(PIP_OPTIONS)
+PYTEST_OPTIONS := -n 4 --timeout 600
 SDK := sdk/js
 SDK_READY := $(SDK)/node_modules/.ready
 FIND_CHROMIUM := { command -v "$${CHROMIUM:-chromium}" || command -v chromium-browser || command -v google-chrome; }
@@ -42,11 +43,12 @@ contract: $(READY)
 	$(BIN)/lint-imports --no-logo
 
 # Four at a time, also on two cores: half of the time tests wait, for disks, clocks and the programs that they start. What
-# takes ten minutes will never end: it fails, and says where it is.
+# takes ten minutes will never end: it fails, and says where it is. Device and agent are tested below.
 unit: $(READY)
-	$(BIN)/pytest -n 4 --timeout 600
+	$(BIN)/pytest $(PYTEST_OPTIONS) --ignore tests/device --ignore tests/agent
 
-# The built wheel, alone in an environment: it imports, nothing came with it, and device and agent pass their tests.
+# The built wheel, alone in an environment: it imports, nothing came with it, and device and agent pass their tests. They
+# are tested here only, where they are to live: without any of the extras.
 bare: $(READY)
 	@rm -rf $(BARE) build/wheel
 	@mkdir -p build
@@ -54,8 +56,8 @@ bare: $(READY)
 	$(PYTHON) -m venv $(BARE)
 	$(BARE)/bin/python -m pip $(PIP_OPTIONS) install --no-index build/wheel/*.whl
 	$(BARE)/bin/python -I tests/wheel_alone.py
-	$(BARE)/bin/python -m pip $(PIP_OPTIONS) install -c constraints.txt pytest pytest-xdist
-	$(BARE)/bin/python -m pytest -n 4 -q -p no:cacheprovider tests/device tests/agent
+	$(BARE)/bin/python -m pip $(PIP_OPTIONS) install -c constraints.txt pytest pytest-timeout pytest-xdist
+	$(BARE)/bin/python -m pytest $(PYTEST_OPTIONS) -q -p no:cacheprovider tests/device tests/agent
 	@rm -rf $(BARE)
 
 sdk: $(SDK_READY)  ## the JavaScript SDK: types, build, tests
