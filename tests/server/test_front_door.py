@@ -21,7 +21,7 @@ from ldpbandits.server.keys import Role
 from ldpbandits.server.process import _files
 from ldpbandits.server.rates import Rates
 
-SHORT = 0.2
+SHORT = 1.0
 """A limit in seconds that is over soon, and long enough for a busy machine to answer what is complete."""
 
 
