@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP_OPTIONS := --quiet --disable-pip-version-check
 PIP := $(BIN)/python -m pip $(PIP_OPTIONS)
-PYTEST_OPTIONS := -n 4 --timeout 600
+PYTEST_OPTIONS := -n 4 --dist loadgroup --timeout 600
 SDK := sdk/js
 SDK_READY := $(SDK)/node_modules/.ready
 FIND_CHROMIUM := { command -v "$${CHROMIUM:-chromium}" || command -v chromium-browser || command -v google-chrome; }
@@ -17,7 +17,7 @@ TOOLS := build/tools
 FIND_TOOLS := PATH="$(TOOLS)/usr/bin:$$PATH"; for tool in caddy promtool systemd-analyze openssl zsh fish; do command -v $$tool; done
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types contract unit bare sdk pages docs browser tools faults bench vectors notebooks figure dist clean has-node
+.PHONY: help run test apart lint types contract unit bare sdk pages docs browser tools faults bench vectors notebooks figure dist clean has-node
 
 help:  ## say what each command does
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 16
@@ -25,12 +25,16 @@ help:  ## say what each command does
 run: $(READY)  ## the paper's panels, and those beyond it: results/report.html
 	@$(BIN)/ldpbandits reproduce --out results
 
-test: lint types contract unit bare sdk docs pages  ## every check
+test: apart unit bare docs pages  ## every check
 	@echo "all checks passed"
 	@$(FIND_CHROMIUM) > /dev/null \
 		|| echo "BUT THE TESTS OF WEB PAGES WERE NOT RUN: THERE IS NO CHROMIUM HERE. 'make browser' INSTALLS ONE."
 	@[ "$$($(FIND_TOOLS) | wc -l)" -ge 6 ] \
 		|| echo "BUT SOME FILES OF deploy/ AND OF SHELLS WERE NOT CHECKED: 'make tools' FETCHES WHAT THEY ARE CHECKED BY."
+
+# Each of these keeps one core busy.
+apart: $(READY) $(SDK_READY)
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync lint types contract sdk
 
 lint: $(READY)
 	$(BIN)/ruff check .

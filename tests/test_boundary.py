@@ -98,12 +98,14 @@ def type_errors(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     return {call: [line for line in lines if line.startswith(f"{file.name}:")] for call, file in files.items()}
 
 
+@pytest.mark.xdist_group("mypy")  # in one process, so that there is one run
 @pytest.mark.parametrize("call", ACCEPTED)
 def test_mypy_lets_rewards_in_and_responses_out(type_errors: dict[str, list[str]], call: str) -> None:
     """A reward may be given to a curator or a pull, and a response to an agent or to whatever sends it."""
     assert type_errors[call] == []
 
 
+@pytest.mark.xdist_group("mypy")  # in one process, so that there is one run
 @pytest.mark.parametrize(("call", "sentence"), REFUSED)
 def test_mypy_keeps_rewards_on_the_device(type_errors: dict[str, list[str]], call: str, sentence: str) -> None:
     """A Reward, or a number that nobody privatised, is a type error wherever it would be sent, kept or counted."""
