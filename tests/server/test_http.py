@@ -104,13 +104,14 @@ def test_a_server_that_cannot_start_says_why_in_one_line(server: Running, tmp_pa
     used = server.log.parent / "agent.db"
     assert "is in use by another server" in refused("--port", "0", "--database", str(used))
     own = str(tmp_path / "agent.db")
-    assert "cannot listen on" in refused("--port", str(server.port), "--database", own)
+    taken = refused("--port", str(server.port), "--database", own)
+    assert taken.endswith(f"cannot listen on 127.0.0.1:{server.port}: Address already in use\n")
     assert "--port must be a whole number from 0 to 65535, got 65536" in refused("--port", "65536", "--database", own)
     for host in ("a" * 300, "a..b", "999.1.1.1"):
         assert "cannot listen on" in refused("--port", "0", "--host", host, "--database", own)
-    assert not (tmp_path / "agent.db").exists()
     short = {"LDPBANDITS_ADMIN_KEY": "x" * 15}
     assert "must have at least 16 characters" in refused("--port", "0", "--database", own, environment=short)
+    assert not (tmp_path / "agent.db").exists()
     assert server.ask("GET", "/healthz").json == {"status": "ok"}
 
 

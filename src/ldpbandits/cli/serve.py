@@ -20,7 +20,7 @@ from ldpbandits.errors import DatabaseError, ParameterError
 from ldpbandits.extras import needs
 from ldpbandits.server import logs
 from ldpbandits.server.front_door import FrontDoor
-from ldpbandits.server.keys import Role
+from ldpbandits.server.keys import Role, from_environment
 from ldpbandits.server.listening import Listeners, shared_out, unix_listening, url_of
 from ldpbandits.server.notify import notify
 from ldpbandits.server.store import Unavailable
@@ -89,7 +89,9 @@ def _setup(options: argparse.Namespace) -> Setup:
     with needs("server"):
         from ldpbandits.server.prefix import check_prefix
     prefix = check_prefix(place.path_prefix)
-    return Setup(serving, place, fill(FrontDoor, values), prefix, read_secrets(SECRETS, os.environ))
+    secrets = read_secrets(SECRETS, os.environ)
+    from_environment(secrets)  # a key that is refused must not leave a new database behind
+    return Setup(serving, place, fill(FrontDoor, values), prefix, secrets)
 
 
 def _doubts(options: argparse.Namespace) -> Iterator[str]:
