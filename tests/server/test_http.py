@@ -132,8 +132,10 @@ def test_a_database_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
         before = path.read_bytes()
         assert reason in refused("--port", "0", "--database", str(path))
         assert path.read_bytes() == before
-    assert "cannot be opened" in refused("--port", "0", "--database", str(tmp_path))
-    assert "cannot be opened" in refused("--port", "0", "--database", str(tmp_path / "nowhere" / "agent.db"))
+    assert "cannot be opened: it is a folder" in refused("--port", "0", "--database", str(tmp_path))
+    nowhere = tmp_path / "nowhere"
+    told = refused("--port", "0", "--database", str(nowhere / "agent.db"))
+    assert f"cannot be opened: there is no folder {nowhere}" in told
 
 
 def test_a_store_that_did_not_open_lets_go(tmp_path: Path) -> None:
