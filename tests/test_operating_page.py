@@ -75,7 +75,7 @@ def test_what_is_not_run_here_needs_what_is_not_here() -> None:
 def test_it_says_what_was_not_run() -> None:
     """Plainly, at its end."""
     last = PAGE.rpartition("\n## ")[2]
-    assert last.startswith("What of this was run")
+    assert last.startswith("How much of this was run")
     for what in (
         "No image was built and no container was run here",
         "no systemd has run it",

@@ -105,7 +105,7 @@ def test_a_value_that_breaks_its_rule_is_one_line(flag: str, value: str, rule: s
         ("load = 'a'", "load must be a list of texts, got 'a'"),
         ("folder = ''", "folder must not be empty"),
         ("database = ''", "database must not be empty"),
-        ("port = ", "Invalid value (at end of document)"),
+        ("port = ", "is not TOML: Invalid value (at end of document)"),
         (f"admin_key = '{KEY}'", "admin_key is a secret, and does not belong here: set LDPBANDITS_ADMIN_KEY or"),
     ],
 )
@@ -127,7 +127,7 @@ def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
         told(file=tmp_path / "nowhere.toml")
     binary = tmp_path / "binary.toml"
     binary.write_bytes(b"\xff\xfe")
-    with pytest.raises(ParameterError, match=r"binary\.toml: 'utf-8' codec"):
+    with pytest.raises(ParameterError, match=r"binary\.toml: is not TOML: 'utf-8' codec"):
         told(file=binary)
 
 

@@ -30,6 +30,7 @@ from ldpbandits.server.store.sqlite import SqliteStore
 
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("LDPBANDITS_")}
 MARKER = "marker-of-a-person"
+PORT = ("--port", "0")  # whatever else runs on this machine
 
 
 @dataclass
@@ -114,7 +115,7 @@ def test_everything_is_below_the_prefix_whether_or_not_it_was_taken_off(server: 
         page = server.ask("GET", f"{prefix}/console/experiments/headline", role="none")
         assert page.headers["location"] == "../sign-in?next=experiments/headline"
         told = server.ask("GET", f"{prefix}/nothing").json["message"]
-        assert told == "not found: see /ab/openapi.json"
+        assert told == "not found: see /ab/docs"
     assert server.ask("GET", "/ab/openapi.json").json["servers"] == [{"url": "/ab"}]
     for wrong in ("/abc/healthz", "/ab", "/ab/ab/healthz", "/%61b/healthz", "//ab/healthz"):
         assert server.ask("GET", wrong).status == 404
@@ -206,8 +207,8 @@ def test_a_prefix_that_cannot_be_one_is_refused(prefix: str, rule: str, capsys: 
 def test_a_file_of_keys_is_never_overwritten_and_never_left_empty(tmp_path: Path) -> None:
     """It is made before the keys are: where it cannot be, no key is made."""
     (tmp_path / "keys").write_text("of another server")
-    assert "new keys would be written to keys, which exists already" in refused(tmp_path, "--keys-file", "keys")
-    assert "cannot be written to nowhere/keys: No such file" in refused(tmp_path, "--keys-file", "nowhere/keys")
+    assert "new keys would be written to keys, which exists already" in refused(tmp_path, *PORT, "--keys-file", "keys")
+    assert "cannot be written to nowhere/keys: No such file" in refused(tmp_path, *PORT, "--keys-file", "nowhere/keys")
     assert (tmp_path / "keys").read_text() == "of another server"
     new = tmp_path / "new"
     with pytest.raises(ParameterError), keys_file(new):

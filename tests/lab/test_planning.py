@@ -345,7 +345,7 @@ def test_progress_goes_from_nothing_to_all() -> None:
         ({"lift": 3.0}, "a baseline of 0.3 with a lift of 3 is 1.2; no mean reward is above 1"),
         ({"baseline": 0}, "baseline must lie strictly between 0 and 1, got 0"),
         ({"baseline": 1}, "baseline must lie strictly between 0 and 1, got 1"),
-        ({"baseline": None}, "baseline is a mean reward, or the mean of past ones in data: give one of them"),
+        ({"baseline": None}, "a plan needs baseline, the mean reward now, or data, past rewards: give one of them"),
         ({"arms": 1}, "arms must be a whole number >= 2, got 1"),
         ({"arms": 10**6}, "arms must be at most 1,000, got 1000000"),
         ({"arms": 4, "users": 3}, "users must be at least the number of arms, 4, got 3"),

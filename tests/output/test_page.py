@@ -20,10 +20,15 @@ def test_a_table_has_the_looks_it_was_given() -> None:
 
 
 def test_a_page_fits_a_phone() -> None:
-    """A title of one long word breaks, and tables are narrower there: nothing is beyond the edge of the page."""
+    """A title of one long word breaks, and tables are narrower there: nothing is beyond the edge of the page.
+
+    A large picture keeps a size at which its words can be read, and is moved sideways in its frame.
+    """
     text = document("title", "<h1>Curator(epsilon=0.2,transform=Range(low=0.0,high=1.0))</h1>")
     assert "h1 { font-size: 1.5rem; overflow-wrap: anywhere }" in text
-    assert "@media (max-width: 40rem) { th, td { padding: .2rem .3rem }" in text
+    phone = text.partition("@media (max-width: 40rem) {")[2]
+    assert phone.lstrip().startswith("th, td { padding: .2rem .3rem }")
+    assert "figure { overflow-x: auto } figure img { width: 44rem }" in phone
 
 
 def test_a_page_loads_nothing() -> None:

@@ -102,7 +102,7 @@ def running(
     ):
         try:
             host, port = _address(process, log)
-            shown = dict(re.findall(r"(\w+) key:  (\S+)", log.read_text()))
+            shown = dict(re.findall(r"(\w+) key: +(\S+)", log.read_text()))
             yield Running(process, log, host, port, {**(keys or {}), **shown})
         finally:
             process.kill()

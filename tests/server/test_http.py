@@ -104,13 +104,14 @@ def test_a_server_that_cannot_start_says_why_in_one_line(server: Running, tmp_pa
     used = server.log.parent / "agent.db"
     assert "is in use by another server" in refused("--port", "0", "--database", str(used))
     own = str(tmp_path / "agent.db")
-    assert "cannot listen on" in refused("--port", str(server.port), "--database", own)
+    taken = refused("--port", str(server.port), "--database", own)
+    assert taken.endswith(f"cannot listen on 127.0.0.1:{server.port}: Address already in use\n")
     assert "--port must be a whole number from 0 to 65535, got 65536" in refused("--port", "65536", "--database", own)
     for host in ("a" * 300, "a..b", "999.1.1.1"):
         assert "cannot listen on" in refused("--port", "0", "--host", host, "--database", own)
-    assert not (tmp_path / "agent.db").exists()
     short = {"LDPBANDITS_ADMIN_KEY": "x" * 15}
     assert "must have at least 16 characters" in refused("--port", "0", "--database", own, environment=short)
+    assert not (tmp_path / "agent.db").exists()
     assert server.ask("GET", "/healthz").json == {"status": "ok"}
 
 
@@ -131,8 +132,10 @@ def test_a_database_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
         before = path.read_bytes()
         assert reason in refused("--port", "0", "--database", str(path))
         assert path.read_bytes() == before
-    assert "cannot be opened" in refused("--port", "0", "--database", str(tmp_path))
-    assert "cannot be opened" in refused("--port", "0", "--database", str(tmp_path / "nowhere" / "agent.db"))
+    assert "cannot be opened: it is a folder" in refused("--port", "0", "--database", str(tmp_path))
+    nowhere = tmp_path / "nowhere"
+    told = refused("--port", "0", "--database", str(nowhere / "agent.db"))
+    assert f"cannot be opened: there is no folder {nowhere}" in told
 
 
 def test_a_store_that_did_not_open_lets_go(tmp_path: Path) -> None:

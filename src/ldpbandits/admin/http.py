@@ -76,7 +76,7 @@ class Experimenter:
                 with closing(connection.getresponse()) as reply:
                     yield reply, connection
         except (OSError, HTTPException, UnicodeError) as error:  # UnicodeError: a host name that cannot be one
-            reason = _shown(str(error)) or type(error).__name__
+            reason = _shown(str(getattr(error, "strerror", None) or error)) or type(error).__name__
             where = f"{self._place.host}:{self._place.port}"
             raise ServerError(f"the server at {where} cannot be reached: {reason}", code=UNREACHABLE) from None
 

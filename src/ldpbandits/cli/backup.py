@@ -9,8 +9,8 @@ from ldpbandits.cli.database import add_database, sqlite_path
 from ldpbandits.extras import needs
 
 ABOUT = """\
-Copy the SQLite database of a server, which may be running, into FILE. The copy is of one moment. It is there when it is
-whole, and only its owner can read it: it holds private responses, hashes of keys and the signing secret. Nothing is
+Copy the SQLite database of a server, which may be running, into FILE. The copy is of one moment. It appears once it
+is whole, and only its owner can read it: it holds private responses, hashes of keys and the signing secret. Nothing is
 replaced. Look at it with `ldpbandits check --database FILE`, and make a database of it with `ldpbandits restore`."""
 
 

@@ -19,7 +19,7 @@ Print a script that completes ldpbandits in a shell: commands, options, and the 
   zsh   ldpbandits completion zsh > ~/.zfunc/_ldpbandits    (a folder of your fpath, before compinit)
   fish  ldpbandits completion fish > ~/.config/fish/completions/ldpbandits.fish
 
-Or for this shell alone, in bash and zsh: source <(ldpbandits completion bash). Make it anew after an update."""
+Or for this shell alone: source <(ldpbandits completion bash), or the same with zsh. Make it again after an update."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -209,7 +209,7 @@ def _from_file(path: Path, known: Mapping[str, Option], secrets: Iterable[str]) 
     except OSError as error:
         raise ParameterError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError and TOMLDecodeError are some
-        raise ParameterError(f"{path}: {error}") from None
+        raise ParameterError(f"{path}: is not TOML: {error}") from None
     for name, value in told.items():
         if isinstance(value, dict):
             raise ParameterError(f"{path}: options belong in no table, got [{name}]")

@@ -63,7 +63,8 @@ def shown(keys: Mapping[Role, str]) -> list[str]:
     """Return lines that show them."""
     if not keys:
         return []
-    return ["", "New keys, shown this once:", *(f"  {role.value} key:  {keys[role]}  ({NOTES[role]})" for role in keys)]
+    lines = (f"  {role.value + ' key:':11}  {keys[role]}  ({NOTES[role]})" for role in keys)
+    return ["", "New keys, shown this once:", *lines]
 
 
 @contextmanager

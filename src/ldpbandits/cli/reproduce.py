@@ -87,7 +87,7 @@ def _report(summary: Mapping[str, Any], out: Path, beside: Beside) -> Iterator[s
         numbers = ("regret", "+-", "over limit", "+-", "slope", "+-", "worst")
         yield table(("panel", "algorithm", "epsilon", "T", "trials", *numbers), list(_further_rows(further)))
         yield ""
-    yield f"{summary['seconds']:.0f} s. The report, with all figures: {out / 'report.html'}"
+    yield f"Played in {summary['seconds']:.0f} s. The report, with all figures: {out / 'report.html'}"
 
 
 def _rows(summary: Mapping[str, Any], beside: Beside) -> Iterator[tuple[tuple[str, ...], str, str]]:

@@ -10,11 +10,11 @@ from ldpbandits.cli.first_keys import keys_file
 WHAT = ("admin", "viewer", "client", "signing")
 ABOUT = """\
 Give a server a new key, or a new secret to sign tickets with. The new key is printed, once, or written to a file; the
-secret is shown to nobody. Older ones hold for --grace seconds more: 0, or for the secret the longest ticket lifetime.
-A key that the server has from its environment is changed there instead.
+secret is shown to nobody. Older ones hold for --grace seconds: by default 0, or for the secret the longest ticket
+lifetime. A key that the server has from its environment is changed there instead.
 
   ldpbandits rotate viewer --out viewer-key
-  ldpbandits rotate client --grace 86400      # for a day both are right
+  ldpbandits rotate client --grace 86400      # for a day both are valid
   ldpbandits rotate signing --grace 0         # tickets that are out are void at once"""
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ldpbandits.checks import brief
@@ -20,7 +21,7 @@ from ldpbandits.errors import DatabaseError, ParameterError
 from ldpbandits.extras import needs
 from ldpbandits.server import logs
 from ldpbandits.server.front_door import FrontDoor
-from ldpbandits.server.keys import Role
+from ldpbandits.server.keys import Role, from_environment
 from ldpbandits.server.listening import Listeners, shared_out, unix_listening, url_of
 from ldpbandits.server.notify import notify
 from ldpbandits.server.store import Unavailable
@@ -86,10 +87,22 @@ def _setup(options: argparse.Namespace) -> Setup:
     if serving.workers > 1 and not is_shared(serving.database):
         told = "a SQLite database is for one process, and PostgreSQL for many (docs/scale.md)"
         raise ParameterError(f"workers must be 1 here, got {serving.workers}: {told}")
+    if not is_shared(serving.database):
+        _check_place(Path(serving.database))
     with needs("server"):
         from ldpbandits.server.prefix import check_prefix
     prefix = check_prefix(place.path_prefix)
-    return Setup(serving, place, fill(FrontDoor, values), prefix, read_secrets(SECRETS, os.environ))
+    secrets = read_secrets(SECRETS, os.environ)
+    from_environment(secrets)  # a key that is refused must not leave a new database behind
+    return Setup(serving, place, fill(FrontDoor, values), prefix, secrets)
+
+
+def _check_place(database: Path) -> None:
+    """Say in plain words why no database can be there; SQLite has the same words for every reason."""
+    if database.is_dir():
+        raise ParameterError(f"the database {database} cannot be opened: it is a folder")
+    if not database.parent.is_dir():
+        raise ParameterError(f"the database {database} cannot be opened: there is no folder {database.parent}")
 
 
 def _doubts(options: argparse.Namespace) -> Iterator[str]:

@@ -113,4 +113,4 @@ def read_reply(status: int, body: bytes) -> Reply:
 
 def reason(error: Exception) -> str:
     """Return why a server cannot be reached, in the words of the error, which may be the server's."""
-    return without_controls(str(error))[:500] or type(error).__name__
+    return without_controls(str(getattr(error, "strerror", None) or error))[:500] or type(error).__name__

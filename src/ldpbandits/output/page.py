@@ -18,7 +18,12 @@ figure { margin: 0; border: 1px solid #e4e4e4; padding: .4rem } figure img { wid
 .panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(26rem, 100%), 1fr)); gap: .8rem } .wide { grid-column: 1 / -1; max-width: 54rem }
 .note { color: #555 }
 @media (max-width: 62rem) { table { display: block; overflow-x: auto } }
-@media (max-width: 40rem) { th, td { padding: .2rem .3rem } table.lead { font-size: .87rem } }
+@media (max-width: 40rem) {
+  th, td { padding: .2rem .3rem } table.lead { font-size: .87rem }
+  figure { overflow-x: auto } figure img { width: 44rem } .panels figure:not(.wide) img { width: 100% }
+  figure::after { content: "Move the picture sideways to see all of it."; position: sticky; left: 0; font-size: .87rem; color: #555 }
+  .panels figure:not(.wide)::after { content: none }
+}
 .verdict { font-size: 1.2rem; padding: .6rem 1rem; border-left: .4rem solid; background: #f6f6f6 }
 .consistent { color: #00664b } .violated { color: #a33b00 } td.violated { font-weight: bold }
 """

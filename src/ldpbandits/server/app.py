@@ -126,7 +126,7 @@ async def _http_problem(prefix: str, _: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
     code = {404: Code.NOT_FOUND, 405: Code.METHOD_NOT_ALLOWED}.get(error.status_code, Code.REFUSED)
-    body = problem(code, f"{error.detail.lower()}: see {prefix}/openapi.json")
+    body = problem(code, f"{error.detail.lower()}: see {prefix}/docs")
     return Response(body, error.status_code, {**HEADERS, **(error.headers or {})}, media_type="application/json")
 
 

@@ -48,10 +48,7 @@ class Keys:
         `keep` is handed new keys before any of them holds, and returns those that are to hold.
         """
         self._store = store
-        self._fixed = {role: _long(environment, role.variable) for role in Role if role.variable in environment}
-        self._listed = _secrets(environment[SECRET_VARIABLE]) if SECRET_VARIABLE in environment else []
-        if len(set(self._fixed.values())) < len(self._fixed):
-            raise ParameterError("the keys of different roles must differ")
+        self._fixed, self._listed = from_environment(environment)
         self.new: dict[Role, str] = {}
         """The keys that this start has made, to be shown once: nobody can read them later."""
         stored = store.keys()
@@ -121,6 +118,14 @@ class Keys:
                 {secret.number: secret.valid_until for secret in secrets if secret.valid_until is not None},
                 identity=self._store.identity,
             )
+
+
+def from_environment(environment: Mapping[str, str]) -> tuple[dict[Role, str], list[bytes]]:
+    """Return the keys and the signing secrets that are set there; refuse those that cannot be used."""
+    keys = {role: _long(environment, role.variable) for role in Role if role.variable in environment}
+    if len(set(keys.values())) < len(keys):
+        raise ParameterError("the keys of different roles must differ")
+    return keys, _secrets(environment[SECRET_VARIABLE]) if SECRET_VARIABLE in environment else []
 
 
 def _new_key(role: Role) -> str:

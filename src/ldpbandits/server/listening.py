@@ -28,7 +28,8 @@ def listening(host: str, port: int, *, reuse_port: bool = False) -> socket.socke
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server((address[0], address[1]), family=family, backlog=BACKLOG, reuse_port=reuse_port)
     except OSError as error:
-        raise ParameterError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+        told = (error.strerror or str(error)).partition(" (while ")[0]  # Python adds the address that we have named
+        raise ParameterError(f"cannot listen on {host}:{port}: {told}") from None
     except UnicodeError:
         raise ParameterError(f"cannot listen on {brief(host)}: this is the name of no machine") from None
 

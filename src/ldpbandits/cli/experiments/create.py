@@ -112,7 +112,8 @@ def _read(path: Path) -> Mapping[str, Any]:
     except OSError as error:
         raise ParameterError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError, JSONDecodeError and TOMLDecodeError are some
-        raise ParameterError(f"{path}: {error}") from None
+        kind = "TOML" if path.suffix == ".toml" else "JSON"
+        raise ParameterError(f"{path}: is not {kind}: {error}") from None
     if not isinstance(told, dict):
         raise ParameterError(f"{path}: it must hold one object")
     return told

@@ -31,8 +31,8 @@ def draw_responses(plan: Plan) -> bytes:
         epsilons = _epsilons(plan)
         edges = {allocation: _edge(plan, allocation, epsilons) for allocation in ALLOCATIONS}
         for allocation in ALLOCATIONS:
-            _draw_played(axes, plan, allocation)
             _draw_forecast(axes, plan, allocation, epsilons, edges[allocation])
+            _draw_played(axes, plan, allocation)
         axes.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="responses in all")
         axes.set_xlim(epsilons[0], epsilons[-1])
         if plan.question.responses is not None:

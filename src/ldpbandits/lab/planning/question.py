@@ -86,7 +86,7 @@ class Question:
             raise ParameterError(f"{told}, got {brief(self.lift)}")
         if (self.baseline is None) == (self.past is None):
             given = "one of them" if self.baseline is None else "one of them only"
-            raise ParameterError(f"baseline is a mean reward, or the mean of past ones in data: give {given}")
+            raise ParameterError(f"a plan needs baseline, the mean reward now, or data, past rewards: give {given}")
         baseline = self.baseline if self.past is None else low + (high - low) * self.past.mean
         within = f"strictly between {max(low, 0):g} and {high:g}"
         if not is_number(baseline) or not max(low, 0.0) < baseline < high:

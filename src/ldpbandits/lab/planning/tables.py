@@ -60,9 +60,9 @@ def separation(plan: Plan) -> Table:
         for row in plan.rows
     ]
     note = (
-        "10 %, 50 %, 90 %: in this share of the trials the best arm is separated by then; power: in as many as it "
-        "asks for. The forecast needs no trials and is for 50 %. The z-test is that of textbooks, for two arms, looked "
-        "at once. Epsilon none is no privacy."
+        "10 %, 50 %, 90 %: in this share of the trials the best arm is separated by then; power "
+        f"{plan.question.power:g}: in {100 * plan.question.power:g} % of them. The forecast needs no trials and is for "
+        "50 %. The z-test is that of textbooks, for two arms and one look. Epsilon none is no privacy."
     )
     if any(None in (*row.quantiles, row.needed) and row.trials for row in plan.rows):
         note += " With a + it is more: trials were played no further."
