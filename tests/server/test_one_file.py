@@ -130,6 +130,29 @@ def test_what_may_be_lost_is_not_acknowledged(loss: str, tmp_path: Path, caplog:
     assert "nothing more is counted" in line.getMessage()
 
 
+@pytest.mark.parametrize("link", ["agent.db", "."])
+def test_a_link_that_leads_elsewhere_is_a_loss(link: str, tmp_path: Path) -> None:
+    """A new start would follow the link, of the file or of its folder, and not find what was acknowledged."""
+    now, later = tmp_path / "now", tmp_path / "later"
+    for folder in (now, later):
+        folder.mkdir()
+    given, newer = tmp_path / "current" / link, tmp_path / "newer"
+    if link == ".":
+        given.symlink_to(now)
+        newer.symlink_to(later)
+    else:
+        given.parent.mkdir()
+        given.symlink_to(now / link)
+        newer.symlink_to(later / link)
+    with closing(SqliteStore(tmp_path / "current" / "agent.db")) as store:
+        number = start(store)
+        assert store.count([answer(1, 1, experiment=number)])[0] == [Outcome.COUNTED]
+        newer.replace(given)
+        with pytest.raises(Unavailable, match=r"current/agent\.db is gone, or is another"):
+            store.count([answer(2, 1, experiment=number)])
+    assert not list(later.iterdir())
+
+
 def test_a_log_that_is_deleted_takes_nothing_with_it(tmp_path: Path) -> None:
     """What was acknowledged is written to the database when the loss is noticed, and is there after a crash."""
     database = tmp_path / "agent.db"

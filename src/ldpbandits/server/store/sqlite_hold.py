@@ -3,7 +3,7 @@
 SQLite writes changes to a log first, and finds the log by the name of the database. A file with two names has two logs,
 of which each misses the changes in the other; of a file that is mounted alone, as into a container, the log is left
 behind where nobody looks for it; and what is written to a file that was deleted is gone when its last user is. So a
-server refuses the first two, and stops acknowledging when it notices the third.
+server refuses the first two, and stops acknowledging when it notices the third, or that a link leads elsewhere by now.
 
 The lock is on the file itself, since a lock beside it is another one under another name. It is flock(2)'s, which has
 nothing to do with SQLite's own locks (those of fcntl(2)) on a local disk, and which this process cannot lose by
@@ -34,9 +34,12 @@ _DRIVE = re.compile(rb"(?:\S+ ){4}(\S+) .*? - (\S+) ")
 class Hold:
     """The file of a database, in use by this process alone. It knows whether its name still leads to it."""
 
-    def __init__(self, path: Path) -> None:
-        """Make the file unless it is there, and take it; raise DatabaseError when it is in use or has two names."""
-        self._path = path
+    def __init__(self, path: Path, given: Path) -> None:
+        """Make the file unless it is there, and take it; raise DatabaseError when it is in use or has two names.
+
+        `given` is the name by which a new start looks for it: there may be links on the way, which are changed.
+        """
+        self._path, self._given = path, given
         self._file = open(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "rb", buffering=0)  # noqa: PTH123, SIM115
         self._places: dict[str, tuple[int, int]] = {}
         try:
@@ -63,6 +66,7 @@ class Hold:
             self._places[place] = _place(os.stat(place))  # noqa: PTH116 - at each commit, so it must be quick
         if self._places[str(self._path)] != _place(os.fstat(self._file.fileno())):
             raise DatabaseError(f"the database {self._path} was replaced while it was opened")
+        self._places[str(self._given)] = self._places[str(self._path)]
 
     def lost(self) -> str | None:
         """Return the name of a file that is gone or is another one by now, None when all is as it was."""
