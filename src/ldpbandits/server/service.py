@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
+from itertools import chain
 from time import time
 from typing import TypeVar
 
@@ -282,11 +283,15 @@ class Service:
         """Return all that the agent learns from."""
         return await self.beside.tallies(self.find(name))
 
-    def export(self, name: str) -> Iterator[str]:
-        """Return the responses in the order in which they were counted, as CSV in pieces."""
+    async def export(self, name: str) -> Iterator[str]:
+        """Return the responses in the order in which they were counted, as CSV in pieces.
+
+        The first are read now: a reply that has begun cannot say any more that the store is unavailable.
+        """
         experiment = self.find(name)
         pieces = self._store.export(experiment.number, EXPORT_ROWS)
-        return csv(pieces, experiment.menu, lambda arm: experiment.records[arm].name)
+        first = await asyncio.to_thread(next, pieces, ())
+        return csv(chain([first], pieces), experiment.menu, lambda arm: experiment.records[arm].name)
 
     async def check(self) -> None:
         """Raise `Unavailable` when the store cannot write, or not within some seconds."""
