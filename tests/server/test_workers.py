@@ -240,6 +240,22 @@ def test_a_port_in_use_is_noticed_though_it_could_be_shared() -> None:
     listeners.close()
 
 
+@pytest.mark.skipif(not IS_SHARED_OUT, reason="elsewhere there is one socket for all")
+def test_connections_do_not_wait_for_a_worker_that_may_never_be_ready() -> None:
+    """Its socket gets none before it listens, the first time and each time that it is made again."""
+    listeners = shared_out("127.0.0.1", 0, 2)
+    first = listeners[0]
+    first.settimeout(PATIENCE)
+    for _ in range(2):
+        assert listeners[1].getsockname() == first.getsockname()
+        for _ in range(30):
+            socket.create_connection(first.getsockname(), PATIENCE).close()
+            first.accept()[0].close()
+        listeners[1].listen()
+        listeners.drop(1)
+    listeners.close()
+
+
 def test_the_last_socket_keeps_the_address() -> None:
     """Others are closed while their worker is away, and made again."""
     listeners = shared_out("127.0.0.1", 0, 2)
@@ -249,6 +265,7 @@ def test_the_last_socket_keeps_the_address() -> None:
         assert second.fileno() == -1
         assert listeners[1].getsockname() == first.getsockname()
         listeners.drop(1)
+        assert listeners[1].fileno() >= 0  # it does not listen: another server could do so here
     listeners.drop(0)
     assert listeners[0].fileno() == first.fileno() >= 0
     listeners.close()
