@@ -52,6 +52,11 @@ def arms_of(worker: Service) -> list[str]:
     return [record.name for record in worker.experiments["headline"].records]
 
 
+def gone(*_: object) -> None:
+    """Be a database that cannot be reached."""
+    raise Unavailable("the database is away")
+
+
 def test_what_was_counted_before_a_change_is_taken_over_with_it(workers: Workers) -> None:
     """A look that finds responses and a pause at once takes over both."""
 
@@ -409,6 +414,30 @@ def test_a_worker_that_was_frozen_goes_by_no_key_and_no_secret_that_has_ended(
         assert [reply.status for reply in await asyncio.gather(*woken)] == [401, 401]
         with pytest.raises(Refusal, match="not a ticket of this server"):
             await workers.respond(1, ticket)
+
+    asyncio.run(play())
+
+
+def test_a_worker_that_cannot_look_takes_no_ticket_that_may_be_void(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its database may be back before it gives up counting: a ticket whose secret has ended by then would count."""
+
+    async def play() -> None:
+        await workers.create()
+        await workers.look()
+        one, two = workers.all
+        ticket = await workers.decide(1)
+        assert await workers.respond(1, await workers.decide(1)) == "counted"
+        await one.committer.run(one.keys.rotate_secret, one.now, 0)
+        monkeypatch.setattr(sharing, "elapsed", lambda: elapsed() + 3600)  # it has not looked since
+        with monkeypatch.context() as away:
+            away.setattr(store_of(two), "refresh", gone)
+            with pytest.raises(Unavailable, match="the database is away"):
+                await workers.respond(1, ticket)
+        with pytest.raises(Refusal, match="not a ticket of this server"):
+            await workers.respond(1, ticket)
+        assert (await workers.shown(0))[0] == 1
 
     asyncio.run(play())
 

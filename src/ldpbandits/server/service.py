@@ -134,9 +134,14 @@ class Service:
                 await self.sharing.freshen(self.experiments[name])
 
     async def know_keys(self) -> None:
-        """Know which keys and signing secrets hold; to be called before one is looked at."""
+        """Know which keys hold; to be called before one is looked at."""
         if self.sharing is not None:
             await self.sharing.freshen_keys()
+
+    async def know_secrets(self) -> None:
+        """Know which signing secrets hold; to be called before a ticket is looked at."""
+        if self.sharing is not None:
+            await self.sharing.freshen_secrets()
 
     async def know_all(self) -> None:
         """Know the same of all experiments; to be called before they are listed."""
@@ -207,7 +212,7 @@ class Service:
 
     async def respond(self, message: ResponseMessage) -> Counted:
         """Count a response, exactly once; return when that is on disk."""
-        await self.know_keys()
+        await self.know_secrets()
         now = self.now
         found = self._read(message.ticket, now)
         if found is None and await self.look_again():
