@@ -464,3 +464,19 @@ def test_a_worker_whose_database_went_back_knows_nothing_any_more(workers: Worke
         assert two.lost is None
 
     asyncio.run(play())
+
+
+def test_a_worker_whose_database_is_another_one_knows_nothing_any_more(workers: Workers) -> None:
+    """A backup was restored, and given a new identity, while it ran: tickets from before would count twice."""
+
+    async def play() -> None:
+        await workers.create()
+        await workers.look()
+        with psycopg.connect(workers.url, autocommit=True) as connection:
+            connection.execute("UPDATE identity SET identity = uuid_send(gen_random_uuid())")
+        for worker in workers.all:
+            with pytest.raises(Unavailable, match="is another one than this worker has begun with"):
+                await look(worker)
+            assert worker.lost is not None
+
+    asyncio.run(play())
