@@ -81,7 +81,7 @@ def operated(folder: Path, *options: str, environment: Mapping[str, str] | None 
 
 def refused(folder: Path, *options: str, environment: Mapping[str, str] | None = None) -> str:
     """Run a server that must not start; return the one line that it prints."""
-    command, given = [*SERVE, *options], {**CLEAN, **(environment or {})}
+    command, given = [*SERVE, *options], {**CLEAN, "LDPBANDITS_PORT": "0", **(environment or {})}
     done = subprocess.run(command, env=given, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done
     return done.stderr
