@@ -71,6 +71,21 @@ def test_nobody_else_can_read_or_lock_what_is_beside_a_database(tmp_path: Path) 
     assert modes == dict.fromkeys(("agent.db", "agent.db-lock", "agent.db-shm", "agent.db-wal"), 0o600)
 
 
+def test_a_file_that_was_made_beforehand_is_closed_to_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """An empty one is made a database of, for its owner alone; of one that is open to others the log says so."""
+    database = tmp_path / "agent.db"
+    database.touch()
+    database.chmod(0o644)
+    with closing(SqliteStore(database)):
+        assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
+    assert not caplog.records
+    database.chmod(0o640)
+    with closing(SqliteStore(database)):
+        assert database.stat().st_mode & 0o777 == 0o640
+    (line,) = caplog.messages
+    assert line == f"others than its owner may use the database {database}, which holds the signing secret: chmod 600"
+
+
 def test_a_file_of_several_names_is_refused(tmp_path: Path) -> None:
     """The log is found by one of the names only; with one name it is opened again."""
     SqliteStore(tmp_path / "agent.db").close()

@@ -12,9 +12,11 @@ On network file systems neither holds: there flock is either made of fcntl's loc
 known to one machine only; and the index of SQLite's log is memory, which machines do not share. They are refused.
 """
 
+import logging
 import os
 import re
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from ldpbandits.errors import DatabaseError
@@ -29,6 +31,8 @@ REMOTE = frozenset({b"nfs", b"nfs4", b"cifs", b"smb3", b"smbfs", b"fuse.sshfs"})
 _MOUNTS = Path("/proc/self/mountinfo")
 _DRIVE = re.compile(rb"(?:\S+ ){4}(\S+) .*? - (\S+) ")
 """A line of Linux's list of mounts: its fifth word is where, and the first after the dash the kind of file system."""
+
+_log = logging.getLogger(__name__)
 
 
 class Hold:
@@ -58,15 +62,21 @@ class Hold:
         if names > 1:
             told = f"the database {self._path} has {names} names (hard links), of which only one leads to its log"
             raise DatabaseError(f"{told}: remove the others")
+        if sys.platform != "win32" and os.fstat(self._file.fileno()).st_size == 0:
+            with suppress(PermissionError):  # it is somebody else's
+                os.fchmod(self._file.fileno(), 0o600)  # made beforehand, as with `touch`, it is as open as other files
 
     def watch(self) -> None:
-        """Remember what is there now, the database and what SQLite keeps beside it."""
+        """Remember what is there now, the database and what SQLite keeps beside it; say if it is open to others."""
         for suffix in BESIDE:
             place = f"{self._path}{suffix}"
             self._places[place] = _place(os.stat(place))  # noqa: PTH116 - at each commit, so it must be quick
         if self._places[str(self._path)] != _place(os.fstat(self._file.fileno())):
             raise DatabaseError(f"the database {self._path} was replaced while it was opened")
         self._places[str(self._given)] = self._places[str(self._path)]
+        if sys.platform != "win32" and os.fstat(self._file.fileno()).st_mode & 0o077:
+            told = "others than its owner may use the database %s, which holds the signing secret: chmod 600"
+            _log.warning(told, self._path)
 
     def lost(self) -> str | None:
         """Return the name of a file that is gone or is another one by now, None when all is as it was."""
