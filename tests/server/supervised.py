@@ -26,6 +26,7 @@ def work(folder: Path, listener: socket.socket, tie: Tie) -> None:
     is_deaf = (folder / "deaf").exists()
     signal.signal(signal.SIGTERM, signal.SIG_IGN if is_deaf else lambda *_: stop.set())
     tie.when_alone(lambda: None if is_deaf else stop.set(), PATIENCE)
+    listener.listen()
     tie.ready()
     listener.settimeout(0.05)
     held = []

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
 
@@ -39,6 +40,21 @@ class FakeStore(MemoryStore):
         if self.fault is not None:
             raise self.fault
         return [Outcome.COUNTED] * len(answers), []
+
+
+class Begun:
+    """A thread that has begun what it is given before anybody can take it back."""
+
+    def __init__(self, thread: ThreadPoolExecutor, begun: Event) -> None:
+        """Hand on to this one, whose work says that it has begun."""
+        self._thread, self._begun = thread, begun
+        self.shutdown = thread.shutdown
+
+    def submit(self, work: Callable[[], str]) -> "Future[str]":
+        """Hand it on."""
+        future = self._thread.submit(work)
+        assert self._begun.wait(20)
+        return future
 
 
 def answer() -> Answer:
@@ -174,3 +190,53 @@ def test_a_store_that_hangs_leaves_nobody_waiting(monkeypatch: pytest.MonkeyPatc
 
     asyncio.run(play())
     assert store.batches == [1, 1]
+
+
+def test_a_change_behind_a_store_that_hangs_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever pauses an experiment is told so, and not hours later that it was done; others are told at once."""
+    monkeypatch.setattr(module, "LONGEST", 0.05)
+    store, made = FakeStore(), list[str]()
+
+    async def play() -> None:
+        committer = Committer(store, lambda _: None)
+        counting = asyncio.create_task(committer.count(answer()))
+        await turns(2)
+        with pytest.raises(Unavailable, match="has written nothing for"):
+            await asyncio.wait_for(committer.run(made.append, "behind"), 20)
+        with pytest.raises(Unavailable):
+            await counting
+        monkeypatch.setattr(module, "LONGEST", 1e6)
+        with pytest.raises(Unavailable, match="has written nothing for"):
+            await asyncio.wait_for(committer.run(made.append, "later"), 20)
+        store.go_on.set()
+        while committer._work is not None:
+            await turns(1)
+        await committer.run(made.append, "when it goes on")
+        committer.close()
+
+    asyncio.run(play())
+    assert made == ["when it goes on"]
+
+
+def test_a_change_that_has_begun_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it does is known when it ends: nobody may be told before that it was not made."""
+    monkeypatch.setattr(module, "LONGEST", 0.0)
+    begun, go_on = Event(), Event()
+
+    def slow() -> str:
+        begun.set()
+        assert go_on.wait(20)
+        return "made"
+
+    async def play() -> str:
+        committer = Committer(FakeStore(), lambda _: None)
+        monkeypatch.setattr(committer, "_thread", Begun(committer._thread, begun))
+        changing = asyncio.create_task(committer.run(slow))
+        await turns()
+        assert not changing.done()
+        go_on.set()
+        told = await changing
+        committer.close()
+        return told
+
+    assert asyncio.run(play()) == "made"

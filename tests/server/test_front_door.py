@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from pathlib import Path
 from threading import Event
-from time import monotonic
+from time import monotonic, sleep
 
 import pytest
 from tests.server.running import HEADLINE, running
@@ -158,6 +158,44 @@ def test_no_other_protocol_is_spoken(live: Threaded) -> None:
     for upgrade in ("h2c", "websocket"):
         asked = request("/healthz", "Connection: Upgrade", f"Upgrade: {upgrade}")
         assert status(live.ask(asked)) == 200
+
+
+@pytest.mark.parametrize("after", [b"", request(body=b'{"more":1}'), b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"])
+@pytest.mark.parametrize("cut", [0, 1, 10])
+@pytest.mark.parametrize("form", ["length", "chunks"])
+def test_a_body_is_read_though_an_upgrade_is_asked_for(live: Threaded, form: str, cut: int, after: bytes) -> None:
+    """Java's own client asks for HTTP/2 so, in its first request: a response that it sends must not be lost.
+
+    What comes after it is no part of it, and not answered: the connection is closed.
+    """
+    body = b'{"ticket":"x","response":1}'
+    more = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA")
+    if form == "length":
+        asked = request("/v1/responses", *more, body=body)
+    else:
+        asked = request("/v1/responses", *more, "Transfer-Encoding: chunked") + b"1b\r\n" + body + b"\r\n0\r\n\r\n"
+    with live.connect(asked[: len(asked) - cut]) as connection:
+        if cut:
+            sleep(0.02)  # the rest comes by itself
+        connection.sendall(asked[len(asked) - cut :] + after)
+        said = all_of(connection)
+    assert (status(said), json.loads(said.partition(b"\r\n\r\n")[2])["code"]) == (403, "forged")
+
+
+def test_a_body_is_refused_as_any_other_though_an_upgrade_is_asked_for(
+    live: Threaded, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The limits are those of any other, and so are the rules of where it ends."""
+    more = ("Connection: Upgrade", "Upgrade: h2c")
+    with live.connect(request("/v1/responses", *more, "Content-Length: 70000") + b" " * 70000) as connection:
+        assert status(all_of(connection)) == 413
+    assert status(live.ask(request("/v1/responses", *more, "Content-Length: 9") + b"{")) == 408
+    assert status(live.ask(request("/v1/responses", *more, "Transfer-Encoding: chunked") + b"no chunk\r\n")) == 400
+    assert status(live.ask(request("/v1/responses", *more, "Transfer-Encoding: gzip") + b"no chunk\r\n")) == 400
+    both = ("Transfer-Encoding: chunked", "Content-Length: 1")
+    assert status(live.ask(request("/v1/responses", *more, *both) + b"0\r\n\r\n")) == 400
+    assert status(live.ask(request("/v1/responses", *more, body=b"") + request())) == 400
+    assert not caplog.records
 
 
 def test_what_is_not_http_is_refused_and_not_logged(live: Threaded, caplog: pytest.LogCaptureFixture) -> None:

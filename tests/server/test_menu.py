@@ -63,7 +63,7 @@ def test_responses_of_several_epsilons_are_counted_apart_and_learnt_from(tmp_pat
     assert "that the owner of the device picks: 0.5, 1, 4" in report.guarantee
 
     async def read(service: Service) -> tuple[Report, Any, str]:
-        return await service.report("one"), await service.tallies("one"), "".join(service.export("one"))
+        return await service.report("one"), await service.tallies("one"), "".join(await service.export("one"))
 
     again, tallies, text = on_a_server(tmp_path / "agent.db", read)
     assert [(arm.pulls, arm.mean, arm.low) for arm in again.arms] == [
@@ -146,7 +146,7 @@ def test_a_database_from_before_there_were_cells_is_taken_up_as_it_was(tmp_path:
         before = [(arm.pulls, arm.total) for arm in (await service.tallies("old")).arms]
         assert before == [(3, 2), (0, 0)]
         await service.respond(ResponseMessage(service.decide("old").ticket or "", 1.0))
-        assert "".join(service.export("old")).count("\n") == 5
+        assert "".join(await service.export("old")).count("\n") == 5
         return [(arm.pulls, arm.total) for arm in (await service.tallies("old")).arms]
 
     assert on_a_server(path, play) == [(4, 3), (0, 0)]

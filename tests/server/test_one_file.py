@@ -71,6 +71,21 @@ def test_nobody_else_can_read_or_lock_what_is_beside_a_database(tmp_path: Path) 
     assert modes == dict.fromkeys(("agent.db", "agent.db-lock", "agent.db-shm", "agent.db-wal"), 0o600)
 
 
+def test_a_file_that_was_made_beforehand_is_closed_to_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """An empty one is made a database of, for its owner alone; of one that is open to others the log says so."""
+    database = tmp_path / "agent.db"
+    database.touch()
+    database.chmod(0o644)
+    with closing(SqliteStore(database)):
+        assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
+    assert not caplog.records
+    database.chmod(0o640)
+    with closing(SqliteStore(database)):
+        assert database.stat().st_mode & 0o777 == 0o640
+    (line,) = caplog.messages
+    assert line == f"others than its owner may use the database {database}, which holds the signing secret: chmod 600"
+
+
 def test_a_file_of_several_names_is_refused(tmp_path: Path) -> None:
     """The log is found by one of the names only; with one name it is opened again."""
     SqliteStore(tmp_path / "agent.db").close()
@@ -128,6 +143,29 @@ def test_what_may_be_lost_is_not_acknowledged(loss: str, tmp_path: Path, caplog:
     (line,) = caplog.records
     assert line.levelno == logging.ERROR
     assert "nothing more is counted" in line.getMessage()
+
+
+@pytest.mark.parametrize("link", ["agent.db", "."])
+def test_a_link_that_leads_elsewhere_is_a_loss(link: str, tmp_path: Path) -> None:
+    """A new start would follow the link, of the file or of its folder, and not find what was acknowledged."""
+    now, later = tmp_path / "now", tmp_path / "later"
+    for folder in (now, later):
+        folder.mkdir()
+    given, newer = tmp_path / "current" / link, tmp_path / "newer"
+    if link == ".":
+        given.symlink_to(now)
+        newer.symlink_to(later)
+    else:
+        given.parent.mkdir()
+        given.symlink_to(now / link)
+        newer.symlink_to(later / link)
+    with closing(SqliteStore(tmp_path / "current" / "agent.db")) as store:
+        number = start(store)
+        assert store.count([answer(1, 1, experiment=number)])[0] == [Outcome.COUNTED]
+        newer.replace(given)
+        with pytest.raises(Unavailable, match=r"current/agent\.db is gone, or is another"):
+            store.count([answer(2, 1, experiment=number)])
+    assert not list(later.iterdir())
 
 
 def test_a_log_that_is_deleted_takes_nothing_with_it(tmp_path: Path) -> None:

@@ -110,6 +110,20 @@ def test_alive_is_not_ready(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
     with_a_server(tmp_path, work)
 
 
+def test_an_export_that_cannot_begin_is_503(tmp_path: Path) -> None:
+    """It was 200 and broke off, which nobody counts and an old client takes for the end."""
+
+    async def work(_: Failing, asking: Asking) -> None:
+        assert (await asking("POST", "/v1/experiments", NEW)).status == 201
+        assert (await asking("GET", f"{E}/responses.csv")).body.count(b"\n") == 1
+        (tmp_path / "agent.db").unlink()
+        assert (await asking("GET", f"{E}/responses.csv")).status == 503
+        counted = (await asking("GET", "/metrics")).body.decode()
+        assert 'ldpbandits_unavailable_total{reason="store"} 1.0' in counted
+
+    with_a_server(tmp_path, work)
+
+
 def test_asking_whether_it_is_ready_makes_no_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Anybody may ask: however many do at once, or within a second, the store writes once."""
     monkeypatch.setattr(service_module, "READY_FOR", 60.0)  # a second, on a machine that is busy

@@ -52,6 +52,11 @@ def arms_of(worker: Service) -> list[str]:
     return [record.name for record in worker.experiments["headline"].records]
 
 
+def gone(*_: object) -> None:
+    """Be a database that cannot be reached."""
+    raise Unavailable("the database is away")
+
+
 def test_what_was_counted_before_a_change_is_taken_over_with_it(workers: Workers) -> None:
     """A look that finds responses and a pause at once takes over both."""
 
@@ -413,6 +418,30 @@ def test_a_worker_that_was_frozen_goes_by_no_key_and_no_secret_that_has_ended(
     asyncio.run(play())
 
 
+def test_a_worker_that_cannot_look_takes_no_ticket_that_may_be_void(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its database may be back before it gives up counting: a ticket whose secret has ended by then would count."""
+
+    async def play() -> None:
+        await workers.create()
+        await workers.look()
+        one, two = workers.all
+        ticket = await workers.decide(1)
+        assert await workers.respond(1, await workers.decide(1)) == "counted"
+        await one.committer.run(one.keys.rotate_secret, one.now, 0)
+        monkeypatch.setattr(sharing, "elapsed", lambda: elapsed() + 3600)  # it has not looked since
+        with monkeypatch.context() as away:
+            away.setattr(store_of(two), "refresh", gone)
+            with pytest.raises(Unavailable, match="the database is away"):
+                await workers.respond(1, ticket)
+        with pytest.raises(Refusal, match="not a ticket of this server"):
+            await workers.respond(1, ticket)
+        assert (await workers.shown(0))[0] == 1
+
+    asyncio.run(play())
+
+
 def test_a_worker_whose_database_went_back_knows_nothing_any_more(workers: Workers) -> None:
     """A promoted standby lacks the last change, and others make another under its version: that must not pass unseen.
 
@@ -433,5 +462,21 @@ def test_a_worker_whose_database_went_back_knows_nothing_any_more(workers: Worke
             await look(one)
         assert one.lost is not None
         assert two.lost is None
+
+    asyncio.run(play())
+
+
+def test_a_worker_whose_database_is_another_one_knows_nothing_any_more(workers: Workers) -> None:
+    """A backup was restored, and given a new identity, while it ran: tickets from before would count twice."""
+
+    async def play() -> None:
+        await workers.create()
+        await workers.look()
+        with psycopg.connect(workers.url, autocommit=True) as connection:
+            connection.execute("UPDATE identity SET identity = uuid_send(gen_random_uuid())")
+        for worker in workers.all:
+            with pytest.raises(Unavailable, match="is another one than this worker has begun with"):
+                await look(worker)
+            assert worker.lost is not None
 
     asyncio.run(play())

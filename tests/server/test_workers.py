@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 from tests.server.running import PATIENCE
 
 from ldpbandits.errors import ParameterError
+from ldpbandits.server import workers
 from ldpbandits.server.listening import IS_SHARED_OUT, Listeners, listening, shared_out
 
 
@@ -101,6 +103,45 @@ def test_a_worker_that_dies_is_started_again(tmp_path: Path) -> None:
         server.wait_for("was ended by SIGKILL after")
         assert second in server.workers()
         assert first not in server.workers()
+        assert server.stop() == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no way to limit another process")
+def test_a_machine_that_has_no_room_for_a_worker_keeps_the_others(tmp_path: Path) -> None:
+    """Where one was killed for want of memory, the next may not start either: there is another try, and no end."""
+    with supervised(tmp_path) as server:
+        first, second = server.workers()
+        before = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
+        largest = max(int(file.name) for file in Path(f"/proc/{server.process.pid}/fd").iterdir())
+        resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (largest + 1, before[1]))
+        os.kill(first, signal.SIGKILL)
+        server.wait_for("cannot be started: Too many open files; another try in", 3)
+        server.process.send_signal(signal.SIGHUP)
+        server.wait_for("is replaced, one after the other")
+        server.wait_for("a new worker cannot be started: Too many open files: the others stay as they are")
+        assert server.worker() == second
+        resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, before)
+        assert second in server.workers()
+        assert server.stop() == 0
+
+
+def test_a_pause_stays_a_number_however_often_a_worker_dies() -> None:
+    """2^1024 is none: a database that is away for a night must not end the one who starts workers."""
+    with listening("127.0.0.1", 0) as one:
+        made = workers.Workers(lambda _, __: None, Listeners(1, one), 1.0)
+        pauses = [made._put_off(0, 0.0) for _ in range(5000)]
+    assert pauses[:3] == [0.5, 1.0, 2.0]
+    assert set(pauses[6:]) == {workers.LONGEST_PAUSE}
+
+
+def test_a_worker_may_be_ended_by_a_signal_without_a_name(tmp_path: Path) -> None:
+    """It is told by its number: the one who tells it must not fail over that, and end all others."""
+    with supervised(tmp_path) as server:
+        first, second = server.workers()
+        number = signal.SIGRTMIN + 1
+        os.kill(first, number)
+        server.wait_for(f"was ended by signal {number} after")
+        assert second in server.workers()
         assert server.stop() == 0
 
 
@@ -199,6 +240,22 @@ def test_a_port_in_use_is_noticed_though_it_could_be_shared() -> None:
     listeners.close()
 
 
+@pytest.mark.skipif(not IS_SHARED_OUT, reason="elsewhere there is one socket for all")
+def test_connections_do_not_wait_for_a_worker_that_may_never_be_ready() -> None:
+    """Its socket gets none before it listens, the first time and each time that it is made again."""
+    listeners = shared_out("127.0.0.1", 0, 2)
+    first = listeners[0]
+    first.settimeout(PATIENCE)
+    for _ in range(2):
+        assert listeners[1].getsockname() == first.getsockname()
+        for _ in range(30):
+            socket.create_connection(first.getsockname(), PATIENCE).close()
+            first.accept()[0].close()
+        listeners[1].listen()
+        listeners.drop(1)
+    listeners.close()
+
+
 def test_the_last_socket_keeps_the_address() -> None:
     """Others are closed while their worker is away, and made again."""
     listeners = shared_out("127.0.0.1", 0, 2)
@@ -208,6 +265,7 @@ def test_the_last_socket_keeps_the_address() -> None:
         assert second.fileno() == -1
         assert listeners[1].getsockname() == first.getsockname()
         listeners.drop(1)
+        assert listeners[1].fileno() >= 0  # it does not listen: another server could do so here
     listeners.drop(0)
     assert listeners[0].fileno() == first.fileno() >= 0
     listeners.close()

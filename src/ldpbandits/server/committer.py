@@ -108,8 +108,23 @@ class Committer:
         return await future
 
     async def run(self, change: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call another verb of the store in the thread that writes, between two commits; pass on what it raises."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: change(*args, **kwargs))
+        """Call another verb of the store in the thread that writes, between two commits; pass on what it raises.
+
+        What that thread has not begun within some seconds is not done at all: nobody waits for hours to hear of it.
+        """
+        if self._hangs:
+            raise _nothing_written()
+        work = self._thread.submit(change, *args, **kwargs)
+        done = asyncio.wrap_future(work)
+        timer = asyncio.get_running_loop().call_later(LONGEST, work.cancel)  # which does nothing once it has begun
+        try:
+            await asyncio.wait([done])
+        finally:
+            timer.cancel()
+            done.cancel()
+        if done.cancelled():
+            raise _nothing_written()
+        return done.result()
 
     def close(self) -> None:
         """Write what has happened and end the thread, once what is under way is done."""

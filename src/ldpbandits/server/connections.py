@@ -36,6 +36,8 @@ AHEAD = 100
 """Requests that a client may send before the first of them is answered. Few clients send any; a request takes a
 hundred times more memory than bytes, and a quarter of a megabyte is read at a time."""
 
+FRAMING = (b"content-length", b"transfer-encoding")
+
 LINGER = 1.0
 LARGEST_REST = 1024 * 1024
 """After a reply that ends it all so many seconds and bytes of what is still sent are read and dropped: a connection
@@ -101,6 +103,22 @@ class _Nowhere(list[tuple[bytes, bytes]]):
         pass
 
 
+class _Body:
+    """What a parser of one body tells, to the connection that has read the head; what comes after it is dropped."""
+
+    def __init__(self, connection: "Connection") -> None:
+        self._connection: Connection | None = connection
+
+    def on_body(self, body: bytes) -> None:
+        if self._connection is not None:
+            self._connection.on_body(body)
+
+    def on_message_complete(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.on_message_complete()
+
+
 class _HeadTooLarge(Exception):  # noqa: N818 - it stays between the parser and us
     """Raised in the middle of a request's head."""
 
@@ -136,11 +154,18 @@ class Connection(HttpToolsProtocol):
         """When the client has read nothing for too long; infinite while it reads."""
         self._unread = 0
         self._has_asked = False
+        self._framing = b""
+        """The headers that say where the body ends, of a request that asks for another protocol."""
 
     @property
     def is_closing(self) -> bool:
         """Tell whether all that was to be said is said."""
         return self._stage is Stage.CLOSING
+
+    @property
+    def _is_last_in(self) -> bool:
+        """Tell whether the last request of this connection is complete, as one that asks for another protocol is."""
+        return bool(self._framing) and self._stage is Stage.NOTHING
 
     @property
     def _is_at_work(self) -> bool:
@@ -164,27 +189,33 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Read on, unless it is too much."""
         self._received += len(data)
-        if self._stage is Stage.CLOSING:
+        if self._stage is Stage.CLOSING or self._is_last_in:
             if self._received > LARGEST_REST:
                 self.transport.abort()
             return
         try:
             self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
+        except httptools.HttpParserUpgrade as upgrade:
             self.cycle.keep_alive = False  # it is answered in HTTP/1.1, which is all we speak, and that is all
+            if self._framing:
+                self._read_body(data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
-            if isinstance(error.__context__, _HeadTooLarge):
-                self._refuse_head()
-            elif isinstance(error.__context__, _TooFarAhead):
-                self._all.closed["sent_ahead"] += 1
-                self.transport.abort()
-            else:
-                self._refuse(400, Code.REFUSED, "this is not HTTP/1.1", "malformed")
+            self._end_reading(error)
         else:
             if self._stage is Stage.HEAD and self._received > self._limits.header_bytes:
                 self._refuse_head()
             elif self._stage is Stage.BODY and self._received > self._limits.header_bytes:
                 self._check_around()
+
+    def _end_reading(self, error: httptools.HttpParserError) -> None:
+        """Say why no more is read, unless all that was to come is in."""
+        if isinstance(error.__context__, _HeadTooLarge):
+            self._refuse_head()
+        elif isinstance(error.__context__, _TooFarAhead):
+            self._all.closed["sent_ahead"] += 1
+            self.transport.abort()
+        elif not self._is_last_in:
+            self._refuse(400, Code.REFUSED, "this is not HTTP/1.1", "malformed")
 
     def on_message_begin(self) -> None:
         """The first byte of a request is in."""
@@ -203,6 +234,8 @@ class Connection(HttpToolsProtocol):
         if self._unanswered > AHEAD:
             raise _TooFarAhead
         super().on_headers_complete()  # it may find that the address is none: then there is nobody who answers
+        if self.parser.should_upgrade():
+            self._framing = b"".join(b"%s: %s\r\n" % each for each in self.headers if each[0] in FRAMING)
         self._stage = Stage.BODY
         self._received = 0
         self._unanswered += 1
@@ -217,6 +250,8 @@ class Connection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """All of a request is in."""
+        if self._framing and self.parser.should_upgrade():
+            return  # the parser takes what follows for another protocol: it is the body
         super().on_message_complete()
         self._received = 0
         if self._unanswered:
@@ -286,6 +321,13 @@ class Connection(HttpToolsProtocol):
             which = "head_seconds" if self._stage is Stage.HEAD else "body_seconds"
             told = f"a request is to be complete in time: {which} is {getattr(self._limits, which):g}"
             self._refuse(408, Code.RETRY, told, which)
+
+    def _read_body(self, start: bytes) -> None:
+        """Read the body of a request that asks for another protocol, which this one is not."""
+        head = b"POST / HTTP/1.1\r\n%s\r\n" % self._framing
+        self.parser = httptools.HttpRequestParser(_Body(self))
+        self._received = -len(head)  # it is not the client's
+        self.data_received(head + start)
 
     def _head_size(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ldpbandits.checks import brief
 from ldpbandits.errors import ParameterError
@@ -81,6 +82,8 @@ class Listeners:
     With one socket for all of them whoever wakes first takes what there is: of 128 connections the fuller of two
     workers gets 66 to 75 %, and 52 to 54 % with a socket for each (benchmarks/balance.py). All are held open here too,
     so that connections which wait for a worker that has died are taken in by the next.
+
+    All but the first listen when their worker begins to: nobody is to wait for one that may never be ready.
     """
 
     def __init__(self, count: int, first: socket.socket, again: Callable[[], socket.socket] | None = None) -> None:
@@ -99,7 +102,8 @@ class Listeners:
 
     def drop(self, place: int) -> None:
         """Close the socket of a worker that will not be there for a while: new connections go to the others."""
-        if place in self._sockets and len(self._sockets) > 1:  # the last one keeps the address ours
+        others = [each for number, each in self._sockets.items() if number != place]
+        if place in self._sockets and any(map(_listens, others)):  # the last one keeps the address ours
             self._sockets.pop(place).close()
 
     def close(self) -> None:
@@ -114,8 +118,28 @@ def shared_out(host: str, port: int, count: int) -> Listeners:
         return Listeners(count, listening(host, port))
     with listening(host, port) as alone:  # a socket that shares its port would not notice that it is in use already
         port = alone.getsockname()[1]
-    again = partial(listening, host, port, reuse_port=True)
-    return Listeners(count, again(), again)
+    first = listening(host, port, reuse_port=True)
+    return Listeners(count, first, partial(_beside, first.family, first.getsockname()))
+
+
+def _beside(family: int, address: tuple[Any, ...]) -> socket.socket:
+    """Return another socket at an address that is ours; it does not listen, and gets no connections, until told to."""
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
+            made.setsockopt(socket.SOL_SOCKET, option, 1)
+        if family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)  # as the first one is
+        made.bind(address)
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def _listens(made: socket.socket) -> bool:
+    """Tell whether a socket listens, in whichever process it was told to."""
+    return bool(made.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
 
 
 def url_of(listener: socket.socket, prefix: str = "") -> str | None:

@@ -93,6 +93,10 @@ async def _metrics(service: Service, _: PathValues, __: None) -> Text:
     return Text(metrics.MEDIA_TYPE, iter([await metrics.text(service)]))
 
 
+async def _export(service: Service, path: PathValues, _: None) -> Text:
+    return Text("text/csv", await service.export(path["name"]))
+
+
 async def _link(service: Service, _: PathValues, __: Nothing) -> ConsoleLink:
     return ConsoleLink(f"console/enter/{await service.links.new()}")
 
@@ -253,7 +257,7 @@ OPERATIONS = (
         "GET",
         f"{EXPERIMENT}/responses.csv",
         "export the responses, in the order in which they were counted",
-        lambda service, path, _: Text("text/csv", service.export(path["name"])),
+        _export,
         "text/csv",
         Role.VIEWER,
         refusals=(404,),

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
+from itertools import chain
 from time import time
 from typing import TypeVar
 
@@ -133,9 +134,14 @@ class Service:
                 await self.sharing.freshen(self.experiments[name])
 
     async def know_keys(self) -> None:
-        """Know which keys and signing secrets hold; to be called before one is looked at."""
+        """Know which keys hold; to be called before one is looked at."""
         if self.sharing is not None:
             await self.sharing.freshen_keys()
+
+    async def know_secrets(self) -> None:
+        """Know which signing secrets hold; to be called before a ticket is looked at."""
+        if self.sharing is not None:
+            await self.sharing.freshen_secrets()
 
     async def know_all(self) -> None:
         """Know the same of all experiments; to be called before they are listed."""
@@ -206,7 +212,7 @@ class Service:
 
     async def respond(self, message: ResponseMessage) -> Counted:
         """Count a response, exactly once; return when that is on disk."""
-        await self.know_keys()
+        await self.know_secrets()
         now = self.now
         found = self._read(message.ticket, now)
         if found is None and await self.look_again():
@@ -282,11 +288,15 @@ class Service:
         """Return all that the agent learns from."""
         return await self.beside.tallies(self.find(name))
 
-    def export(self, name: str) -> Iterator[str]:
-        """Return the responses in the order in which they were counted, as CSV in pieces."""
+    async def export(self, name: str) -> Iterator[str]:
+        """Return the responses in the order in which they were counted, as CSV in pieces.
+
+        The first are read now: a reply that has begun cannot say any more that the store is unavailable.
+        """
         experiment = self.find(name)
         pieces = self._store.export(experiment.number, EXPORT_ROWS)
-        return csv(pieces, experiment.menu, lambda arm: experiment.records[arm].name)
+        first = await asyncio.to_thread(next, pieces, ())
+        return csv(chain([first], pieces), experiment.menu, lambda arm: experiment.records[arm].name)
 
     async def check(self) -> None:
         """Raise `Unavailable` when the store cannot write, or not within some seconds."""

@@ -126,14 +126,21 @@ class Sharing:
             await self.look()
 
     async def freshen_keys(self) -> None:
-        """Make sure that a key or a signing secret that has ended elsewhere has ended here; if we cannot look, go on.
+        """Make sure that a key that has ended elsewhere has ended here; if we cannot look, go on.
 
         Nobody waits for a worker that was frozen: it must not wake up with the keys of then. One without a database
         goes on, since whatever needs the others, or the store, fails by itself; its own metrics are all that is left.
         """
+        with suppress(Unavailable):
+            await self.freshen_secrets()
+
+    async def freshen_secrets(self) -> None:
+        """Make sure that a signing secret that has ended elsewhere has ended here; raise `Unavailable` if we cannot.
+
+        Counting may wait for a database that is away, and when it is back nothing tells that the ticket is void.
+        """
         if self._looked_at + FRESH < elapsed():
-            with suppress(Unavailable):
-                await self.look()
+            await self.look()
 
     async def freshen_all(self) -> None:
         """Make sure that what we know of all experiments is fresh, for this once: there may be thousands."""

@@ -72,7 +72,8 @@ class Tie:
 
 
 Work: TypeAlias = Callable[[socket.socket, Tie], None]
-"""Serves on a socket until told to stop, by SIGTERM or by the tie. It is pickled: a function of a module."""
+"""Serves on a socket, on which it is the first to listen perhaps, until told to stop, by SIGTERM or by the tie. It is
+pickled: a function of a module."""
 
 
 def _begin(work: Work, listener: socket.socket, pipe: Connection) -> None:
@@ -154,7 +155,12 @@ class Workers:
         now = monotonic()
         for place in [place for place, when in self._due.items() if when <= now]:
             del self._due[place]
-            self._workers[place] = self._start(place)
+            try:
+                self._workers[place] = self._start(place)
+            except OSError as error:  # no memory, no process, no file is left: those who live are needed all the more
+                pause = self._put_off(place, 0.0)
+                told = "worker %d cannot be started: %s; another try in %.1f s"
+                _log.error(told, place, error.strerror or error, pause, extra={"event": "worker_died"})
 
     def _renew_next(self) -> None:
         coming = self._coming
@@ -165,7 +171,10 @@ class Workers:
         while self._renewed and self._coming is None and not self._leaving:
             place = self._renewed.popleft()
             if place in self._workers:  # else it is about to be a new one anyway
-                self._coming = self._start(place)
+                try:
+                    self._coming = self._start(place)
+                except OSError as error:
+                    self._give_up_renewal(f"cannot be started: {error.strerror or error}")
 
     def _give_up_renewal(self, why: str) -> None:
         _log.error("a new worker %s: the others stay as they are", why, extra={"event": "renewal"})
@@ -217,11 +226,7 @@ class Workers:
             return
         del self._workers[worker.place]
         lived = monotonic() - worker.since
-        deaths = self._deaths[worker.place] = 0 if lived > STEADY else self._deaths[worker.place] + 1
-        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (deaths - 1)) if deaths else 0.0
-        self._due[worker.place] = monotonic() + pause
-        if pause > LONGEST_WAIT:
-            self._listeners.drop(worker.place)
+        pause = self._put_off(worker.place, lived)
         _log.error(
             "worker %d (process %d) %s after %.1f s; another is started in %.1f s",
             worker.place,
@@ -231,6 +236,15 @@ class Workers:
             pause,
             extra={"event": "worker_died"},
         )
+
+    def _put_off(self, place: int, lived: float) -> float:
+        """Plan the next worker of a place after one that lived so long; return the pause until then."""
+        deaths = self._deaths[place] = 0 if lived > STEADY else self._deaths[place] + 1
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(deaths - 1, 100)) if deaths else 0.0  # a float has an end
+        self._due[place] = monotonic() + pause
+        if pause > LONGEST_WAIT:
+            self._listeners.drop(place)
+        return pause
 
     def _stop(self, wake: socket.socket, caught: list[int]) -> None:
         """Tell all to stop; kill those that have not after a while, or when told once more."""
@@ -260,7 +274,8 @@ def _is_ready(pipe: Connection) -> bool:
 
 def _end(code: int | None) -> str:
     if code is not None and code < 0:
-        return f"was ended by {signal.Signals(-code).name}"
+        names = {each.value: each.name for each in signal.Signals}  # some have none
+        return f"was ended by {names.get(-code, f'signal {-code}')}"
     return f"ended by itself with exit code {code}"
 
 

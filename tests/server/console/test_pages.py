@@ -201,7 +201,7 @@ def test_what_can_be_taken_away_is_what_the_api_exports(service: Service) -> Non
         visitor = browser(service)
         await visitor.sign_in("viewer")
         csv = await visitor.send("GET", "experiments/headline/responses.csv")
-        assert csv.body.decode() == "".join(service.export("headline"))
+        assert csv.body.decode() == "".join(await service.export("headline"))
         assert csv.headers["content-disposition"] == 'attachment; filename="headline-responses.csv"'
         tallies = await visitor.send("GET", "experiments/headline/tallies.json")
         assert tallies.json == msgspec.to_builtins(await service.tallies("headline"))

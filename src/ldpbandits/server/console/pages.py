@@ -176,7 +176,7 @@ async def history(visit: Visit) -> Response:
 async def responses(visit: Visit) -> Response:
     """Export the responses."""
     headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{visit.name}-responses.csv"'}
-    return StreamingResponse(visit.service.export(visit.name), headers=headers, media_type="text/csv")
+    return StreamingResponse(await visit.service.export(visit.name), headers=headers, media_type="text/csv")
 
 
 async def tallies(visit: Visit) -> Response:

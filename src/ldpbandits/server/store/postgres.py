@@ -92,6 +92,7 @@ class PostgresStore:
             migrate(connection, urandom(16))
             self._counting.forgotten = floor(connection)
             ((self.identity,),) = connection.execute("SELECT identity FROM identity").fetchall()
+            self._looker.identity = self.identity
             ((self.version,),) = connection.execute("SELECT coalesce(max(version), 0) FROM changes").fetchall()
             self.basis = self.version
             self._counting.learn_experiments()

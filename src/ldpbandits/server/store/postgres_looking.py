@@ -30,6 +30,8 @@ class Looker:
         self.account = Account()
         self.forgotten = 0
         """The last second of which nonces may be gone, as the last look has found it."""
+        self.identity: bytes | None = None
+        """That of the database, as it was when this worker began."""
         self.link = Link(url, self._prepare)
         self._slots = slots
         self._on_new_number = on_new_number
@@ -77,6 +79,7 @@ class Looker:
             self._settled = self.register(connection, version)
             self._era += 1  # what we have told is that of another worker now
         self.forgotten = floor(connection)
+        news.check_identity(connection, self.identity)
         self._seen = news.last_change(connection, self._seen)
         self._alive(connection.execute(_WORKERS).fetchall())
         marks = {number: mark for number, mark in followed.items() if mark.era == self._era}

@@ -89,6 +89,15 @@ def tell(
         connection.execute(NOTE, noted(worker, events))
 
 
+def check_identity(connection: Connection[TupleRow], identity: bytes | None) -> None:
+    """Raise `Replaced` when the database has another identity: tickets that this worker knows are not for it.
+
+    Somebody has restored a backup while workers ran. Its changes may all be those that they have seen.
+    """
+    if connection.execute("SELECT identity FROM identity").fetchone() != (identity,):
+        raise Replaced("the database is another one than this worker has begun with")
+
+
 def last_change(connection: Connection[TupleRow], seen: tuple[int, bytes] | None) -> tuple[int, bytes] | None:
     """Return the last change, by version and token; raise `Replaced` when one that was seen is there no more.
 

@@ -25,6 +25,7 @@ class SqliteFile:
     def __init__(self, path: Path, failpoint: Callable[[str], None]) -> None:
         """Open the file, or make a new one; raise DatabaseError when it is in use, is not ours or cannot be opened."""
         # Through a link or by another name it is the same file, with the same lock; and ':memory:' is a file's name.
+        given = path.absolute()
         self.path = path = path.resolve()
         self._failpoint = failpoint
         self._lost: str | None = None
@@ -32,7 +33,7 @@ class SqliteFile:
             try:
                 check_mounts(path)
                 self._lock = on_failure.enter_context(closing(lock_beside(path)))
-                self._hold = on_failure.enter_context(closing(Hold(path)))
+                self._hold = on_failure.enter_context(closing(Hold(path, given)))
                 self.connection = on_failure.enter_context(
                     closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False))
                 )

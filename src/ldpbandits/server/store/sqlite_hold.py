@@ -3,7 +3,7 @@
 SQLite writes changes to a log first, and finds the log by the name of the database. A file with two names has two logs,
 of which each misses the changes in the other; of a file that is mounted alone, as into a container, the log is left
 behind where nobody looks for it; and what is written to a file that was deleted is gone when its last user is. So a
-server refuses the first two, and stops acknowledging when it notices the third.
+server refuses the first two, and stops acknowledging when it notices the third, or that a link leads elsewhere by now.
 
 The lock is on the file itself, since a lock beside it is another one under another name. It is flock(2)'s, which has
 nothing to do with SQLite's own locks (those of fcntl(2)) on a local disk, and which this process cannot lose by
@@ -12,9 +12,11 @@ On network file systems neither holds: there flock is either made of fcntl's loc
 known to one machine only; and the index of SQLite's log is memory, which machines do not share. They are refused.
 """
 
+import logging
 import os
 import re
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from ldpbandits.errors import DatabaseError
@@ -30,13 +32,18 @@ _MOUNTS = Path("/proc/self/mountinfo")
 _DRIVE = re.compile(rb"(?:\S+ ){4}(\S+) .*? - (\S+) ")
 """A line of Linux's list of mounts: its fifth word is where, and the first after the dash the kind of file system."""
 
+_log = logging.getLogger(__name__)
+
 
 class Hold:
     """The file of a database, in use by this process alone. It knows whether its name still leads to it."""
 
-    def __init__(self, path: Path) -> None:
-        """Make the file unless it is there, and take it; raise DatabaseError when it is in use or has two names."""
-        self._path = path
+    def __init__(self, path: Path, given: Path) -> None:
+        """Make the file unless it is there, and take it; raise DatabaseError when it is in use or has two names.
+
+        `given` is the name by which a new start looks for it: there may be links on the way, which are changed.
+        """
+        self._path, self._given = path, given
         self._file = open(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "rb", buffering=0)  # noqa: PTH123, SIM115
         self._places: dict[str, tuple[int, int]] = {}
         try:
@@ -55,14 +62,21 @@ class Hold:
         if names > 1:
             told = f"the database {self._path} has {names} names (hard links), of which only one leads to its log"
             raise DatabaseError(f"{told}: remove the others")
+        if sys.platform != "win32" and os.fstat(self._file.fileno()).st_size == 0:
+            with suppress(PermissionError):  # it is somebody else's
+                os.fchmod(self._file.fileno(), 0o600)  # made beforehand, as with `touch`, it is as open as other files
 
     def watch(self) -> None:
-        """Remember what is there now, the database and what SQLite keeps beside it."""
+        """Remember what is there now, the database and what SQLite keeps beside it; say if it is open to others."""
         for suffix in BESIDE:
             place = f"{self._path}{suffix}"
             self._places[place] = _place(os.stat(place))  # noqa: PTH116 - at each commit, so it must be quick
         if self._places[str(self._path)] != _place(os.fstat(self._file.fileno())):
             raise DatabaseError(f"the database {self._path} was replaced while it was opened")
+        self._places[str(self._given)] = self._places[str(self._path)]
+        if sys.platform != "win32" and os.fstat(self._file.fileno()).st_mode & 0o077:
+            told = "others than its owner may use the database %s, which holds the signing secret: chmod 600"
+            _log.warning(told, self._path)
 
     def lost(self) -> str | None:
         """Return the name of a file that is gone or is another one by now, None when all is as it was."""
