@@ -32,7 +32,7 @@ from ldpbandits.audit.evidence import Evidence
 from ldpbandits.audit.guess import count_cells
 from ldpbandits.audit.result import Finding
 from ldpbandits.audit.sample import Sample
-from ldpbandits.audit.stakes import Cells, Event, Way, judge_ways
+from ldpbandits.audit.stakes import Again, Cells, Event, Way, judge_ways
 from ldpbandits.audit.subject import Hear, Heard
 from ldpbandits.audit.texts import Texts, numbers
 
@@ -197,6 +197,8 @@ def _by_ending(users: Users, rewards: tuple[float, float]) -> Iterator[Way]:
         or len({(each.code, each.is_whole) for each in users.single}) > 1
     ):
         yield from ways_with(rewards, users.coins, texts, "a run with a single reward")
+    if len({(each.beside, each.code) for each in users.heard}) > 1 and users.layout.coins:
+        yield _by_last(users)
     ends = Texts.of([str(each.code).encode() for each in users.heard])
     if len(ends) and (ends.codes != ends.codes[0]).any():
         calls = users.chosen.shape[1]
@@ -208,6 +210,17 @@ def _by_ending(users: Users, rewards: tuple[float, float]) -> Iterator[Way]:
             "how a run ended, and place",
             count_cells(at * calls + tossed[:, 1], coins, (0, 1), (MOST_CODES + 1) * calls),
         )
+
+
+def _by_last(users: Users) -> Way:
+    """Stake on the last reward of a run by how it ends and how many before it were the higher one: sums, means.
+
+    Two runs that have both in common are to have the last reward in common: that of the later one is guessed.
+    """
+    ends = Texts.of([each.beside[-BESIDE:] + str(each.code).encode() for each in users.heard])
+    keys = ends.codes * users.chosen.shape[1] + users.chosen[:, :-1].sum(axis=1)
+    _, alike = np.unique(keys, return_inverse=True)
+    return Again.of("how a run ended, and its rewards but the last", alike, users.chosen[:, -1])
 
 
 def _by_place(users: Users) -> Iterator[Way]:
