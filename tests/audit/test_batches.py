@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from ldpbandits.audit.blackbox.batches import FEWEST, batches, judge_batches
-from ldpbandits.audit.blackbox.events import Sorted
-from ldpbandits.audit.blackbox.neighbours import BINS, coarse, neighbours
+from ldpbandits.audit.blackbox.neighbours import by_last_number, neighbours
 from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.result import Finding
 from ldpbandits.audit.sample import Sample, draw_sample
@@ -87,6 +86,16 @@ def closing(is_due: Callable[[int], bool], say: Say, epsilon: float, *, late: bo
     return make
 
 
+def named(make: Make) -> Make:
+    """Write a random name before each response."""
+
+    def made() -> Respond:
+        respond = make()
+        return lambda reward: f"{RNG.getrandbits(32):08x} {respond(reward)}"
+
+    return made
+
+
 FAULTS: dict[str, Make] = {
     "so many flips in a batch": balanced(40, 11),
     "noise that adds up to nothing": cancelling(25, lambda: 0.0),
@@ -95,6 +104,10 @@ FAULTS: dict[str, Make] = {
     "a sum": closing(lambda call: call % 40 == 0, lambda total: total, 0.9),
     "a sum, one call later": closing(lambda call: call % 40 == 0, lambda total: total, 0.9, late=True),
     "a parity of batches that start with the second call": closing(lambda call: call % 25 == 1, lambda s: s % 2, 0.9),
+    "a sum, behind names": named(closing(lambda call: call % 40 == 0, lambda total: total, 0.9)),
+    "a parity of batches of any length, behind names": named(
+        closing(lambda _: RNG.random() < 0.04, lambda total: total % 2, 0.9)
+    ),
     "a parity of batches of any length": closing(lambda _: RNG.random() < 0.04, lambda total: total % 2, 0.9),
 }
 HEALTHY: dict[str, Make] = {
@@ -119,7 +132,7 @@ def sampled(make: Make, calls: int = CALLS) -> Sample:
 
 def judged(sample: Sample, alpha: float = 1e-5) -> Finding:
     """The finding by a few lengths."""
-    return judge_batches(sample, (0, 1), Sorted("the response", coarse(sample), BINS), LENGTHS, alpha, 1.0)
+    return judge_batches(sample, (0, 1), by_last_number(sample), LENGTHS, alpha, 1.0)
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -167,4 +180,5 @@ def test_batches_end_within_the_sample() -> None:
 
 def test_too_few_calls() -> None:
     """Nothing is said of them."""
-    assert judged(sampled(HEALTHY["fresh flips"], 200)).verdict == "not applicable"
+    for calls in (1, 200):
+        assert judged(sampled(HEALTHY["fresh flips"], calls)).verdict == "not applicable"

@@ -17,6 +17,7 @@ each is right with probability e^epsilon / (1 + e^epsilon) at most, given what w
 are fair (stakes.py). How many guesses there are may depend on coins: therefore stakes, and no binomial tail.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -31,6 +32,7 @@ from ldpbandits.audit.guess import ABSTAIN, CellRule, best_rule, count_cells
 from ldpbandits.audit.result import Counts, Finding, Reals
 from ldpbandits.audit.sample import Sample
 from ldpbandits.audit.stakes import Event, judge_ways
+from ldpbandits.audit.texts import Texts, number
 
 FEWEST = 150
 """Batches: fewer leave nothing to guess once something is learned."""
@@ -70,6 +72,9 @@ LARGEST = 1e15
 """Numbers beyond are no quantities, and leave no digits for a sum."""
 THIRDS = 3
 """To learn and rank, to cut, and to stake on: by time."""
+LAST = re.compile(rb"[-+]?\d+(?:\.\d+)?(?=\D*$)")
+LAST_BYTES = 32
+"""Of a text, in which its last number is looked for."""
 PLAIN = np.array([chr(byte).isalnum() or chr(byte) in "+-." for byte in range(128)] + [True] * 128)
 """Bytes of numbers and names, which vary: how many others there are is what a text looks like."""
 
@@ -115,6 +120,8 @@ def batches(sample: Sample, lengths: Iterable[int]) -> Iterator[Batches]:
             ends = np.flatnonzero(is_end)
             if len(ends) >= FEWEST:
                 yield Batches(f"{length} calls", ends - length + 1, ends)
+    if len(sample.chosen) < FEWEST:
+        return
     total = np.concatenate([[0], np.cumsum(~PLAIN[sample.said.data], dtype=np.int32)])
     signs = np.diff(total[np.append(0, sample.said.ends)])
     unlike = np.flatnonzero(signs != np.argmax(np.bincount(signs)))
@@ -134,7 +141,8 @@ class _Sums:
         side = is_high.astype(np.float64) - (sample.chosen == pair[0])
         self.high = _running(is_high.astype(np.float64))
         self.noise = _running(self.half * side)
-        self.fields = [_in_units(values) for _, values in islice(numbers_in(sample.said, sample.responses), FIELDS)]
+        fields = [values for _, values in islice(numbers_in(sample.said, sample.responses), FIELDS)]
+        self.fields = [_in_units(each) for each in (*fields, last_numbers(sample.said))]
         self.running = [_running(each) for each in self.fields]
 
     def ways(self, starts: Indices, ends: Indices, coins: Indices, third: Indices) -> Iterator[Sorted]:
@@ -152,6 +160,12 @@ class _Sums:
             score = _most_like(np.stack(columns, axis=1), coins, third == 0)
             bins = size_bins(score[third < THIRDS - 1], ())  # later scores have later coins in them
             yield Sorted("a combination of sums", bins.cells(score), bins.size)
+
+
+def last_numbers(said: Texts) -> Reals:
+    """Return the last number in each text: where names vary, fields are best counted from the end."""
+    found = (LAST.search(said[i][-LAST_BYTES:]) for i in range(len(said)))
+    return np.array([np.nan if each is None else number(each.group()) for each in found], np.float64)
 
 
 def _running(values: Reals) -> Reals:
