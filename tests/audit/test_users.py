@@ -258,6 +258,21 @@ def test_a_sum_at_the_end_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert first_calls(summed(noisy, half), 1e-6).verdict == "consistent"
 
 
+def test_runs_that_say_nothing_in_time_are_said_to_be_slow() -> None:
+    """There are users, so that none is asked for; and they are not waited for when the time is up."""
+
+    def hear(_rewards: Sequence[float], seconds: float) -> Heard:
+        time.sleep(min(seconds, 0.1))
+        return Heard([], is_whole=False)
+
+    subject = Subject("slow", talk_with(lambda reward: reward), hear, another_user=lambda: hear)
+    begun = time.monotonic()
+    found = first_calls(Evidence(subject, Claim.of(1.0, (0, 1), 1_000, 0.999, 3), until=begun + 0.3), 1e-6)
+    assert found.verdict == "not applicable"
+    assert "--time" in found.detail
+    assert time.monotonic() - begun < 4
+
+
 def test_short_runs_fit_the_calls_of_a_run() -> None:
     """A budget of a few calls is kept: a run never has more, and one call is enough for the first."""
     for calls in (1, 2, 5, 30, 44, 1000):

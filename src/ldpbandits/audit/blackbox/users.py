@@ -57,6 +57,8 @@ TIME_PART = 0.4
 """Of the time that is left."""
 LEAST_USERS = 16
 """So many are asked whatever the time; a program that takes long to start has no more."""
+LEAST_SECONDS = 0.2
+"""For a run that begins when the time is up: some of them are asked at once."""
 MOST_CODES = 63
 """Texts that are told apart at each place."""
 NOTHING = b"\x00"
@@ -142,7 +144,8 @@ def draw_users(evidence: Evidence, count: int) -> Users | None:
     def ask(sides: NDArray[np.int64], is_contained: bool) -> Heard:  # noqa: FBT001 - one of the columns that are mapped
         rewards = [(claim.low, claim.high)[each] for each in sides.tolist()]
         hear = contained if is_contained and contained is not None else make()
-        return hear(rewards, max(1.0, until - monotonic()))
+        at_last = until if heard else evidence.until  # the first ones may take all the time that there is
+        return hear(rewards, max(LEAST_SECONDS, at_last - monotonic()))
 
     with ThreadPoolExecutor(evidence.subject.workers) as pool:
         while len(heard) < count and (monotonic() < until or len(heard) < LEAST_USERS):
@@ -165,11 +168,18 @@ def _contained(evidence: Evidence) -> Hear | None:
     return hear if hear([evidence.claim.low], max(1.0, evidence.seconds(TIME_PART / 4))).texts else None
 
 
+def _why_none(evidence: Evidence) -> str:
+    """Say why there are no users."""
+    if evidence.subject.another_user is None:
+        return "give another_user, a function that makes the curator of another user"
+    return "no run gave a response in the time that was left (--time allows more)"
+
+
 def first_calls(evidence: Evidence, alpha: float) -> Finding:
     """Stake on what is said at the first call, at each place, and to standard error."""
     users = users_of(evidence)
     if users is None:
-        return Finding("not applicable", "give another_user, a function that makes the curator of another user")
+        return Finding("not applicable", _why_none(evidence))
     rewards, runs = (evidence.claim.low, evidence.claim.high), range(len(users.heard))
     first = [users.at(run, 0) for run in runs]
     ways = list(ways_with(rewards, users.chosen[:, 0], first, "first call"))
@@ -245,7 +255,7 @@ def shared_noise(evidence: Evidence, alpha: float) -> Finding:
     """Stake on coins of a run from those of a run that is like it."""
     users = users_of(evidence)
     if users is None:
-        return Finding("not applicable", "give another_user, a function that makes the curator of another user")
+        return Finding("not applicable", _why_none(evidence))
     if not users.layout.coins or users.layout.same <= BEHIND:
         return Finding("not applicable", "runs are too short to be compared: --calls-per-run allows more")
     alike = list(_alike(users))
