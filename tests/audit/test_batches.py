@@ -157,7 +157,7 @@ def test_batches_are_among_neighbours() -> None:
 
 
 def test_the_level_is_kept_where_each_reward_is_told_as_much_as_is_allowed() -> None:
-    """At a level of a tenth, and with bits at the very boundary: 60 runs give 17 false alarms once in 3e4 times."""
+    """At a level of a tenth, and with bits at the very boundary: 60 runs give 17 false alarms less than once in 1e4."""
     alarms = 0
     for run in range(60):
         RNG.seed(run)
