@@ -5,7 +5,7 @@ import random
 import sys
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 import pytest
@@ -14,7 +14,7 @@ from ldpbandits import BernoulliCurator, LaplaceCurator, Range, RealLine
 from ldpbandits.audit.blackbox.refusals import bad_rewards
 from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.result import Finding
-from ldpbandits.audit.subject import Respond, subject_of
+from ldpbandits.audit.subject import Heard, Respond, Subject, Unanswered, subject_of, talk_with
 from ldpbandits.spec import mechanisms
 from ldpbandits.spec.curator import CuratorSpec
 
@@ -200,3 +200,24 @@ def test_an_error_that_cannot_be_written_ends_nothing() -> None:
 
     assert judged(refusing(lambda _reward: Unspeakable())).verdict != "violated"
     assert judged(lambda reward: 10**400 if reward > 1 else CTB.respond(0.5)).verdict == "reported"
+
+
+def slow(seconds: float) -> Evidence:
+    """A program that takes a tenth of a second for each run, and an audit of so many seconds."""
+
+    def hear(rewards: Sequence[float], _seconds: float) -> Heard:
+        time.sleep(0.1)
+        return Heard([b"1"] * len(rewards)) if 0 <= rewards[0] <= 1 else Heard([], is_whole=False)
+
+    subject = Subject("slow", talk_with(lambda _reward: 1), hear)
+    seen = Evidence(subject, CLAIM, until=time.monotonic() + seconds)
+    assert seen.sample.calls == CLAIM.calls
+    return seen
+
+
+def test_a_program_that_starts_slowly_does_not_use_up_more_than_the_time() -> None:
+    """What was cut short is not said to be refused."""
+    begun = time.monotonic()
+    with pytest.raises(Unanswered, match="the time was up"):
+        bad_rewards(slow(0.5), 1e-6)
+    assert time.monotonic() - begun < 4

@@ -1,5 +1,6 @@
 """What a response tells as a text is found, whatever it is; healthy twins pass. Seeded, at a level of 1e-5."""
 
+import itertools
 import math
 import random
 import zlib
@@ -58,6 +59,9 @@ def two_digits(told: int, key: str) -> str:
     return "".join(word)
 
 
+COUNTER = itertools.count(step=37)
+
+
 def checked(reward: int, said: str) -> str:
     """Write a CRC of a response, and of the reward with it."""
     return f"{said} {zlib.crc32(f'{said}{reward}'.encode()):08x}"
@@ -68,6 +72,7 @@ FAULTS: dict[str, Say] = {
     "two letters together": lambda r: two_digits(rr(r, 2.0), "abcdefgh"),
     "two bits together": lambda r: two_digits(r if RNG.random() < 0.6 else RNG.getrandbits(1), "01"),
     "a checksum over the reward": lambda r: checked(r, f"{rr(r)},{RNG.getrandbits(40)}"),
+    "a checksum over a counter and the reward": lambda r: checked(r, f"{next(COUNTER):08d} {rr(r)}"),
     "a checksum over the reward, in hexadecimal": lambda r: checked(r, f"{RNG.getrandbits(64):016x}"),
     "letters whose last bits tell": letters,
     "a space": lambda r: f"{rr(r)} " if r else f"{rr(r)}",
@@ -87,6 +92,7 @@ HEALTHY: dict[str, Say] = {
     "two digits that tell a private bit": lambda r: two_digits(rr(r), "0123456789"),
     "two letters that tell a private bit": lambda r: two_digits(rr(r), "abcdefgh"),
     "a checksum over the response": lambda r: checked(7, f"{rr(r)},{RNG.getrandbits(40)}"),
+    "a checksum over a counter and the private bit": lambda r: checked(rr(r), f"{next(COUNTER):08d}"),
     "a checksum over the private bit": lambda r: checked(rr(r), f"{RNG.getrandbits(64):016x}"),
     "letters whose last bits tell a private bit": lambda r: letters(rr(r)),
     "a counter": lambda r: f"{RNG.randrange(10**9)},{rr(r)}",

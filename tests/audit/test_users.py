@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from ldpbandits import LaplaceCurator
+from ldpbandits.audit.blackbox import users
 from ldpbandits.audit.blackbox.users import Layout, first_calls, shared_noise
 from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.subject import Heard, Respond, Subject, hear_out, subject_of, talk_with
@@ -230,6 +231,46 @@ def test_a_process_may_know_its_number(name: str) -> None:
     seen = numbered(OF_NOTHING[name])
     assert shared_noise(seen, 1e-6).verdict == "consistent"
     assert first_calls(seen, 1e-6).verdict == "consistent"
+
+
+def summed(say: Callable[[float], str], truth: float) -> Evidence:
+    """Evidence of programs that sum up their run on standard error when it ends."""
+
+    def hear(rewards: Sequence[float], _seconds: float) -> Heard:
+        texts = [str(int(reward) ^ (CHOICE.random() > truth)).encode() for reward in rewards]
+        return Heard(texts, say(sum(rewards)).encode(), code=0)
+
+    subject = Subject("summed", talk_with(lambda reward: reward), hear, another_user=lambda: hear)
+    return Evidence(subject, Claim.of(1.0, (0, 1), 1_000, 0.999, 3))
+
+
+def test_a_sum_at_the_end_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It tells the last reward to whoever knows the others: some hundred runs are enough. False alarm: 1e-6."""
+    monkeypatch.setattr(users, "USERS", 150)
+    scale = 2.0
+    half = 1 / (1 + math.exp(-1 / scale))
+    assert first_calls(summed(lambda total: f"{total:g} clicks\n", half), 1e-6).verdict == "violated"
+
+    def noisy(total: float) -> str:
+        noise = CHOICE.expovariate(1 / scale) - CHOICE.expovariate(1 / scale)
+        return f"{round(total + noise)} clicks\n"
+
+    assert first_calls(summed(noisy, half), 1e-6).verdict == "consistent"
+
+
+def test_runs_that_say_nothing_in_time_are_said_to_be_slow() -> None:
+    """There are users, so that none is asked for; and they are not waited for when the time is up."""
+
+    def hear(_rewards: Sequence[float], seconds: float) -> Heard:
+        time.sleep(min(seconds, 0.1))
+        return Heard([], is_whole=False)
+
+    subject = Subject("slow", talk_with(lambda reward: reward), hear, another_user=lambda: hear)
+    begun = time.monotonic()
+    found = first_calls(Evidence(subject, Claim.of(1.0, (0, 1), 1_000, 0.999, 3), until=begun + 0.3), 1e-6)
+    assert found.verdict == "not applicable"
+    assert "--time" in found.detail
+    assert time.monotonic() - begun < 4
 
 
 def test_short_runs_fit_the_calls_of_a_run() -> None:

@@ -76,6 +76,22 @@ def mean(count: int, scale: float) -> Make:
     return make
 
 
+def noise_again(distance: int, part: float, sign: int = 1) -> Make:
+    """Answer with a number whose noise is now and then that of so many calls before, or minus that."""
+
+    def make() -> Respond:
+        kept = [0.0] * distance
+
+        def respond(reward: float) -> float:
+            old = kept.pop(0)
+            kept.append(sign * old if part and rarely(part) else laplace())
+            return reward + kept[-1]
+
+        return respond
+
+    return make
+
+
 def total(decay: float, step: Callable[[float], float], noise: Callable[[], float], beside: str = "{}") -> Make:
     """Answer with a sum that runs on, and a bit beside it."""
 
@@ -115,6 +131,8 @@ FAULTS: dict[str, Make] = {
         700, lambda reward, old: f"{bit(reward)} {old:g}" if rarely(0.05) else bit(reward)
     ),
     "a space 90 calls later": with_reward(90, lambda reward, old: f"{bit(reward)}{' ' * (old > 0 and rarely(0.2))}"),
+    "noise of 100 calls before, at times": noise_again(100, 0.05),
+    "minus the noise of the call before, at times": noise_again(1, 0.05, -1),
     "a number 1,500 calls later": with_reward(1500, lambda reward, old: reward + laplace() + 8 * old * rarely(0.3)),
 }
 HEALTHY: dict[str, Make] = {
@@ -128,6 +146,10 @@ HEALTHY: dict[str, Make] = {
     "a clock": total(1, lambda _reward: RNG.randint(0, 9), silent, "{0:.0f},{1}"),
     "a response of 700 calls before": with_response(700, lambda own, old: f"{own} {old}" if rarely(0.05) else own),
     "a space at times": with_reward(90, lambda reward, _old: f"{bit(reward)}{' ' * rarely(0.2)}"),
+    "noise anew": noise_again(100, 0),
+    "a response of 100 calls before, at times": with_response(
+        100, lambda own, old: own + 2 * old if rarely(0.05) else own
+    ),
     "90 calls behind": with_reward(90, lambda _reward, old: bit(old)),
 }
 

@@ -203,7 +203,8 @@ def judge_ways(ways: Sequence[Way], epsilon: float, alpha: float, weights: Seque
     values = np.array([way.log_value(epsilon) for way in ways])
     value, best = float(logsumexp(values, b=parts)), ways[int(np.argmax(values + np.log(parts)))]
     if value < -log(alpha):
-        return Finding("consistent", f"{len(ways):,} ways of guessing; the best, by {best.name}, gained too little")
+        ways_said = f"{len(ways):,} ways of guessing; the best" if len(ways) > 1 else "one way of guessing"
+        return Finding("consistent", f"{ways_said}, by {best.name}, gained too little")
     keen = np.argsort(-values - np.log(parts))[:KEEN]  # the others add little; to leave them out is on the safe side
     few = [ways[number] for number in keen.tolist()]
     lower = lower_bound(lambda at: log_average(few, parts[keen], at), alpha, epsilon)

@@ -21,6 +21,8 @@ MOST_BYTES = 1 << 12
 LONG = 64
 NUMERIC = b"0123456789.eE+- \t\r"
 """A text of more bytes than these is looked at for others than these: to fail to read a long one takes long."""
+MANY = 1 << 12
+"""Texts whose bytes are counted at once."""
 PART = 1 << 20
 """Bytes that are hashed at once."""
 
@@ -80,13 +82,27 @@ class Texts:
         rank[np.argsort(-counts, kind="stable")] = np.arange(len(counts))
         return rank[inverse]
 
-    def columns(self, width: int, *, from_end: bool = False) -> Bytes:
-        """Return `width` bytes of each text, in rows, from its start or back from its end; 0 where it has no more."""
-        rows = np.zeros((len(self), width), np.uint8)
-        for place in range(width):  # by columns: all places of all texts at once would not fit into memory
+    def columns(self, width: int, *, start: int = 0, from_end: bool = False) -> Bytes:
+        """Return bytes of each text, in rows, from `start` on to `width`; 0 where it has no more.
+
+        They are counted from its start, or back from its end.
+        """
+        rows = np.zeros((len(self), width - start), np.uint8)
+        for place in range(start, width):  # by columns: all places of all texts at once would not fit into memory
             inside = np.flatnonzero(self.lengths > place)
             at = self.ends[inside] - 1 - place if from_end else self.starts[inside] + place
-            rows[inside, place] = self.data[at]
+            rows[inside, place - start] = self.data[at]
+        return rows
+
+    def counts(self) -> NDArray[np.int32]:
+        """Return how often each byte occurs in each text, in rows of 256."""
+        rows = np.zeros((len(self), 256), np.int32)
+        for first in range(0, len(self), MANY):
+            lengths = self.lengths[first : first + MANY]
+            start = int(self.starts[first])
+            part = self.data[start : start + int(lengths.sum())]
+            at = np.repeat(np.arange(len(lengths)) * 256, lengths) + part
+            rows[first : first + MANY] = np.bincount(at, minlength=256 * len(lengths)).reshape(-1, 256)
         return rows
 
 

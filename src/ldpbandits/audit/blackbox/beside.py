@@ -28,7 +28,10 @@ TURNS = 20_000
 LEAST_TURNS = 100
 TIME_PART = 0.15
 """Of the time that is left."""
-HELD_BACK = "no response before the input ended: a program that sends each response at once is asked one by one"
+HELD_BACK = (
+    "no response before the input ended, or in the time that was left: "
+    "a program that sends each response at once is asked one by one"
+)
 
 
 @dataclass(frozen=True, slots=True)

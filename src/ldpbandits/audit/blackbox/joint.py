@@ -40,7 +40,11 @@ def together(sample: Sample, pair: tuple[int, int]) -> Iterator[Sorted]:
         yield Sorted(f"characters {one + 1} and {other + 1}", at, len(codes[one][0]) * wide)
     usual = said.lengths == np.argmax(np.bincount(said.lengths))  # places mean the same in texts of one length
     unknowns = [(place, code) for place in places for code in range(1, len(codes[place][0]))][:MOST_UNKNOWN]
-    mine = np.flatnonzero(usual & (sample.roles == RANK) & np.isin(sample.chosen, pair))[: len(unknowns) + 1 + SPARE]
+    mine = np.flatnonzero(usual & (sample.roles == RANK) & np.isin(sample.chosen, pair))
+    count = min(len(mine), len(unknowns) + 1 + SPARE)
+    mine = mine[
+        np.arange(count) * len(mine) // max(count, 1)
+    ]  # from all over: a counter has its last digits only, at first
     table = np.array([codes[place][1][mine] == code for place, code in unknowns], np.bool_).reshape(-1, len(mine))
     parity = solve(table.T, sample.chosen[mine] == pair[1])
     if parity is not None:

@@ -10,10 +10,12 @@ guess may use them, and all responses:
     a window            what all calls around say together (window.py), or three or four of them (several.py)
     a text              all that can be learned from the text of a call soon after it, and from the step of each number
                         in it to the next (text.py); sums of the numbers in a few texts (linear.py)
+    a batch             sums, parities and balanced noise of up to a thousand calls (batches.py)
     a place             the response, and where it stands: every fourth call, the first of a run, all after the
                         thousandth
     the same noise      response minus reward, for either reward: whether that difference, or its negative, occurs at a
-                        disclosed call, however far away: a generator of short period
+                        disclosed call, however far away: a generator of short period; or exactly at a call so many
+                        calls away: noise that is used again now and then
 
 How far away neighbours are is not known. Small distances are all tried. Large ones are proposed by a Fourier transform:
 those at which what is known of the noise, or its size, is most like itself, and those at which responses depend most on
@@ -29,10 +31,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import next_fast_len
 
+from ldpbandits.audit.blackbox.batches import LENGTHS, judge_batches, last_numbers
 from ldpbandits.audit.blackbox.events import LOW_BITS, Cells, Sorted, judge_sorted
 from ldpbandits.audit.blackbox.linear import combined
 from ldpbandits.audit.blackbox.several import fold_score, folded, several
-from ldpbandits.audit.blackbox.text import learn, steps, ways_apart
+from ldpbandits.audit.blackbox.text import learn, some_texts, steps, ways_apart
 from ldpbandits.audit.blackbox.window import REACH, learned_window
 from ldpbandits.audit.evidence import Evidence
 from ldpbandits.audit.result import Finding, Reals
@@ -54,6 +57,8 @@ LONGEST = 1 << 12
 """The longest period at whose places calls are sorted one by one."""
 WINDOW_PART, WINDOW_CALLS, WINDOW_FAR = 0.25, 1 << 18, 4
 """The part of the level, the calls, and how many of the distances that were proposed, for windows."""
+BATCH_PART, BATCH_CALLS = 0.1, 1 << 18
+"""The part of the level, and the calls, for batches."""
 TEXT_PART, TEXT_CALLS, TEXT_DISTANCES = 0.25, 1 << 16, 4
 """The part of the level, the calls, and the distances for texts of later calls."""
 LOW_BIT_NAMES = tuple(feature.name for feature in LOW_BITS)
@@ -69,18 +74,23 @@ def neighbours(evidence: Evidence, alpha: float) -> Finding:
         near = _besides(sample, coarse(sample), range(1, NEAR_KNOWN + 1))
         return judge_sorted(chain(near, _same_noise(sample)), sample, sample.pairs, alpha, epsilon)
     far, alphas = proposed(sample), alpha / len(sample.pairs)
-    found = [
-        judge_sorted(ways_among(sample, far), sample, sample.pairs, (1 - WINDOW_PART - TEXT_PART) * alpha, epsilon)
-    ]
+    single = (1 - WINDOW_PART - TEXT_PART - BATCH_PART) * alpha
+    again = () if evidence.is_known else _noise_again(sample, far)
+    found = [judge_sorted(chain(ways_among(sample, far), again), sample, sample.pairs, single, epsilon)]
     learned = ((WINDOW_CALLS, WINDOW_PART, _windows), (TEXT_CALLS, TEXT_PART, _texts_later))
     for calls, part_of_level, ways in learned:
         if found[-1].verdict == "violated":
             return found[-1]
-        part = sample.first(min(calls, len(sample.chosen)))
+        part = some_texts(sample, calls) if ways is _texts_later else sample.first(min(calls, len(sample.chosen)))
         each = [
             judge_sorted(ways(part, pair, far), part, [pair], part_of_level * alphas, epsilon) for pair in part.pairs
         ]
         found.append(max(each, key=lambda finding: finding.epsilon_lower))
+    if not evidence.is_known and found[-1].verdict != "violated":
+        part = some_texts(sample, BATCH_CALLS)
+        lengths = dict.fromkeys((*LENGTHS, *_periods(part), *far))
+        cells = by_last_number(part)
+        found += [judge_batches(part, pair, cells, lengths, BATCH_PART * alphas, epsilon) for pair in part.pairs]
     return max(found, key=lambda finding: (finding.verdict == "violated", finding.epsilon_lower))
 
 
@@ -135,6 +145,13 @@ def coarse(sample: Sample) -> NDArray[np.int64]:
     return np.where(np.isnan(sample.responses), BINS - 1, np.minimum(bins, BINS - 2))
 
 
+def by_last_number(sample: Sample) -> Sorted:
+    """Sort responses as above; by the last number in them if they are texts, hardly any of which come again."""
+    is_told = np.isfinite(sample.responses).all() or np.mean(sample.said.codes < BINS - 1) > 0.9  # noqa: PLR2004 - most
+    numbered = sample if is_told else Sample(sample.rewards, sample.chosen, last_numbers(sample.said))
+    return Sorted("the response", coarse(numbered), BINS)
+
+
 def _besides(sample: Sample, bins: Cells, distances: Sequence[int]) -> Iterator[Sorted]:
     """Sort calls by their neighbours at each of these distances, before and after."""
     known = np.where(sample.roles == TEST, len(sample.rewards), sample.chosen)
@@ -149,9 +166,17 @@ def _beside(sample: Sample, bins: Cells, known: Cells, shift: int) -> Sorted:
     other = np.roll(bins * (len(sample.rewards) + 1) + known, -shift)
     size = BINS * (len(sample.rewards) + 1)
     at = bins * size + other
-    at[slice(-shift, None) if shift > 0 else slice(None, -shift)] = -1  # those at the end have no such neighbour
-    where = f"{abs(shift)} {'calls' if abs(shift) > 1 else 'call'} {'later' if shift > 0 else 'before'}"
-    return Sorted(f"the response and that of the call {where}", at, BINS * size)
+    at[_outside(shift)] = -1
+    return Sorted(f"the response and that of the call {_where(shift)}", at, BINS * size)
+
+
+def _outside(shift: int) -> slice:
+    """Return the calls at the end that have no call `shift` calls later."""
+    return slice(-shift, None) if shift > 0 else slice(None, -shift)
+
+
+def _where(shift: int) -> str:
+    return f"{abs(shift)} {'calls' if abs(shift) > 1 else 'call'} {'later' if shift > 0 else 'before'}"
 
 
 def proposed(sample: Sample) -> list[int]:
@@ -233,8 +258,7 @@ def _alike(signal: Reals) -> list[int]:
 
 def _same_noise(sample: Sample) -> Iterator[Sorted]:
     """Sort calls by whether response minus reward, for the rewards of each pair, occurs at disclosed calls too."""
-    largest = max(np.abs(sample.responses).max(initial=0), np.abs(sample.rewards).max(initial=0))
-    if not np.isfinite(sample.responses).all() or largest > 1e6:  # noqa: PLR2004 - differences are kept to some digits
+    if not _are_small(sample):
         return
     is_known = sample.roles != TEST
     own = _key(sample.responses - np.asarray(sample.rewards)[sample.chosen])
@@ -250,6 +274,44 @@ def _same_noise(sample: Sample) -> Iterator[Sorted]:
             often -= is_known & (key == own) & (keys[at] == key)  # not with itself
             cell |= (often > 0).astype(np.int64) << (2 * number + turn)
     yield Sorted("noise that occurs at another call", cell, 64)
+
+
+def _noise_again(sample: Sample, far: Sequence[int]) -> Iterator[Sorted]:
+    """Sort calls by which reward a response is to if its noise is exactly that, or minus that, of another call.
+
+    The coin of that one is disclosed. Such a match is rare by chance, so that noise which is used again now and then
+    shows, where it would be lost in cells of size.
+    """
+    if sample.are_bits or not _are_small(sample):
+        return
+    known, size = sample.roles != TEST, len(sample.rewards) + 1
+    own = [_key(sample.responses - reward) for reward in sample.rewards]
+    noise = np.stack(own)[sample.chosen, np.arange(len(known))]
+    for distance in dict.fromkeys((*range(1, NEAR + 1), *_said_again_at(sample), *far)):
+        for shift in (-distance, distance) if distance < len(noise) else ():
+            others = np.roll(noise, -shift)
+            same, minus = (
+                np.add.reduce([(each == sign * others) * (number + 1) for number, each in enumerate(own)])
+                for sign in (1, -1)
+            )
+            at = np.where(np.roll(known, -shift), same * size + minus, -1)
+            at[_outside(shift)] = -1
+            yield Sorted(f"noise that is that of the call {_where(shift)}, or minus that", at, size * size)
+
+
+def _said_again_at(sample: Sample) -> list[int]:
+    """Return the distances, larger than those that are all tried, at which most texts come again."""
+    codes = sample.said.codes
+    order = np.argsort(codes, kind="stable")
+    apart = np.diff(order)[np.diff(codes[order]) == 0]
+    counts = np.bincount(apart[apart > NEAR])
+    return [int(each) for each in np.argsort(-counts, kind="stable")[:PROPOSED] if counts[each]]
+
+
+def _are_small(sample: Sample) -> bool:
+    """Tell whether responses are numbers whose differences are kept to some digits."""
+    largest = max(np.abs(sample.responses).max(initial=0), np.abs(sample.rewards).max(initial=0))
+    return bool(np.isfinite(sample.responses).all() and largest <= 1e6)  # noqa: PLR2004 - as it says
 
 
 def _key(difference: Reals) -> NDArray[np.int64]:

@@ -31,7 +31,7 @@ from ldpbandits.audit.evidence import Evidence
 from ldpbandits.audit.guess import count_cells
 from ldpbandits.audit.result import Finding, LayerVerdict
 from ldpbandits.audit.stakes import Cells, Event, Way, judge_ways
-from ldpbandits.audit.subject import Heard
+from ldpbandits.audit.subject import Heard, Unanswered
 from ldpbandits.audit.texts import Texts, numbers
 
 TIMES = 40
@@ -40,8 +40,11 @@ TIMES_WITHIN = 400
 """How often in range, of a function; of a program that is done with its standard error, by its short runs."""
 LEAST_TIMES = 8
 ENOUGH = 24
-"""So often whatever the time: 2^-48 is enough to find a refusal that always tells."""
-TIME_PART = 0.3
+"""So often, if there is time at all: 2^-48 is enough to find a refusal that always tells."""
+LEAST_SECONDS = 0.2
+"""For a run that begins when the time is up: some of them are asked at once."""
+TIME_PART, MOST_TIME_PART = 0.3, 0.5
+"""Of the time that is left; the larger one where a program takes long to start."""
 ITSELF = "a reward out of range is answered with itself"
 SHOWN = "what is said on refusal shows the reward: in an error, or in a printed line"
 TOLD = "what is said on refusal depends on the reward: two rewards out of range are told different things"
@@ -113,14 +116,16 @@ def _ending(heard: Heard) -> bytes:
 def _try(evidence: Evidence, rewards: Sequence[float], times: int, rng: np.random.Generator) -> Tries:
     """Give one of two rewards, by a coin, many times over; fewer times if the time runs out."""
     coins, heard = rng.integers(2, size=times), list[Heard]()
-    seconds = evidence.seconds(TIME_PART)
-    until, hear = monotonic() + seconds, evidence.subject.hear
+    until, at_last = (monotonic() + evidence.seconds(part) for part in (TIME_PART, MOST_TIME_PART))
+
+    def hear(given: list[float]) -> Heard:
+        return evidence.subject.hear(given, max(LEAST_SECONDS, at_last - monotonic()))
+
     with ThreadPoolExecutor(evidence.subject.workers) as pool:
         for start in range(0, times, LEAST_TIMES):
             given = [[rewards[coin]] for coin in coins[start : start + LEAST_TIMES].tolist()]
-            left = [max(1.0, until - monotonic())] * len(given)
-            heard += pool.map(hear, given, left) if evidence.subject.workers > 1 else map(hear, given, left)
-            if monotonic() > until and len(heard) >= ENOUGH:
+            heard += pool.map(hear, given) if evidence.subject.workers > 1 else map(hear, given)
+            if monotonic() > (until if len(heard) >= ENOUGH else at_last):
                 break
     return Tries(rewards, coins[: len(heard)], heard, _answers(evidence))
 
@@ -156,6 +161,8 @@ def bad_rewards(evidence: Evidence, alpha: float) -> Finding:
         return Finding("violated", ITSELF if ITSELF in finding.detail else SHOWN if is_shown else TOLD)
     if _is_said_within(evidence, alpha / 2, rng):
         return Finding("violated", "rewards in range are shown: in a printed or logged line, or in an error")
+    if any(len(tries.heard) < ENOUGH for tries in outside):  # a run that was cut short has refused nothing
+        raise Unanswered("the time was up (--time)")
     answers = _answers(evidence)
     answered = [kind for kind, heard in probes.items() if any(map(answers, heard))]
     is_side_told = len(words) > 1 and len({*words[0]}) == len({*words[1]}) == 1 and words[0][0] != words[1][0]

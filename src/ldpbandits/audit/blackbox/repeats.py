@@ -144,7 +144,8 @@ def memory(evidence: Evidence, alpha: float) -> Finding:
     try:
         responses = hash_texts(subject.ask(asked, evidence.seconds(TIME_PART)))
     except Unanswered:
-        return Finding("not applicable", "so many rewards, or rewards between those given, are refused")
+        why = "so many rewards, or rewards between those given, are refused, or take more than the time that was left"
+        return Finding("not applicable", why)
     soon, later = responses[: 3 * half].reshape(half, 3), responses[3 * half :]
     first = np.concatenate([soon[:, :2], later[: 2 * half].reshape(half, 2)])
     second = np.concatenate([soon[:, 2], later[2 * half :]])

@@ -33,7 +33,7 @@ Part = tuple[int, bool]
 
 def several(sample: Sample, pair: tuple[int, int], bins: Cells) -> Iterator[Sorted]:
     """Sort calls by the products that tell most on disclosed coins."""
-    half = np.where(_halves(sample, bins), 1.0, -1.0)
+    half = np.where(halves(sample, bins), 1.0, -1.0)
     side = (sample.chosen == pair[1]).astype(np.float64) - (sample.chosen == pair[0])
     side[sample.roles == TEST] = 0.0
     found: list[tuple[float, tuple[Part, ...], int]] = []
@@ -67,7 +67,7 @@ def _where(parts: tuple[Part, ...]) -> str:
     return ", ".join(f"{shift:+d}" for shift, _ in parts) + " calls away"
 
 
-def _halves(sample: Sample, bins: Cells) -> NDArray[np.bool_]:
+def halves(sample: Sample, bins: Cells) -> NDArray[np.bool_]:
     """Cut responses in two, as evenly as they allow: by size if they are numbers, else by their cells."""
     if np.isfinite(sample.responses).all():
         values, at = np.unique(sample.responses, return_inverse=True)

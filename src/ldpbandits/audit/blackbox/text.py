@@ -19,6 +19,7 @@ found out on other disclosed coins, and the verdict is on the rest, so that noth
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,8 +71,7 @@ def text(evidence: Evidence, alpha: float) -> Finding:
 
 def judge_text(sample: Sample, pairs: Sequence[tuple[int, int]], alpha: float, epsilon: float) -> Finding:
     """Judge the texts of a sample, for these pairs of rewards."""
-    longest = int(sample.said.lengths.max(initial=1))
-    part = sample.first(min(CALLS, max(1, MOST_CELLS // max(longest, 1)), len(sample.chosen)))
+    part = some_texts(sample, CALLS)
     takes = [_packed(each) for each in ways_apart(part.said, part.responses) if (each.at != each.at[0]).any()]
     staked = judge_ways(
         [Cells(f"{each.name}", count_cells(each.at, part.chosen, pair, each.size)) for each in takes for pair in pairs],
@@ -89,6 +89,12 @@ def judge_text(sample: Sample, pairs: Sequence[tuple[int, int]], alpha: float, e
     if best.verdict == "violated":
         return best
     return Finding("consistent", f"{best.detail}; {staked.detail}", best.epsilon_lower, best.guesses)
+
+
+def some_texts(sample: Sample, calls: int) -> Sample:
+    """Return the first calls, so many at the most, and fewer if responses are long."""
+    longest = int(sample.said.lengths.max(initial=1))
+    return sample.first(min(calls, max(1, MOST_CELLS // max(longest, 1)), len(sample.chosen)))
 
 
 def learn(takes: Sequence[Sorted], of: Sample, pair: tuple[int, int]) -> Sorted:
@@ -139,12 +145,9 @@ def _places(said: Texts, width: int) -> Iterator[Sorted]:
 
 def _characters(said: Texts) -> Iterator[Sorted]:
     """Sort by how often each character occurs, and by whether that is odd; bits of a text, and spaces, too."""
-    owner = np.repeat(np.arange(len(said)), said.lengths)
-    if not len(said):
-        return
-    present = np.flatnonzero(np.bincount(said.data[: said.ends[-1]], minlength=256))
-    for byte in present[:64].tolist():
-        count = np.bincount(owner[said.data[: said.ends[-1]] == byte], minlength=len(said))
+    counts = said.counts()
+    for byte in np.flatnonzero(counts.any(axis=0))[:64].tolist():
+        count = counts[:, byte].astype(np.int64)
         name = f"how often {chr(byte)!r} occurs" if chr(byte).isprintable() else f"how often byte {byte} occurs"
         yield Sorted(name, np.minimum(count, MOST_COUNT), MOST_COUNT + 1)
         yield Sorted(f"{name}, odd or even", count & 1, 2)
@@ -155,7 +158,7 @@ def _remainders(said: Texts) -> Iterator[Sorted]:
     width = min(int(said.lengths.max(initial=0)), 256)
     first, second, total = (np.zeros(len(said), np.uint64) for _ in range(3))
     for start in range(0, width, 16):
-        columns = said.columns(min(start + 16, width))[:, start:]
+        columns = said.columns(min(start + 16, width), start=start)
         for column in columns.T:
             digit = column - np.uint8(ord("0"))
             is_digit = digit < 10  # noqa: PLR2004 - it is unsigned
@@ -189,7 +192,8 @@ def numbers_in(said: Texts, responses: Reals) -> Iterator[tuple[str, Reals]]:
         yield "", responses
         return
     count = min(len(said), FIELD_CALLS)
-    rows = [[number(each) for each in NUMBER.findall(said[i])[:FIELDS]] for i in range(count)]
+    found = (islice(NUMBER.finditer(said[i]), FIELDS) for i in range(count))
+    rows = [[number(each.group()) for each in row] for row in found]
     for field in range(max(map(len, rows), default=0)):
         values = np.array([row[field] if field < len(row) else np.nan for row in rows] + [np.nan] * (len(said) - count))
         yield f"field {field + 1}, ", values

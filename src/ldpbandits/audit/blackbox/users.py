@@ -32,7 +32,7 @@ from ldpbandits.audit.evidence import Evidence
 from ldpbandits.audit.guess import count_cells
 from ldpbandits.audit.result import Finding
 from ldpbandits.audit.sample import Sample
-from ldpbandits.audit.stakes import Cells, Event, Way, judge_ways
+from ldpbandits.audit.stakes import Again, Cells, Event, Way, judge_ways
 from ldpbandits.audit.subject import Hear, Heard
 from ldpbandits.audit.texts import Texts, numbers
 
@@ -57,6 +57,8 @@ TIME_PART = 0.4
 """Of the time that is left."""
 LEAST_USERS = 16
 """So many are asked whatever the time; a program that takes long to start has no more."""
+LEAST_SECONDS = 0.2
+"""For a run that begins when the time is up: some of them are asked at once."""
 MOST_CODES = 63
 """Texts that are told apart at each place."""
 NOTHING = b"\x00"
@@ -142,7 +144,8 @@ def draw_users(evidence: Evidence, count: int) -> Users | None:
     def ask(sides: NDArray[np.int64], is_contained: bool) -> Heard:  # noqa: FBT001 - one of the columns that are mapped
         rewards = [(claim.low, claim.high)[each] for each in sides.tolist()]
         hear = contained if is_contained and contained is not None else make()
-        return hear(rewards, max(1.0, until - monotonic()))
+        at_last = until if heard else evidence.until  # the first ones may take all the time that there is
+        return hear(rewards, max(LEAST_SECONDS, at_last - monotonic()))
 
     with ThreadPoolExecutor(evidence.subject.workers) as pool:
         while len(heard) < count and (monotonic() < until or len(heard) < LEAST_USERS):
@@ -165,11 +168,18 @@ def _contained(evidence: Evidence) -> Hear | None:
     return hear if hear([evidence.claim.low], max(1.0, evidence.seconds(TIME_PART / 4))).texts else None
 
 
+def _why_none(evidence: Evidence) -> str:
+    """Say why there are no users."""
+    if evidence.subject.another_user is None:
+        return "give another_user, a function that makes the curator of another user"
+    return "no run gave a response in the time that was left (--time allows more)"
+
+
 def first_calls(evidence: Evidence, alpha: float) -> Finding:
     """Stake on what is said at the first call, at each place, and to standard error."""
     users = users_of(evidence)
     if users is None:
-        return Finding("not applicable", "give another_user, a function that makes the curator of another user")
+        return Finding("not applicable", _why_none(evidence))
     rewards, runs = (evidence.claim.low, evidence.claim.high), range(len(users.heard))
     first = [users.at(run, 0) for run in runs]
     ways = list(ways_with(rewards, users.chosen[:, 0], first, "first call"))
@@ -197,6 +207,8 @@ def _by_ending(users: Users, rewards: tuple[float, float]) -> Iterator[Way]:
         or len({(each.code, each.is_whole) for each in users.single}) > 1
     ):
         yield from ways_with(rewards, users.coins, texts, "a run with a single reward")
+    if len({(each.beside, each.code) for each in users.heard}) > 1 and users.layout.coins:
+        yield _by_last(users)
     ends = Texts.of([str(each.code).encode() for each in users.heard])
     if len(ends) and (ends.codes != ends.codes[0]).any():
         calls = users.chosen.shape[1]
@@ -208,6 +220,17 @@ def _by_ending(users: Users, rewards: tuple[float, float]) -> Iterator[Way]:
             "how a run ended, and place",
             count_cells(at * calls + tossed[:, 1], coins, (0, 1), (MOST_CODES + 1) * calls),
         )
+
+
+def _by_last(users: Users) -> Way:
+    """Stake on the last reward of a run by how it ends and how many before it were the higher one: sums, means.
+
+    Two runs that have both in common are to have the last reward in common: that of the later one is guessed.
+    """
+    ends = Texts.of([each.beside[-BESIDE:] + str(each.code).encode() for each in users.heard])
+    keys = ends.codes * users.chosen.shape[1] + users.chosen[:, :-1].sum(axis=1)
+    _, alike = np.unique(keys, return_inverse=True)
+    return Again.of("how a run ended, and its rewards but the last", alike, users.chosen[:, -1])
 
 
 def _by_place(users: Users) -> Iterator[Way]:
@@ -232,7 +255,7 @@ def shared_noise(evidence: Evidence, alpha: float) -> Finding:
     """Stake on coins of a run from those of a run that is like it."""
     users = users_of(evidence)
     if users is None:
-        return Finding("not applicable", "give another_user, a function that makes the curator of another user")
+        return Finding("not applicable", _why_none(evidence))
     if not users.layout.coins or users.layout.same <= BEHIND:
         return Finding("not applicable", "runs are too short to be compared: --calls-per-run allows more")
     alike = list(_alike(users))
