@@ -38,29 +38,8 @@ FEWEST = 150
 """Batches: fewer leave nothing to guess once something is learned."""
 LONGEST = 1 << 10
 """Calls in the longest batch."""
-LENGTHS = (
-    *range(2, 65),
-    72,
-    80,
-    90,
-    96,
-    100,
-    120,
-    128,
-    150,
-    192,
-    200,
-    250,
-    256,
-    300,
-    365,
-    400,
-    500,
-    512,
-    720,
-    1000,
-    1024,
-)
+ROUND = (72, 80, 90, 96, 100, 120, 128, 150, 192, 200, 250, 256, 300, 365, 400, 500, 512, 720, 1000, 1024)
+LENGTHS = (*range(2, 65), *ROUND)
 """Calls in a batch, as somebody might choose them."""
 OFFSETS = (0, 1)
 """A batch ends with the call before a multiple of its length, or with the one that is a multiple."""

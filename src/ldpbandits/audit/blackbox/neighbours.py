@@ -75,21 +75,20 @@ def neighbours(evidence: Evidence, alpha: float) -> Finding:
         return judge_sorted(chain(near, _same_noise(sample)), sample, sample.pairs, alpha, epsilon)
     far, alphas = proposed(sample), alpha / len(sample.pairs)
     single = (1 - WINDOW_PART - TEXT_PART - BATCH_PART) * alpha
-    again = () if evidence.is_known else _noise_again(sample, far)
-    found = [judge_sorted(chain(ways_among(sample, far), again), sample, sample.pairs, single, epsilon)]
-    learned = ((WINDOW_CALLS, WINDOW_PART, _windows), (TEXT_CALLS, TEXT_PART, _texts_later))
-    for calls, part_of_level, ways in learned:
+    ways = chain(ways_among(sample, far), _noise_again(sample, far))
+    found = [judge_sorted(ways, sample, sample.pairs, single, epsilon)]
+    windows = sample.first(min(WINDOW_CALLS, len(sample.chosen)))
+    learned = ((windows, WINDOW_PART, _windows), (some_texts(sample, TEXT_CALLS), TEXT_PART, _texts_later))
+    for part, part_of_level, ways_of in learned:
         if found[-1].verdict == "violated":
             return found[-1]
-        part = some_texts(sample, calls) if ways is _texts_later else sample.first(min(calls, len(sample.chosen)))
         each = [
-            judge_sorted(ways(part, pair, far), part, [pair], part_of_level * alphas, epsilon) for pair in part.pairs
+            judge_sorted(ways_of(part, pair, far), part, [pair], part_of_level * alphas, epsilon) for pair in part.pairs
         ]
         found.append(max(each, key=lambda finding: finding.epsilon_lower))
-    if not evidence.is_known and found[-1].verdict != "violated":
+    if found[-1].verdict != "violated":
         part = some_texts(sample, BATCH_CALLS)
-        lengths = dict.fromkeys((*LENGTHS, *_periods(part), *far))
-        cells = by_last_number(part)
+        lengths, cells = dict.fromkeys((*LENGTHS, *_periods(part), *far)), by_last_number(part)
         found += [judge_batches(part, pair, cells, lengths, BATCH_PART * alphas, epsilon) for pair in part.pairs]
     return max(found, key=lambda finding: (finding.verdict == "violated", finding.epsilon_lower))
 

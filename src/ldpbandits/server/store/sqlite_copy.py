@@ -40,10 +40,10 @@ def restore(backup: Path, database: Path) -> None:
         beside = Path(f"{database}{suffix}")
         if os.path.lexists(beside):  # a log that was left behind would be taken for that of the new database
             raise OutputError(f"{beside} is there already: restoring replaces nothing, move it away first")
+    _check_pages(backup)  # before anything is made
     with _errors_of_a_copy(database):
         lock = lock_beside(database)
     with closing(lock):
-        _check_pages(backup)
         _copy(backup, database, _renew)
 
 
