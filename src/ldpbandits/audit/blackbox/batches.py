@@ -121,7 +121,9 @@ class _Sums:
         self.high = _running(is_high.astype(np.float64))
         self.noise = _running(self.half * side)
         fields = [values for _, values in islice(numbers_in(sample.said, sample.responses), FIELDS)]
-        self.fields = [_in_units(each) for each in (*fields, last_numbers(sample.said))]
+        if not fields or fields[0] is not sample.responses:  # else texts are numbers, and nothing but numbers
+            fields.append(last_numbers(sample.said))
+        self.fields = [_in_units(each) for each in fields]
         self.running = [_running(each) for each in self.fields]
 
     def ways(self, starts: Indices, ends: Indices, coins: Indices, third: Indices) -> Iterator[Sorted]:
