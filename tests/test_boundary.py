@@ -80,10 +80,8 @@ REFUSED = [
 ]
 
 
-@pytest.fixture(scope="module")
-def type_errors(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """What mypy says of each call, all in one run."""
-    folder = tmp_path_factory.mktemp("programs")
+def type_errors(root: Path, folder: Path) -> dict[str, list[str]]:
+    """Return what mypy says of each call, all in one run."""
     files = {call: folder / f"program_{i}.py" for i, call in enumerate([*ACCEPTED, *(call for call, _ in REFUSED)])}
     for call, file in files.items():
         file.write_text(PROGRAM.format(call=call), encoding="utf-8")
@@ -98,19 +96,16 @@ def type_errors(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     return {call: [line for line in lines if line.startswith(f"{file.name}:")] for call, file in files.items()}
 
 
-@pytest.mark.xdist_group("mypy")  # in one process, so that there is one run
-@pytest.mark.parametrize("call", ACCEPTED)
-def test_mypy_lets_rewards_in_and_responses_out(type_errors: dict[str, list[str]], call: str) -> None:
-    """A reward may be given to a curator or a pull, and a response to an agent or to whatever sends it."""
-    assert type_errors[call] == []
+def test_mypy_keeps_rewards_on_the_device(root: Path, tmp_path: Path) -> None:
+    """A Reward, or a number that nobody privatised, is a type error wherever it would be sent, kept or counted.
 
-
-@pytest.mark.xdist_group("mypy")  # in one process, so that there is one run
-@pytest.mark.parametrize(("call", "sentence"), REFUSED)
-def test_mypy_keeps_rewards_on_the_device(type_errors: dict[str, list[str]], call: str, sentence: str) -> None:
-    """A Reward, or a number that nobody privatised, is a type error wherever it would be sent, kept or counted."""
-    (error,) = type_errors[call]
-    assert sentence in error
+    It may be given to a curator or a pull, and a response to an agent or to whatever sends it.
+    """
+    found = type_errors(root, tmp_path)
+    assert [error for call in ACCEPTED for error in found[call]] == []
+    for call, sentence in REFUSED:
+        (error,) = found[call]
+        assert sentence in error, call
 
 
 def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:

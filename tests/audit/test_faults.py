@@ -12,6 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from tests.faults import some
 
 from ldpbandits import BernoulliCurator, LaplaceCurator, Sigmoid
 from ldpbandits.audit import Audit, audit, checks
@@ -63,7 +64,7 @@ def test_numpys_laplace_is_caught_too() -> None:
     assert caught(audited(lambda reward: reward + rng.laplace(), only=(PRECISION,)))
 
 
-@pytest.mark.parametrize("kind", [BernoulliCurator, LaplaceCurator])
+@pytest.mark.parametrize("kind", some([BernoulliCurator, LaplaceCurator]))
 def test_epsilon_ten_percent_too_large(kind: type[BernoulliCurator | LaplaceCurator]) -> None:
     """A curator of epsilon 1.1 that claims 1: its responses show it, and its code proves it."""
     options = {"rewards": (0, 1), "samples": 60_000, "confidence": CONFIDENCE, "seed": 5}

@@ -36,7 +36,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "EQUAL_TRIALS", 20)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # tests are in any order
 def made() -> Plan:
     """0.3 against 0.6, by 3,000 users."""
     return plan(0.3, 1.0, epsilon=[2, 4], users=3000, trials=100, seed=1)

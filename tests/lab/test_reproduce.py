@@ -70,7 +70,7 @@ def test_reproduce_leaves_everything(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert json.loads((out / "summary.json").read_text(encoding="utf-8"))["trials_kept"] == 24
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # tests are in any order
 def quick(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str]:
     """The summary and the page of a short run of four panels, of which the paper prints ratios for three."""
     out = tmp_path_factory.mktemp("quick")
@@ -80,7 +80,6 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str
     return summary, (out / "report.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.xdist_group("quick")  # in one process, so that there is one run
 def test_the_six_numbers_of_the_paper_come_first_then_the_figures_then_the_table(quick: tuple[Any, str]) -> None:
     """Whoever opens the report sees at once what the paper prints and what this run has."""
     _, page = quick
@@ -92,7 +91,6 @@ def test_the_six_numbers_of_the_paper_come_first_then_the_figures_then_the_table
     assert all(f">{printed}</td>" in first for printed in ("1.6", "8.5", "below 101", "below 441", "10", "15"))
 
 
-@pytest.mark.xdist_group("quick")  # in one process, so that there is one run
 def test_beside_each_ratio_of_another_horizon_stands_the_papers(
     quick: tuple[dict[str, Any], str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
