@@ -25,6 +25,7 @@ EXPERIMENT = {
     "name": "bench",
     "arms": [f"arm {number}" for number in range(ARMS)],
     "curator": {"mechanism": "bernoulli", "epsilon": 1},
+    "responses_per_hour": 0,
 }
 
 

@@ -39,6 +39,7 @@ from ldpbandits.errors import (
     SpecError,
     TicketError,
 )
+from ldpbandits.spec.allowance import sign_allowance
 from ldpbandits.spec.curator import CuratorSpec, Guarantee
 from ldpbandits.spec.mechanisms import Mechanism
 from ldpbandits.spec.menu import Menu
@@ -100,5 +101,6 @@ __all__ = [
     "ldp_ucb_b",
     "ldp_ucb_l",
     "paper_rule",
+    "sign_allowance",
     "ucb1",
 ]

@@ -61,7 +61,8 @@ class DemoServer:
     def create(self, epsilon: float) -> None:
         """Create the experiment."""
         curator = {"mechanism": "bernoulli", "epsilon": epsilon}
-        self.ask("/v1/experiments", {"name": "headlines", "arms": list(LIKED), "curator": curator})
+        new = {"name": "headlines", "arms": list(LIKED), "curator": curator, "responses_per_hour": 0}
+        self.ask("/v1/experiments", new)  # the crowd comes within seconds
 
     def report(self) -> ReportJson:
         """Return all about the experiment."""

@@ -18,7 +18,7 @@ EVEN = {"kind": "ucb", "width": 1e6}
 def new(*arms: str, **settings: object) -> NewExperiment:
     """Write down an experiment of bits with even traffic."""
     curator = {"mechanism": "bernoulli", "epsilon": 2}
-    return NewExperiment("one", list(arms), curator, EVEN, LIFETIME, **settings)  # type: ignore[arg-type]
+    return NewExperiment("one", list(arms), curator, EVEN, LIFETIME, **{"stop_after": 0, **settings})  # type: ignore[arg-type]
 
 
 class Place:

@@ -91,6 +91,9 @@ class Admin:
         warm_up: int | None = None,
         ramp: Ramp | Json | None = None,
         stop_when_separated: Ending | None = None,
+        stop_after: float | None = None,
+        responses_per_hour: int | None = None,
+        allowance_required: bool | None = None,
         warm_start: Tallies | Json | None = None,
     ) -> Report:
         """Create an experiment, and start it. Names of experiments are lower-case letters, digits and hyphens.
@@ -105,7 +108,10 @@ class Admin:
         - `ticket_lifetime`: seconds that a device has to answer. `default_reward`: what silence counts as.
         - `minimum_share`: of the traffic, for each arm. `warm_up`: equal traffic for this many responses of each arm.
         - `ramp`: `Ramp(0.1, 500)` gives an arm that is added later a tenth of the traffic until it has 500 responses.
-        - `stop_when_separated`: "pause", or "ship" the best arm, once it is known to be the best.
+        - `stop_when_separated`: "pause", or "ship" the best arm, once it is known to be the best; `stop_after`: not
+          before that many seconds from now, by default a day.
+        - `responses_per_hour`: above this number, by default 10,000, the experiment pauses itself. 0 is no limit.
+        - `allowance_required`: a decision needs an allowance that the site's own backend has signed.
         - `warm_start`: what `tallies` has returned of another experiment.
         """
         message = {
@@ -121,6 +127,9 @@ class Admin:
             "warm_up": warm_up,
             "ramp": plain(ramp),
             "stop_when_separated": stop_when_separated,
+            "stop_after": stop_after,
+            "responses_per_hour": responses_per_hour,
+            "allowance_required": allowance_required,
             "warm_start": plain(warm_start),
         }
         # What is not given is the server's to choose.

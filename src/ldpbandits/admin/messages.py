@@ -95,6 +95,9 @@ class Settings:
     warm_up: int | None = None
     ramp: Ramp | None = None
     stop_when_separated: Ending | None = None
+    stop_after: float = 0
+    responses_per_hour: int | None = None
+    allowance_required: bool = False
     first_arms: int = 0
     warm_pulls: tuple[int, ...] = ()
 

@@ -122,6 +122,12 @@ def _settings(settings: Settings) -> str:
     if settings.stop_when_separated is not None:
         ending = {"pause": "it pauses", "ship": "it ships"}[settings.stop_when_separated]
         said.append(f"once the best arm is separated, {ending}")
+        if settings.stop_after:
+            said[-1] += f", {_seconds(settings.stop_after)} after its creation at the earliest"
+    if settings.responses_per_hour is not None:
+        said.append(f"it counts at most {settings.responses_per_hour:,} responses an hour")
+    if settings.allowance_required:
+        said.append("decisions need an allowance")
     return f"Settings: {'; '.join(said)}."
 
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 import ldpbandits
 from ldpbandits.cli import (
+    allow,
     audit,
     backup,
     bounds,
@@ -38,6 +39,7 @@ COMMANDS = (
     serve.COMMAND,
     health.COMMAND,
     rotate.COMMAND,
+    allow.COMMAND,
     backup.COMMAND,
     check.COMMAND,
     restore.COMMAND,

@@ -7,7 +7,7 @@ from ldpbandits.cli.common import Command, number, say, show, show_json
 from ldpbandits.cli.experiments.server import add_server, admin
 from ldpbandits.cli.first_keys import keys_file
 
-WHAT = ("admin", "viewer", "client", "signing")
+WHAT = ("admin", "viewer", "client", "allowance", "signing")
 ABOUT = """\
 Give a server a new key, or a new secret to sign tickets with. The new key is printed, once, or written to a file; the
 secret is shown to nobody. Older ones hold for --grace seconds: by default 0, or for the secret the longest ticket
@@ -15,6 +15,7 @@ lifetime. A key that the server has from its environment is changed there instea
 
   ldpbandits rotate viewer --out viewer-key
   ldpbandits rotate client --grace 86400      # for a day both are valid
+  ldpbandits rotate allowance --out allowance-key
   ldpbandits rotate signing --grace 0         # tickets that are out are void at once"""
 
 

@@ -24,7 +24,7 @@ from ldpbandits.server.openapi import openapi
 from ldpbandits.server.operations import OPERATIONS
 from ldpbandits.server.rates import Rates
 from ldpbandits.server.service import Service
-from ldpbandits.server.stopping import stop_separated
+from ldpbandits.server.stopping import stop_separated, watch_traffic
 from ldpbandits.server.store import Unavailable
 from ldpbandits.spec.protocol import DECISIONS, RESPONSES, Code
 
@@ -91,6 +91,7 @@ def application(service: Service, front_door: FrontDoor = DEFAULT, prefix: str =
             asyncio.create_task(_repeat(service.forget, FORGET_EVERY)),
             asyncio.create_task(_repeat(service.write_events, WRITE_EVENTS_EVERY)),
             asyncio.create_task(_repeat(partial(stop_separated, service), LOOK_EVERY)),
+            asyncio.create_task(_repeat(partial(watch_traffic, service), LOOK_EVERY)),
         ]
         if service.sharing is not None:
             chores.append(asyncio.create_task(_repeat(service.sharing.look, sharing.LOOK_EVERY)))

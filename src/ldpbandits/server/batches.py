@@ -15,7 +15,7 @@ _READER = Reader(ResponseMessage)
 
 
 def decide(service: Service, name: str, batch: Batch) -> list[Decision]:
-    """Hand out so many arms, each with a ticket of its own."""
+    """Hand out `batch.count` arms, each with a ticket of its own; where each needs an allowance, refuse."""
     return [service.decide(name) for _ in range(int(batch.count))]
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from ldpbandits.agent.estimates import Estimate, estimate_arm, share
 from ldpbandits.agent.missing import missing_interval, worst_case
 from ldpbandits.agent.separation import ALPHA, is_separated, leading
-from ldpbandits.server.experiments import LiveExperiment
+from ldpbandits.server.experiments import CAPPED, JUMP, LiveExperiment
 from ldpbandits.server.messages import Best
 
 MANY_MISSING = 0.05
@@ -78,6 +78,26 @@ def warnings(arms: list[ArmFacts]) -> list[str]:
         if not arm.worst.fits
     ]
     return [*_some(told), *_difference(arms), *_some(wrong)]
+
+
+def incidents(experiment: LiveExperiment) -> list[str]:
+    """Say how often the traffic was not that of honest devices alone, as far as its amount tells."""
+    told, count, cap = [], experiment.incidents, experiment.settings.responses_per_hour
+    if count[CAPPED]:
+        told.append(
+            f"the experiment paused itself {_times(count[CAPPED])}: more than responses_per_hour = {cap:,} came "
+            "within an hour; look for a flood before you resume it"
+        )
+    if count[JUMP]:
+        told.append(
+            f"decisions or responses jumped within a minute, {_times(count[JUMP])}: a flood of made-up responses "
+            "looks like this; stop_when_separated pauses such an experiment and does not ship"
+        )
+    return told
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number:,} times"
 
 
 def _some(warnings: list[str]) -> list[str]:

@@ -1,11 +1,12 @@
 """An experiment while the server runs: its agent, its open tickets, and how often things have happened."""
 
 import json
+import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import inf
+from math import ceil, inf
 from typing import Any, TypeAlias
 
 from ldpbandits.agent.agent import Agent
@@ -13,6 +14,7 @@ from ldpbandits.agent.fit import Fitted, fitted
 from ldpbandits.agent.rules import Rule, rule_from_json, rule_to_json
 from ldpbandits.agent.tally import ArmTally, LevelTally, Tally
 from ldpbandits.errors import DatabaseError
+from ldpbandits.server.clock import elapsed
 from ldpbandits.server.guardrails import Guardrails, check_room
 from ldpbandits.server.history import Moment, Trail
 from ldpbandits.server.messages import NewExperiment, ResponseMessage
@@ -20,6 +22,7 @@ from ldpbandits.server.open_tickets import OpenTickets
 from ldpbandits.server.settings import Settings, reporting_moment
 from ldpbandits.server.store import Answer, CellTotal, Definition, Event, Status, StoredArm, StoredExperiment
 from ldpbandits.server.tickets import Ticket, new_nonce
+from ldpbandits.server.traffic import Traffic
 from ldpbandits.spec.menu import Menu
 from ldpbandits.types import Arm
 
@@ -31,6 +34,17 @@ MOST_LISTED = 20
 
 DECISION, MISSING, STOPPED = "decision", "missing", "stopped"
 """Kinds of events; the others are the outcomes of responses that were not counted. An experiment stops by itself."""
+
+JUMP, CAPPED = "jump", "capped"
+"""Kinds of incidents, which are events too: the traffic has jumped; the experiment has paused itself above its cap."""
+
+INCIDENTS = {
+    JUMP: "the traffic of the experiment %s has jumped within a minute: it will not ship an arm by itself",
+    CAPPED: "the experiment %s paused itself: more responses came within an hour than its responses_per_hour",
+}
+"""What the log says of each."""
+
+_log = logging.getLogger(__name__)
 
 Note: TypeAlias = Callable[[int, int, str, int], None]
 """Told of an event: experiment, arm, kind, and how often it has happened."""
@@ -50,6 +64,8 @@ class ArmRecord:
     missed_elsewhere: int = 0
     out_elsewhere: int = 0
     """Tickets that are out, but were not handed out here."""
+    out: int = 0
+    """Tickets that are out, here and elsewhere."""
     others_elsewhere: Counter[str] = field(default_factory=Counter)
     """Events of other kinds, before or by other workers."""
 
@@ -90,16 +106,20 @@ class LiveExperiment:
     """When the last ticket from before the start expires; None when that is over, or others see to it."""
     note: Note
     trail: Trail
+    traffic: Traffic
     is_shared: bool = False
     """Other workers hand out and count, too."""
     fresh_until: float = inf
     """Until when arms may be handed out by what is known here of the others, by a clock that nobody sets."""
+    is_followed: bool = True
+    """What the others do was known here when the traffic was last sampled."""
     asked_at: float = -inf
     """When somebody last asked for it."""
     guardrails: Guardrails | None = None
     rejected_here: Counter[str] = field(default_factory=Counter)
     others_elsewhere: Counter[str] = field(default_factory=Counter)
     """As that of its arms, of all of them."""
+    incidents_here: Counter[str] = field(default_factory=Counter)
     stopped: bool = False
     """It has stopped by itself: whoever resumes it knows that."""
     stops_elsewhere: int = 0
@@ -133,15 +153,27 @@ class LiveExperiment:
     def rejected(self) -> Counter[str]:
         """How many responses were not counted, by reason."""
         counts = self.rejected_here + self.others_elsewhere
-        del counts[STOPPED]
+        for kind in (STOPPED, *INCIDENTS):
+            del counts[kind]
         return counts
 
-    def decide(self, now: int) -> Ticket:
-        """Hand out an arm; nothing is written but that one more was."""
+    @property
+    def incidents(self) -> Counter[str]:
+        """How often the traffic has jumped, or the experiment has paused itself."""
+        return Counter({kind: self.incidents_here[kind] + self.others_elsewhere[kind] for kind in INCIDENTS})
+
+    def report_incident(self, kind: str) -> None:
+        """Keep in the store that this has happened, and say so in the log."""
+        self.incidents_here[kind] += 1
+        self.note(self.number, 0, kind, 1)
+        _log.warning(INCIDENTS[kind], self.name, extra={"event": kind, "experiment": self.name})
+
+    def decide(self, now: int, expires_at: int | None = None, nonce: bytes | None = None) -> Ticket:
+        """Hand out an arm; nothing is written but that one more was. A ticket has a nonce of its own by default."""
         self.expire(now)
         guardrails = self.guardrails
         arm = self.agent.select(None if guardrails is None else guardrails.among(self.agent.tally))
-        ticket = Ticket(self.number, arm, now + self.ticket_lifetime, new_nonce())
+        ticket = Ticket(self.number, arm, expires_at or now + self.ticket_lifetime, nonce or new_nonce())
         self._change_open(ticket, 1)
         self._decided(arm)
         return ticket
@@ -155,8 +187,54 @@ class LiveExperiment:
         self.show_out(ticket.arm)
 
     def show_out(self, arm: Arm) -> None:
-        """Tell the agent how many tickets of this arm are out, here and elsewhere."""
-        self.agent.tally.set_out(arm, max(0, self.open.counts[arm] + self.records[arm].out_elsewhere))
+        """Tell the agent how many tickets of this arm are out, here and elsewhere, and will be answered.
+
+        They are rounded up: an arm of which any ticket is out does not look as if it had never been pulled.
+        """
+        record = self.records[arm]
+        record.out = max(0, self.open.counts[arm] + record.out_elsewhere)
+        self.agent.tally.set_out(arm, ceil(self.traffic.weight * record.out))
+
+    def watch_traffic(self, now: int) -> None:
+        """Sample the traffic when it is time, weigh the tickets that are out, and report a jump.
+
+        While nobody asks for the experiment here, what other workers do is not followed. It is no jump when that
+        becomes known at once.
+        """
+        if self.fresh_until < elapsed():
+            self.is_followed = False
+            return
+        if not self.is_followed:
+            self.is_followed = True
+            self.start_traffic(now)
+        if not self.traffic.is_due(now):
+            return
+        weight, out = self.traffic.weight, sum(record.out for record in self.records)
+        if self.traffic.sample(now, self.decisions, self._counted, out):
+            self.report_incident(JUMP)
+        if self.traffic.weight != weight:
+            for number, record in enumerate(self.records):
+                if record.out:
+                    self.show_out(Arm(number))
+
+    def start_traffic(self, now: int) -> None:
+        """Begin to sample the traffic with what is known now."""
+        settled = sum(self.settled(arm) for arm in range(len(self.records)))
+        self.traffic.start(now, settled, self._counted)
+
+    @property
+    def decisions(self) -> int:
+        """How often an arm was handed out."""
+        return sum(record.decisions for record in self.records)
+
+    @property
+    def _counted(self) -> int:
+        """How many responses were counted here or elsewhere, those that were brought along not included."""
+        return self.responses - sum(self.settings.warm_pulls)
+
+    def admits_response(self) -> bool:
+        """Tell whether one more response may be counted within this hour."""
+        return self.traffic.admits(self._counted)
 
     def expire(self, now: float) -> None:
         """Stop waiting for tickets whose time is up."""
@@ -223,13 +301,20 @@ class LiveExperiment:
 
     def take_over(self, stored: StoredExperiment) -> None:
         """Take over what an experimenter has changed through another worker; once more makes no difference."""
-        self.status, self.shipped = stored.status, stored.shipped
+        self.set_status(stored.status, stored.shipped)
         for arm in stored.arms[len(self.records) :]:
             self.agent.add_arm()
             self.records.append(ArmRecord(arm.name))
         for number, arm in enumerate(stored.arms):
             if arm.retired and not self.arms[number].retired:
                 self.agent.retire(Arm(number))
+
+    def set_status(self, status: Status, shipped: int | None) -> None:
+        """Run, pause, ship or close; one that runs again begins a new hour of its cap."""
+        is_resumed = status == "running" != self.status
+        self.status, self.shipped = status, shipped
+        if is_resumed:
+            self.traffic.resume(self.decisions, self._counted)
 
     def reject(self, ticket: Ticket, reason: str) -> None:
         """Count a response that does not count."""
@@ -238,7 +323,7 @@ class LiveExperiment:
 
     def pending(self, arm: int) -> int:
         """Return how many tickets of this arm are out."""
-        return self.arms[arm].out
+        return self.records[arm].out
 
     def answer(self, ticket: Ticket, message: ResponseMessage) -> Answer | None:
         """Return a response as it is counted: in the cell of its epsilon; None when it is not a possible one."""
@@ -286,6 +371,7 @@ class LiveExperiment:
             records=records,
             open=OpenTickets(self.ticket_lifetime),
             rejected_here=self.rejected,
+            incidents_here=self.incidents,
             others_elsewhere=Counter(),
         )
 
@@ -302,6 +388,9 @@ def define(new: NewExperiment, menu: Menu, rule: Rule, now: int, known: Sequence
         warm_up=None if new.warm_up is None else int(new.warm_up),
         ramp=new.ramp,
         stop_when_separated=new.stop_when_separated,
+        stop_after=new.stop_after,
+        responses_per_hour=int(new.responses_per_hour) or None,
+        allowance_required=new.allowance_required,
         first_arms=len(new.arms),
         warm_pulls=tuple(brought) if any(brought) else (),
     )
@@ -382,11 +471,13 @@ def restore(
         lost_until=None if is_shared else now + definition.ticket_lifetime,
         note=note,
         trail=Trail(_moment(records), unread=sum(arm.pulls for arm in stored.arms) - sum(settings.warm_pulls)),
+        traffic=Traffic(settings.responses_per_hour, settings.report_after, definition.ticket_lifetime),
         is_shared=is_shared,
         fresh_until=-inf if is_shared else inf,
         guardrails=Guardrails.of(settings),
     )
     restored.happened_elsewhere(events)
+    restored.start_traffic(now)
     if not is_shared:
         for number, record in enumerate(records):
             record.out_elsewhere = record.decisions - restored.settled(number)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from ldpbandits.agent.forecast import Prospect, more_by_rule, more_responses
 from ldpbandits.agent.separation import ALPHA
@@ -112,9 +113,18 @@ def _traffic(experiment: LiveExperiment, in_use: list[int], before: Moment) -> d
 
 
 def _stopped(experiment: LiveExperiment) -> str:
-    """Say that the experiment has stopped by itself, if it has and still is."""
+    """Say that the experiment has stopped by itself, if it has and still is, or from when on it may."""
     if experiment.stopped and experiment.status in {"paused", "shipped"}:
         return f"; it was {experiment.status} by stop_when_separated"
+    settings = experiment.settings
+    if (
+        settings.stop_when_separated
+        and settings.stop_after
+        and experiment.status == "running"
+        and not experiment.stopped
+    ):
+        earliest = datetime.fromtimestamp(experiment.created_at + settings.stop_after, UTC)
+        return f"; stop_when_separated acts from {earliest:%-d %B %Y, %H:%M} UTC on"
     return ""
 
 

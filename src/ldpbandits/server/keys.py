@@ -18,11 +18,16 @@ SHORTEST_SECRET = 32
 
 
 class Role(Enum):
-    """An admin may do everything, a viewer read everything, a client what devices do. The client key may be public."""
+    """An admin may do everything, a viewer read everything, a client what devices do. The client key may be public.
+
+    The allowance key opens nothing: a site's backend signs with it who may ask for a decision. There is none until an
+    admin makes one.
+    """
 
     ADMIN = "admin"
     VIEWER = "viewer"
     CLIENT = "client"
+    ALLOWANCE = "allowance"
 
     def may(self, needed: "Role") -> bool:
         """Tell whether this role may do what needs that one."""
@@ -32,6 +37,10 @@ class Role(Enum):
     def variable(self) -> str:
         """The environment variable that may hold the key of this role."""
         return f"LDPBANDITS_{self.name}_KEY"
+
+
+FIRST_ROLES = (Role.ADMIN, Role.VIEWER, Role.CLIENT)
+"""A first start makes the keys of these."""
 
 
 class Keys:
@@ -53,7 +62,7 @@ class Keys:
         """The keys that this start has made, to be shown once: nobody can read them later."""
         stored = store.keys()
         known = {key.role for key in stored if key.valid_until is None}
-        due = [role for role in Role if role not in self._fixed and role.value not in known]
+        due = [role for role in FIRST_ROLES if role not in self._fixed and role.value not in known]
         if due:
             self.new = dict(keep({role: _new_key(role) for role in due}))
         for role, key in self.new.items():
@@ -74,6 +83,10 @@ class Keys:
     def hash_of(self, role: Role) -> bytes:
         """Return the hash of the key of this role that is to hold from now on."""
         return next(hashed for hashed, (of, until) in self._roles.items() if of is role and until is None)
+
+    def hashes(self, role: Role, now: float) -> list[bytes]:
+        """Return the hashes of the keys of this role that hold now."""
+        return [hashed for hashed, (of, until) in self._roles.items() if of is role and (until is None or now < until)]
 
     def is_fixed(self, role: Role) -> bool:
         """Tell whether the key of this role comes from the environment, where we cannot change it."""

@@ -9,9 +9,19 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Raw, Struct
 
 from ldpbandits.server.limits import LARGEST, LARGEST_BATCH, LONGEST_LIFETIME, MOST_ARMS
-from ldpbandits.server.settings import Ending, Ramp, Responses, Settings, Share
+from ldpbandits.server.settings import (
+    MOST_RESPONSES,
+    RESPONSES_PER_HOUR,
+    STOP_AFTER_S,
+    Ending,
+    Ramp,
+    Responses,
+    Settings,
+    Share,
+)
 from ldpbandits.server.store import Status
 from ldpbandits.server.wording import HIDDEN, WORDS
+from ldpbandits.spec.allowance import LONGEST_ALLOWANCE
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9-]{0,63}(?!\n)$"
 """In Python, and only there, $ alone would let a line break pass at the end."""
@@ -71,6 +81,21 @@ class NewExperiment(Struct, frozen=True, forbid_unknown_fields=True):
     stop_when_separated: Annotated[
         Ending | None, Meta(description="pause, or ship the best arm, once it is known to be the best")
     ] = None
+    stop_after: Annotated[
+        float, Meta(ge=0, le=LONGEST_STICKY, description="seconds from creation before which it never stops by itself")
+    ] = STOP_AFTER_S
+    responses_per_hour: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=MOST_RESPONSES,
+            multiple_of=1,
+            description="counted at most; above it the experiment pauses itself; 0: no limit",
+        ),
+    ] = RESPONSES_PER_HOUR
+    allowance_required: Annotated[
+        bool, Meta(description="a decision needs an allowance that the site's own backend has signed")
+    ] = False
     warm_start: Annotated[
         "WarmStart | None", Meta(description="what another experiment of this curator has exported as its tallies")
     ] = None
@@ -128,7 +153,7 @@ class NewKey(Struct, frozen=True, forbid_unknown_fields=True):
 class Key(Struct, frozen=True):
     """A new key, shown this once; null for the secret that signs tickets, which is never shown."""
 
-    role: Literal["admin", "viewer", "client", "signing"]
+    role: Literal["admin", "viewer", "client", "allowance", "signing"]
     key: str | None
 
 
@@ -136,6 +161,15 @@ class ConsoleLink(Struct, frozen=True):
     """A link that opens the console once, within a few minutes; relative to the server's URL."""
 
     path: str
+
+
+class DecisionRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a device says when it asks for an arm; without an allowance the body may be left out."""
+
+    allowance: Annotated[
+        Annotated[str, Meta(max_length=LONGEST_ALLOWANCE, extra={HIDDEN: True})] | None,
+        Meta(description="signed by the site's backend, where the experiment needs one"),
+    ] = None
 
 
 class Nothing(Struct, frozen=True, forbid_unknown_fields=True):

@@ -98,7 +98,7 @@ def report(experiment: LiveExperiment, before: Moment, forged: int) -> Report:
             duplicate=rejected["duplicate"],
         ),
         forecast=forecasting.forecast(experiment, arms, before),
-        warnings=conclusions.warnings(arms),
+        warnings=[*conclusions.incidents(experiment), *conclusions.warnings(arms)],
     )
 
 

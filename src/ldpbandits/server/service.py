@@ -9,6 +9,7 @@ from time import time
 from typing import TypeVar
 
 from ldpbandits.server import experiments, history, reports
+from ldpbandits.server.allowances import Allowances
 from ldpbandits.server.beside import Beside
 from ldpbandits.server.clock import Clock
 from ldpbandits.server.committer import LARGEST_BATCH, Committer
@@ -53,6 +54,9 @@ READY_FOR, READY_WITHIN = 1.0, 3.0
 
 The latter are fewer than those that `ldpbandits health` waits.
 """
+
+RETRY_AFTER_CAP_S = 60
+"""Seconds after which a response may be sent again that came above its experiment's responses_per_hour."""
 
 EXPORT_ROWS = 5000
 """An export is read and sent so many responses at a time."""
@@ -100,6 +104,7 @@ class Service:
         """Raises `Unavailable` when the store cannot write; whoever may ask this often makes it write no more often."""
         self.steering = Steering(self, store)
         """What an experimenter may change."""
+        self.allowances = Allowances(self.keys)
         self.links = Links(lambda: self.now, lambda: self.keys.hash_of(Role.ADMIN), self.sharing)
         self.ending = asyncio.Event()
         """Set when the server is about to stop: replies without an end are to end now."""
@@ -188,7 +193,7 @@ class Service:
         """Return what the holder of this key may do, or None when it does not hold now."""
         return self.keys.role(key, self.now)
 
-    def decide(self, name: str) -> Decision:
+    def decide(self, name: str, allowance: str | None = None) -> Decision:
         """Hand out an arm; nothing is written."""
         experiment = self.find(name)
         if experiment.status == "paused":
@@ -197,7 +202,10 @@ class Service:
             raise Refusal(410, Code.CLOSED, f"the experiment {name} is closed")
         if experiment.shipped is not None:
             return Decision(experiment.shipped, experiment.records[experiment.shipped].name)
-        ticket = experiment.decide(self.now)
+        if experiment.settings.allowance_required:
+            ticket = self.allowances.decide(experiment, allowance, self.now)
+        else:
+            ticket = experiment.decide(self.now)
         return Decision(
             arm=ticket.arm,
             name=experiment.records[ticket.arm].name,
@@ -207,7 +215,7 @@ class Service:
             report_after=experiment.settings.report_after,
             sticky=experiment.settings.sticky,
             expires_at=ticket.expires_at,
-            expires_in=experiment.ticket_lifetime,
+            expires_in=ticket.expires_at - self.now,
         )
 
     async def respond(self, message: ResponseMessage) -> Counted:
@@ -226,7 +234,7 @@ class Service:
         elif answer is None:
             outcome = Outcome.IMPOSSIBLE
         else:
-            outcome = await self.committer.count(answer)
+            outcome = await self._count(experiment, answer)
             if experiment.number not in self.numbered:  # it was deleted meanwhile
                 raise self._forged()
         if outcome is Outcome.COUNTED:
@@ -237,6 +245,21 @@ class Service:
             status, sentence = REFUSED[outcome]
             raise Refusal(status, outcome.value, sentence)
         return Counted(outcome.value)
+
+    async def _count(self, experiment: LiveExperiment, answer: Answer) -> Outcome:
+        """Count a response, unless there were too many within the hour: then its device may send it again later."""
+        if not experiment.admits_response():
+            raise Refusal(
+                429,
+                Code.RETRY,
+                "this experiment counts no more responses now; send the same again later",
+                RETRY_AFTER_CAP_S,
+            )
+        experiment.traffic.counting += 1
+        try:
+            return await self.committer.count(answer)
+        finally:
+            experiment.traffic.counting -= 1
 
     def _counted_late(self, answer: Answer) -> None:
         """Take note of a response that was counted though nobody is told: sent again, it is a duplicate."""
@@ -318,6 +341,7 @@ class Service:
         """
         for experiment in self.experiments.values():
             experiment.expire(self.now)
+        self.allowances.forget(self.now)
         expired = self._clock.settled(self._store.forgotten)  # a clock that leaps ahead must not make us forget
         while await self.committer.run(self._store.forget, expired, CHUNK):
             pass

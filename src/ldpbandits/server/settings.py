@@ -18,6 +18,12 @@ LATEST = 0.9
 
 MOST_RESPONSES = 1_000_000_000
 
+RESPONSES_PER_HOUR = 10_000
+"""The cap of a new experiment, unless it says otherwise: that of a site with some thousand visitors an hour."""
+
+STOP_AFTER_S = 86_400
+"""A new experiment runs for a day before it stops by itself, so that honest answers outnumber a burst of lies."""
+
 Share: TypeAlias = Annotated[float, Meta(gt=0, le=1)]
 Responses: TypeAlias = Annotated[float, Meta(ge=1, le=MOST_RESPONSES, multiple_of=1)]
 Ending: TypeAlias = Literal["pause", "ship"]
@@ -40,6 +46,9 @@ class Settings(Struct, frozen=True, omit_defaults=True):
     - `warm_up`: equal traffic until each of the first arms has so many responses.
     - `ramp`: for arms that are added later.
     - `stop_when_separated`: pause the experiment, or ship its best arm, once that is known to be the best.
+    - `stop_after`: seconds from creation before which it never stops by itself.
+    - `responses_per_hour`: counted at most; above it the experiment pauses itself. None: no limit.
+    - `allowance_required`: a decision needs an allowance that the site's own backend has signed.
     - `first_arms`: with how many arms the experiment was created.
     - `warm_pulls`: how many responses each of them brought along from elsewhere.
     """
@@ -50,6 +59,9 @@ class Settings(Struct, frozen=True, omit_defaults=True):
     warm_up: int | None = None
     ramp: Ramp | None = None
     stop_when_separated: Ending | None = None
+    stop_after: float = 0
+    responses_per_hour: int | None = None
+    allowance_required: bool = False
     first_arms: int = 0
     warm_pulls: tuple[int, ...] = ()
 

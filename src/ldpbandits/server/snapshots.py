@@ -35,6 +35,7 @@ class Snapshot(Struct, frozen=True, array_like=True):
     pending: list[int]
     cells: list[CellTotal]
     rejected: dict[str, int]
+    incidents: dict[str, int]
 
     @classmethod
     def of(cls, experiment: LiveExperiment) -> "Snapshot":
@@ -59,6 +60,7 @@ class Snapshot(Struct, frozen=True, array_like=True):
             pending=[experiment.pending(number) for number in range(len(records))],
             cells=[cell for record in records for cell in record.cells.values()],
             rejected=dict(experiment.rejected),
+            incidents=dict(experiment.incidents),
         )
 
     def experiment(self) -> LiveExperiment:
@@ -84,7 +86,8 @@ class Snapshot(Struct, frozen=True, array_like=True):
         for number, record in enumerate(made.records):
             record.decided, record.decided_elsewhere = self.decisions[number], 0
             record.missed, record.missed_elsewhere = self.missing[number], 0
-            made.arms[number].out = self.pending[number]
+            record.out = self.pending[number]
         made.rejected_here, made.others_elsewhere = Counter(self.rejected), Counter()
+        made.incidents_here = Counter(self.incidents)
         made.stopped = self.stopped
         return made

@@ -38,6 +38,8 @@ class Steering:
         refusal = menu.transform.refusal(definition.default_reward)
         if refusal is not None:
             raise Refusal(422, Code.INVALID, refusal.replace("a reward", "the default reward", 1))
+        if new.allowance_required and not self._service.keys.hashes(Role.ALLOWANCE, self._service.now):
+            raise Refusal(422, Code.INVALID, "allowance_required needs an allowance key: ldpbandits rotate allowance")
         if len(set(new.arms)) < len(new.arms):
             raise Refusal(422, Code.INVALID, "the arms of an experiment have different names")
         try:
@@ -88,7 +90,7 @@ class Steering:
     async def _set_status(self, experiment: LiveExperiment, status: Status, shipped: int | None = None) -> None:
         await self._service.committer.run(self._store.set_status, experiment.number, status, shipped)
         if not self._is_overtaken:
-            experiment.status, experiment.shipped = status, shipped
+            experiment.set_status(status, shipped)
 
     async def add_arm(self, name: str, new: NewArm) -> Report:
         """Add an arm; it gets the next number."""
@@ -129,7 +131,7 @@ class Steering:
         """Make a new key, or a new secret to sign tickets with."""
         keys = self._service.keys
         match what:
-            case "admin" | "viewer" | "client":
+            case "admin" | "viewer" | "client" | "allowance":
                 role = Role(what)
                 if keys.is_fixed(role):
                     raise Refusal(409, Code.ENVIRONMENT, f"the {what} key is set in the server's environment")
@@ -143,7 +145,7 @@ class Steering:
                 await self._service.committer.run(keys.rotate_secret, self._service.now, grace)
                 return Key("signing", None)
             case _:
-                raise Refusal(404, Code.NOT_FOUND, "a key is admin, viewer, client or signing")
+                raise Refusal(404, Code.NOT_FOUND, "a key is admin, viewer, client, allowance or signing")
 
     @property
     def _is_overtaken(self) -> bool:

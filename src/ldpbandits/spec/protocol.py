@@ -34,6 +34,7 @@ class Code(StrEnum):
     UNAUTHORIZED = "unauthorized"
     FORBIDDEN = "forbidden"
     FORGED = "forged"
+    NOT_ALLOWED = "not_allowed"
     NOT_FOUND = "not_found"
     METHOD_NOT_ALLOWED = "method_not_allowed"
     CHANGED = "changed"

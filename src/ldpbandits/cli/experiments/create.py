@@ -54,6 +54,12 @@ def add_create(parser: argparse.ArgumentParser) -> None:
     add("--ramp", metavar="P:N", help="an arm that is added later gets at most the share P until it has N responses")
     stop = "what to do once the best arm is known to be the best"
     add("--stop-when-separated", choices=["pause", "ship"], help=stop)
+    least = "seconds from creation before which it never stops by itself (default 86400, a day)"
+    add("--stop-after", type=number, metavar="S", help=least)
+    cap = "responses counted in an hour at most; above it the experiment pauses itself (default 10000; 0: no limit)"
+    add("--responses-per-hour", type=number, metavar="N", help=cap)
+    signed = "a decision needs an allowance that the site's own backend has signed (see ldpbandits allow)"
+    add("--allowance-required", action="store_true", default=None, help=signed)
     add("--warm-start", type=Path, metavar="FILE", help="start from these tallies (export --tallies)")
 
 

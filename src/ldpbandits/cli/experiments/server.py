@@ -2,6 +2,7 @@
 
 import argparse
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -9,13 +10,14 @@ from ldpbandits.admin.admin import Admin
 from ldpbandits.errors import ParameterError
 
 URL = "http://127.0.0.1:8000"
-WHY = "everybody on this machine can read a command line: put the key into LDPBANDITS_ADMIN_KEY, or give --key-file"
+WHY = "everybody on this machine can read a command line: put the key into the environment, or give --key-file"
 
 
-class _Refused(argparse.Action):
+class NoKeyOption(argparse.Action):
     """Says why there is no such option, and does not repeat the key."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:  # noqa: ANN401 - as argparse calls it
+        """End with one line."""
         parser.error(f"there is no --key, because {WHY}")
 
 
@@ -24,16 +26,18 @@ def add_server(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--url", metavar="URL", help=f"the server (default LDPBANDITS_URL, or {URL})")
     told = "a file that holds the key and nothing else (default: LDPBANDITS_ADMIN_KEY)"
     parser.add_argument("--key-file", type=Path, metavar="FILE", help=told)
-    parser.add_argument("--key", action=_Refused, help=argparse.SUPPRESS)
+    parser.add_argument("--key", action=NoKeyOption, help=argparse.SUPPRESS)
 
 
 def admin(options: argparse.Namespace, *, is_change: bool) -> Admin:
     """Return who asks that server; where nothing is changed, the viewer key will do."""
     url = options.url if options.url is not None else os.environ.get("LDPBANDITS_URL") or URL
-    return Admin(url, _key(options.key_file, is_change=is_change))
+    names = ["LDPBANDITS_ADMIN_KEY", *([] if is_change else ["LDPBANDITS_VIEWER_KEY"])]
+    return Admin(url, read_key(options.key_file, names))
 
 
-def _key(file: Path | None, *, is_change: bool) -> str:
+def read_key(file: Path | None, variables: Sequence[str]) -> str:
+    """Return the key of a file, or else the first that one of these environment variables holds."""
     if file is not None:
         try:
             return file.read_text(encoding="ascii").strip()
@@ -41,8 +45,7 @@ def _key(file: Path | None, *, is_change: bool) -> str:
             raise ParameterError(f"{file} holds no key: a key is made of ASCII letters, digits and signs") from None
         except OSError as error:
             raise ParameterError(f"{file} cannot be read: {error.strerror}") from None
-    names = ["LDPBANDITS_ADMIN_KEY", *([] if is_change else ["LDPBANDITS_VIEWER_KEY"])]
-    key = next(filter(None, map(os.environ.get, names)), None)
+    key = next(filter(None, map(os.environ.get, variables)), None)
     if key is None:
-        raise ParameterError(f"{' or '.join(names)} is needed, or --key-file: the key that the server has printed")
+        raise ParameterError(f"{' or '.join(variables)} is needed, or --key-file: the key that the server has printed")
     return key

@@ -33,6 +33,9 @@ FOLDED = {
     "ramp_share": "",
     "ramp_responses": "",
     "stop_when_separated": "",
+    "stop_after": "24",
+    "responses_per_hour": "10000",
+    "allowance_required": "",
     "warm_start": "",
 }
 FIRST = {
@@ -80,7 +83,7 @@ def message(fields: Mapping[str, str]) -> dict[str, Any]:
         "arms": [line.strip() for line in fields["arms"].splitlines() if line.strip()],
         "curator": _curator(fields),
     }
-    for name in ("default_reward", "report_after", "ticket_lifetime", "sticky", "warm_up"):
+    for name in ("default_reward", "report_after", "ticket_lifetime", "sticky", "warm_up", "responses_per_hour"):
         if fields[name]:
             new[name] = _number(name, fields[name])
     if fields["minimum_share"]:
@@ -92,6 +95,10 @@ def message(fields: Mapping[str, str]) -> dict[str, Any]:
         new["rule"] = "paper" if fields["rule"] == "paper" else {"kind": fields["rule"]}
     if fields["stop_when_separated"]:
         new["stop_when_separated"] = fields["stop_when_separated"]
+    if fields["stop_after"]:
+        new["stop_after"] = _number("stop_after", fields["stop_after"]) * 3600
+    if fields["allowance_required"]:
+        new["allowance_required"] = True
     if fields["warm_start"]:
         new["warm_start"] = _json("warm_start", fields["warm_start"])
     return new

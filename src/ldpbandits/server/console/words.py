@@ -168,6 +168,13 @@ def guardrails(settings: Settings) -> list[tuple[str, str]]:
     if settings.stop_when_separated is not None:
         ends = {"pause": "it is paused", "ship": "the best arm is shipped"}[settings.stop_when_separated]
         said.append(("Stop when separated", f"{ends} automatically once the best arm is known"))
+        if settings.stop_after:
+            said.append(("Stops", f"{span(settings.stop_after)} after its creation at the earliest"))
+    if settings.responses_per_hour is not None:
+        most = plural(settings.responses_per_hour, "response")
+        said.append(("Cap", f"above {most} an hour it pauses itself"))
+    if settings.allowance_required:
+        said.append(("Allowance", "a decision needs one that the site has signed"))
     return said
 
 

@@ -1,0 +1,169 @@
+"""How much comes in: the decisions and responses of an experiment, sampled over the time that matters.
+
+**Cap.** At most `responses_per_hour` responses are counted within any hour, to the minute. Those beyond it are told to
+come back, and the experiment pauses itself. Memory is that of one process: a restart begins a new hour.
+
+**Jumps.** A minute is a jump when its decisions or its responses are more than the pace of the cap allows
+(`responses_per_hour` / 60), or, once an hour was seen, more than `JUMP_FACTOR` times the mean minute before it.
+Minutes of fewer than `JUMP_LEAST` are none.
+
+**Weight of open tickets.** A rule counts pulls that are out, so that thousands of them do not all go to one arm.
+Tickets that nobody will answer must not count: else a stranger who asks without answering keeps the rule from
+exploring. Devices answer T = `report_after` + `ANSWER_DELAY_S` seconds after they ask, or not at all. With D(t)
+decisions up to the time t,
+
+    share  = responses since t - 8 T / decisions from t - 9 T to t - T    the part of due decisions that is answered
+    coming = share (D(t) - D(t - T))                                      answers that are still to be expected
+    weight = coming / tickets that are out                                at most 1
+
+Where everybody answers the weight is 1. With twenty strangers for each honest device it is the honest devices' part.
+"""
+
+from collections import deque
+from typing import NamedTuple
+
+HOUR_S, MINUTE_S = 3600, 60
+
+JUMP_FACTOR = 5.0
+"""A busy hour has two or three times the traffic of a mean one."""
+
+JUMP_LEAST = 100
+"""Decisions or responses of a minute: fewer decide nothing, and vary by chance."""
+
+ANSWER_DELAY_S = 60.0
+"""Seconds that an answer may take on its way after its moment, retries included."""
+
+SHARE_SPAN = 8
+"""The share of answers is taken over this many times T."""
+
+STEPS_PER_ANSWER = 8
+"""Samples within T."""
+
+
+class Sample(NamedTuple):
+    """How many decisions and responses there had been at a time."""
+
+    time: float
+    decisions: int
+    responses: int
+
+
+class Samples:
+    """Samples of the past, one every `step` seconds, as far back as `span` seconds."""
+
+    def __init__(self, span: float, step: float, first: Sample) -> None:
+        """Start with one sample: before it, nothing is known to have changed."""
+        self._span, self._step = span, step
+        self._samples = deque([first])
+
+    @property
+    def last(self) -> Sample:
+        """The newest sample."""
+        return self._samples[-1]
+
+    @property
+    def seconds(self) -> float:
+        """How far back the samples reach."""
+        return self.last.time - self._samples[0].time
+
+    def is_due(self, now: float) -> bool:
+        """Tell whether it is time for another sample; a clock that was set back makes it time too."""
+        return not 0 <= now - self.last.time < self._step
+
+    def add(self, sample: Sample) -> None:
+        """Add a sample, and drop those that nobody will ask for."""
+        if sample.time < self.last.time:  # the clock was set back
+            self._samples.clear()
+        self._samples.append(sample)
+        while len(self._samples) > 1 and self._samples[1].time <= sample.time - self._span:
+            self._samples.popleft()
+
+    def at(self, time: float) -> Sample:
+        """Return the last sample that is not later than this, or else the first one."""
+        return next((sample for sample in reversed(self._samples) if sample.time <= time), self._samples[0])
+
+
+class Traffic:
+    """The traffic of one experiment. It belongs to the event loop."""
+
+    def __init__(self, cap: int | None, report_after: float, ticket_lifetime: float) -> None:
+        """Take what the experiment declares; call `start` before anything else."""
+        self._cap = cap
+        answer_after = report_after + ANSWER_DELAY_S if report_after else ticket_lifetime
+        self._answer_after = min(answer_after, ticket_lifetime)
+        self.counting = 0
+        """Responses that are being written."""
+        self.weight = 1.0
+        """Of a ticket that is out, as the rule counts it."""
+        self.start(0.0, 0, 0)
+
+    def start(self, now: float, settled: int, responses: int) -> None:
+        """Begin with what is known now, and nothing of before.
+
+        `settled` are the decisions that are answered or missing: those that are out count as made just now.
+        """
+        first = Sample(now, settled, responses)
+        step = self._answer_after / STEPS_PER_ANSWER
+        self._answers = Samples((SHARE_SPAN + 1) * self._answer_after, step, first)
+        self._minutes = Samples(HOUR_S, MINUTE_S, first)
+        self.weight = 1.0
+        self.resume(settled, responses)
+
+    def resume(self, decisions: int, responses: int) -> None:
+        """Begin a new hour of the cap: an experimenter has looked, and wants to go on."""
+        self._minutes = Samples(HOUR_S, MINUTE_S, Sample(self._minutes.last.time, decisions, responses))
+        self._hour_ago = responses
+        """Responses an hour before the last sample."""
+        self.is_over_cap = False
+        """A response was refused since the hour began."""
+
+    def admits(self, responses: int) -> bool:
+        """Tell whether one more response may be counted now, and take note when it may not."""
+        if self._cap is None or responses + self.counting - self._hour_ago < self._cap:
+            return True
+        self.is_over_cap = True
+        return False
+
+    def is_due(self, now: float) -> bool:
+        """Tell whether it is time to look at the traffic."""
+        return self._minutes.is_due(now) or self._answers.is_due(now)
+
+    def sample(self, now: float, decisions: int, responses: int, out: int) -> bool:
+        """Look at the traffic; return whether it has jumped in the last minute."""
+        sample = Sample(now, decisions, responses)
+        has_jumped = False
+        if self._minutes.is_due(now):
+            has_jumped = self._has_jumped(sample)
+            self._minutes.add(sample)
+            self._hour_ago = self._minutes.at(now - HOUR_S).responses
+        if self._answers.is_due(now):
+            self._answers.add(sample)
+            self.weight = self._weigh(sample, out)
+        return has_jumped
+
+    def _has_jumped(self, sample: Sample) -> bool:
+        """Compare the last minute with the cap's pace and with the hour before it."""
+        last, first = self._minutes.last, self._minutes.at(sample.time - HOUR_S)
+        minutes = (sample.time - last.time) / MINUTE_S
+        if minutes <= 0:
+            return False
+        now_rates = ((sample.decisions - last.decisions) / minutes, (sample.responses - last.responses) / minutes)
+        if max(now_rates) < JUMP_LEAST:
+            return False
+        if self._cap is not None and max(now_rates) > self._cap / (HOUR_S / MINUTE_S):
+            return True
+        span = self._minutes.seconds / MINUTE_S
+        if span < (HOUR_S - MINUTE_S) / MINUTE_S:
+            return False
+        before = ((last.decisions - first.decisions) / span, (last.responses - first.responses) / span)
+        return any(now > max(JUMP_FACTOR * usual, JUMP_LEAST) for now, usual in zip(now_rates, before, strict=True))
+
+    def _weigh(self, now: Sample, out: int) -> float:
+        """Return the share of the tickets out that will be answered, at most 1."""
+        if out <= 0:
+            return 1.0
+        late = self._answer_after
+        due, begun = self._answers.at(now.time - late), self._answers.at(now.time - SHARE_SPAN * late)
+        asked = due.decisions - self._answers.at(now.time - (SHARE_SPAN + 1) * late).decisions
+        share = min(1.0, (now.responses - begun.responses + 1) / (asked + 1))
+        return min(1.0, share * (now.decisions - due.decisions) / out)
