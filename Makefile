@@ -14,7 +14,7 @@ SDK := sdk/js
 SDK_READY := $(SDK)/node_modules/.ready
 FIND_CHROMIUM := { command -v "$${CHROMIUM:-chromium}" || command -v chromium-browser || command -v google-chrome; }
 TOOLS := build/tools
-FIND_TOOLS := PATH="$(TOOLS)/usr/bin:$$PATH"; for tool in caddy promtool systemd-analyze openssl zsh fish; do command -v $$tool; done
+FIND_TOOLS := PATH="$(TOOLS)/usr/bin:$(TOOLS)/usr/sbin:$$PATH"; for tool in caddy nginx promtool systemd-analyze openssl zsh fish; do command -v $$tool; done
 
 .DEFAULT_GOAL := help
 .PHONY: help run test apart lint types contract unit bare sdk pages docs browser tools faults bench vectors notebooks figure dist clean has-node
@@ -29,7 +29,7 @@ test: apart unit bare docs pages  ## every check
 	@echo "all checks passed"
 	@$(FIND_CHROMIUM) > /dev/null \
 		|| echo "BUT THE TESTS OF WEB PAGES WERE NOT RUN: THERE IS NO CHROMIUM HERE. 'make browser' INSTALLS ONE."
-	@[ "$$($(FIND_TOOLS) | wc -l)" -ge 6 ] \
+	@[ "$$($(FIND_TOOLS) | wc -l)" -ge 7 ] \
 		|| echo "BUT SOME FILES OF deploy/ AND OF SHELLS WERE NOT CHECKED: 'make tools' FETCHES WHAT THEY ARE CHECKED BY."
 
 # Each of these keeps one core busy.
@@ -91,8 +91,8 @@ browser:  ## install Debian's Chromium, for the tests of web pages
 		apt-get update --quiet && apt-get install --quiet --yes --no-install-recommends chromium; \
 	}
 
-# Proxy and Prometheus are unpacked, not installed: nobody wants them to run because they test this.
-tools:  ## get Debian's caddy, promtool, systemd-analyze, openssl, zsh and fish, for the tests that need them
+# Proxies and Prometheus are unpacked, not installed: nobody wants them to run because they test this.
+tools:  ## get Debian's caddy, nginx, promtool, systemd-analyze, openssl, zsh and fish, for the tests that need them
 	@missing=; command -v systemd-analyze > /dev/null || missing=systemd; \
 	for each in openssl zsh fish; do command -v $$each > /dev/null || missing="$$missing $$each"; done; \
 	[ -z "$$missing" ] || { \
@@ -100,11 +100,11 @@ tools:  ## get Debian's caddy, promtool, systemd-analyze, openssl, zsh and fish,
 			|| { echo "these are needed: as root, apt-get install $$missing" >&2; exit 1; }; \
 		apt-get update --quiet && apt-get install --quiet --yes --no-install-recommends $$missing; \
 	}
-	@[ "$$($(FIND_TOOLS) | wc -l)" -ge 6 ] || { \
+	@[ "$$($(FIND_TOOLS) | wc -l)" -ge 7 ] || { \
 		command -v apt-get > /dev/null && command -v dpkg-deb > /dev/null \
-			|| { echo "caddy and promtool are needed: put them on the PATH" >&2; exit 1; }; \
+			|| { echo "caddy, nginx and promtool are needed: put them on the PATH" >&2; exit 1; }; \
 		{ [ "$$(id -u)" != 0 ] || apt-get update --quiet; } && mkdir -p $(TOOLS) && cd $(TOOLS) \
-			&& apt-get download --quiet caddy prometheus && for package in *.deb; do dpkg-deb --extract $$package .; done \
+			&& apt-get download --quiet caddy nginx prometheus && for package in *.deb; do dpkg-deb --extract $$package .; done \
 			&& rm *.deb; \
 	}
 

@@ -7,9 +7,14 @@ error. The agent's own kernels are played, compiled.
 How little is possible: no response is in during the first 10,000 decisions, so that no agent does better than uniform
 play in them. During the next 10,000 an agent that spread the first ones evenly does best, on average, if it follows the
 best mean so far. The least is what that costs, with no regret at all in the 30,000 decisions after them.
+
+Then strangers: for each device that answers, 20 ask and never do. Their tickets count in full, or as the server weighs
+them (server/traffic.py). A run is locked when the worse of two arms gets most of the last quarter of the decisions.
 """
 
 import math
+import random
+from collections import deque
 from collections.abc import Callable
 from statistics import fmean, stdev
 
@@ -18,10 +23,13 @@ from numpy.typing import NDArray
 
 import ldpbandits.lab.engine.step  # noqa: F401 - it tells the compiler of the kernels
 from ldpbandits.agent import kernels
+from ldpbandits.agent.agent import Agent
 from ldpbandits.agent.rules import IMED, KLUCB, UCB, KLUCBPlus, Rule, Thompson, ldp_ucb_b
 from ldpbandits.agent.tally import UNKNOWN
 from ldpbandits.lab.engine.compiled import inlined, uncached
+from ldpbandits.server.traffic import Traffic
 from ldpbandits.spec.mechanisms import response_mean
+from ldpbandits.types import Arm
 
 ARMS, GAP, EPSILON, HORIZON, OUTSTANDING = 10, 0.1, 1.0, 50_000, 10_000
 BEST = 5
@@ -30,6 +38,8 @@ BITS = np.array([response_mean(mean, EPSILON) for mean in MEANS])
 UNIFORM = HORIZON * (ARMS - 1) / ARMS
 """How often uniform play pulls an arm that is not the best."""
 RUNS = 100
+
+TWO_ARMS, SECONDS, REPORT_AFTER_S, LIFETIME_S = (0.4, 0.6), 1000, 300.0, 3600.0
 
 select: Callable[..., int] = inlined(kernels.select)
 Loop = Callable[[np.random.Generator, NDArray[np.float64], int, int, bool], int]
@@ -82,6 +92,34 @@ def least(seed: int) -> float:
     return float(np.sum(chosen != BEST)) / UNIFORM
 
 
+def with_strangers(seed: int, seconds: int, delay: int, strangers: int, *, is_weighed: bool) -> tuple[float, bool]:
+    """Play kl-ucb++ on two arms; each second a device asks, which answers after `delay` s, and these strangers.
+
+    Return the share of the worse arm among the devices' decisions, and whether the run is locked.
+    """
+    rng, tally = random.Random(seed), (agent := Agent(KLUCBPlus(), len(TWO_ARMS))).tally
+    traffic, out, wrong = Traffic(None, REPORT_AFTER_S, LIFETIME_S), [0] * len(TWO_ARMS), list[bool]()
+    waiting: deque[Arm] = deque()
+    for second in range(1, seconds + 1):
+        for number in range(strangers + 1):
+            arm = agent.select()
+            out[arm] += 1
+            tally.set_out(arm, math.ceil(traffic.weight * out[arm]))
+            if number == strangers // 2:
+                waiting.append(arm)
+                wrong.append(arm == 0)
+        if len(waiting) > delay:
+            arm = waiting.popleft()
+            out[arm] -= 1
+            tally.add(arm, 1, float(rng.random() < response_mean(TWO_ARMS[arm], EPSILON)))
+            traffic.answered(delay)
+        if is_weighed and traffic.is_due(second):
+            traffic.sample(second, second * (strangers + 1), max(0, second - delay), sum(out))
+        for each, count in enumerate(out):
+            tally.set_out(Arm(each), math.ceil(traffic.weight * count))
+    return fmean(wrong), fmean(wrong[-seconds // 4 :]) > 1 / 2
+
+
 def told(shares: list[float]) -> str:
     """Write a mean with its standard error."""
     return f"{fmean(shares):6.1%} +- {stdev(shares) / math.sqrt(len(shares)):4.1%}"
@@ -111,6 +149,14 @@ def main() -> None:
             ]
             columns.append(told(runs))
         print(f"{name:<28}{''.join(f'{column:<20}' for column in columns).rstrip()}", flush=True)
+    print(f"\nkl-ucb++, arms {TWO_ARMS}, epsilon {EPSILON:g}, {SECONDS:,} devices, one a second, {RUNS} runs")
+    print(f"{'answers after':<16}{'strangers':<12}{'their tickets':<18}{'worse arm':<20}locked runs")
+    for delay in (1, 30):
+        for strangers, is_weighed in ((0, False), (0, True), (20, False), (20, True)):
+            found = [with_strangers(seed, SECONDS, delay, strangers, is_weighed=is_weighed) for seed in range(RUNS)]
+            counted = "weighed" if is_weighed else "count in full"
+            row = f"{f'{delay} s':<16}{strangers:<12}{counted:<18}{told([share for share, _ in found]):<20}"
+            print(f"{row}{sum(is_locked for _, is_locked in found)}", flush=True)
 
 
 if __name__ == "__main__":

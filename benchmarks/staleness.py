@@ -50,12 +50,12 @@ class Crew:
         """Hand out an arm at one worker."""
         return self.workers[number].decide(second)
 
-    def answer(self, number: int, ticket: Ticket, bit: int) -> None:
+    def answer(self, number: int, ticket: Ticket, bit: int, second: int) -> None:
         """Count a response at one worker."""
         pulls, total = self._own[number][ticket.arm]
         self._own[number][ticket.arm] = (pulls + 1, total + bit)
         self._show(number, ticket.arm)
-        self.workers[number].answered(ticket)
+        self.workers[number].answered(ticket, second)
 
     def _show(self, number: int, arm: Arm) -> None:
         pairs = (self._own[number][arm], self._others[number][arm])

@@ -17,7 +17,7 @@ IMED KLUCB UCB Admin Agent Arm ArmError AsyncClient AsyncPull BernoulliCurator C
 Estimate Flushed Guarantee KLUCBPlus LDPBanditsError LaplaceCurator Ledger LedgerError LimitError Limits Mechanism Menu
 MissingExtra OutputError ParameterError Pull Range RealLine Response ResponseError Reward RewardError Rule ServerError
 Sigmoid SnapshotError SpecError Thompson Threshold TicketError Transform __version__ curator_from_json default_rule
-estimate ldp_ucb_b ldp_ucb_l paper_rule ucb1
+estimate ldp_ucb_b ldp_ucb_l paper_rule sign_allowance ucb1
 """
 
 PROGRAM = """

@@ -12,7 +12,7 @@ from tests.admin.reports import BLUE, GREEN, report
 from tests.server.running import Running, running
 
 from ldpbandits import Admin
-from ldpbandits.admin.messages import Best, Forecast
+from ldpbandits.admin.messages import Best, Forecast, Settings
 from ldpbandits.cli import main
 from ldpbandits.cli.experiments.create import KEYS
 from ldpbandits.cli.experiments.verbs import VERBS
@@ -76,6 +76,7 @@ def test_the_table_of_the_page_is_what_show_prints() -> None:
         arms=(blue, rain),
         best=Best(1, "Rain at last", separated=True),
         forecast=Forecast(separated=True, more_responses=0, sentence=sentence),
+        settings=Settings(report_after=300, responses_per_hour=10_000),
     )
     assert f"\n```text\n{shown}\n```\n" in PAGE
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PLACES = (str(ROOT / "build" / "tools" / "usr" / "bin"), os.environ.get("PATH", ""))
+PLACES = (*(str(ROOT / "build" / "tools" / "usr" / each) for each in ("bin", "sbin")), os.environ.get("PATH", ""))
 
 
 def tool(name: str) -> str:

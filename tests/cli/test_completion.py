@@ -44,7 +44,7 @@ def test_the_places_are_those_of_the_parser() -> None:
     assert all("--help" in place.words for place in PLACES)
     assert "--key-file" in found["experiments", "list"].words
     assert "--key" not in found["experiments", "list"].words
-    assert found["rotate",].values == ("admin", "viewer", "client", "signing")
+    assert found["rotate",].values == ("admin", "viewer", "client", "allowance", "signing")
     by_name = {name: option for option in found["simulate",].options for name in option.names}
     assert by_name["--engine"].values == ("leap", "step")
     assert by_name["--out"].is_file
@@ -93,7 +93,7 @@ def test_bash_offers_what_fits(script: Path) -> None:
     assert complete(script, "simulate", "--horizon", "") == []
     assert complete(script, "simulate", "--out", "") == []
     assert complete(script, "experiments", "cr") == ["create"]
-    assert complete(script, "experiments", "create", "name", "--stop") == ["--stop-when-separated"]
+    assert complete(script, "experiments", "create", "name", "--stop-w") == ["--stop-when-separated"]
     assert complete(script, "experiments", "create", "--stop-when-separated", "p") == ["pause"]
     assert complete(script, "rotate", "") == next(place.words for place in PLACES if place.path == ("rotate",))
     assert complete(script, "completion", "f") == ["fish"]

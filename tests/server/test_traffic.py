@@ -106,21 +106,33 @@ def test_few_are_never_a_jump() -> None:
     assert not play(traffic, 1, JUMP_LEAST - 1, 120, 240)
 
 
-def weight(strangers: int, minutes: int = 240, honest: int = 10) -> float:
-    """Return the weight of open tickets after hours in which each honest device has this many strangers beside it."""
-    traffic, delay, lifetime = watched(), int(REPORT_AFTER) // MINUTE_S, int(LIFETIME) // MINUTE_S
-    for minute in range(1, minutes + 1):
-        decisions, responses = minute * honest * (1 + strangers), max(0, minute - delay) * honest
-        missing = max(0, minute - lifetime) * honest * strangers
-        out = decisions - responses - missing
-        traffic.sample(minute * MINUTE_S, decisions, responses, out)
-    return traffic.weight * out / (honest * delay)
+def expected(strangers: int, delay: int, seconds: int) -> float:
+    """Return the weighed number of open tickets after a time with this many strangers beside each honest device.
+
+    One honest device asks each second, and answers after `delay` seconds.
+    """
+    traffic, out = watched(), 0
+    for second in range(1, seconds + 1):
+        decisions, responses = second * (1 + strangers), max(0, second - delay)
+        out = decisions - responses - max(0, second - int(LIFETIME)) * strangers
+        if responses:
+            traffic.answered(delay)
+        if traffic.is_due(second):
+            traffic.sample(second, decisions, responses, out)
+    return traffic.weight * out
 
 
 @pytest.mark.parametrize("strangers", [0, 1, 5, 20, 200])
-def test_open_tickets_weigh_what_honest_devices_will_answer(strangers: int) -> None:
-    """The weighed number of open tickets is that of the honest devices that have not answered yet."""
-    assert weight(strangers) == pytest.approx(1, rel=0.25)
+@pytest.mark.parametrize("seconds", [1_000, 10_000])
+def test_open_tickets_weigh_what_honest_devices_will_answer(strangers: int, seconds: int) -> None:
+    """The weighed number is about that of honest devices that have not answered, before tickets expire and after."""
+    assert expected(strangers, 300, seconds) == pytest.approx(300, rel=0.4)
+
+
+@pytest.mark.parametrize("strangers", [1, 20, 200])
+def test_where_answers_come_soon_strangers_are_written_off_soon(strangers: int) -> None:
+    """After a minute, though devices have five for their answer."""
+    assert expected(strangers, 1, 60) < 30
 
 
 def test_open_tickets_weigh_in_full_before_any_answer_is_due() -> None:

@@ -254,13 +254,15 @@ class LiveExperiment:
         self.records[arm].missed += count
         self.note(self.number, arm, MISSING, count)
 
-    def answered(self, ticket: Ticket) -> None:
+    def answered(self, ticket: Ticket, now: int) -> None:
         """One ticket fewer is out: its response has been counted.
 
         Alone we know of each ticket where it belongs: it is out, here or from before the start; or it was given up, as
         when the clock was set back; or a crash has lost its decision. With other workers it belongs to one of them, and
         sums over all are right.
         """
+        if not self.settings.allowance_required:  # when its ticket was handed out, an allowance does not tell
+            self.traffic.answered(now - ticket.expires_at + self.ticket_lifetime)
         record = self.records[ticket.arm]
         if self.is_shared or self.open.has(ticket.arm, ticket.expires_at):
             self._change_open(ticket, -1)

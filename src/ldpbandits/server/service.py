@@ -238,7 +238,7 @@ class Service:
             if experiment.number not in self.numbered:  # it was deleted meanwhile
                 raise self._forged()
         if outcome is Outcome.COUNTED:
-            experiment.answered(ticket)
+            experiment.answered(ticket, now)
         else:
             experiment.reject(ticket, outcome.value)
         if outcome in REFUSED:
@@ -265,7 +265,7 @@ class Service:
         """Take note of a response that was counted though nobody is told: sent again, it is a duplicate."""
         experiment = self.numbered.get(answer.ticket.experiment)
         if experiment is not None:
-            experiment.answered(answer.ticket)
+            experiment.answered(answer.ticket, self.now)
 
     def _read(self, text: str, now: int) -> tuple[Ticket, LiveExperiment] | None:
         """Read a ticket; None when it is not ours, or we do not know its experiment or arm.

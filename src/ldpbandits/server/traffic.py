@@ -9,10 +9,11 @@ Minutes of fewer than `JUMP_LEAST` are none.
 
 **Weight of open tickets.** A rule counts pulls that are out, so that thousands of them do not all go to one arm.
 Tickets that nobody will answer must not count: else a stranger who asks without answering keeps the rule from
-exploring. Devices answer T = `report_after` + `ANSWER_DELAY_S` seconds after they ask, or not at all. With D(t)
-decisions up to the time t,
+exploring. Devices answer within T seconds, or not at all. T is twice the longest time that one of the last answers
+took, and at most `report_after` + `ANSWER_DELAY_S`, which it is before there are answers. With D(t) decisions up to the
+time t,
 
-    share  = responses since t - 8 T / decisions from t - 9 T to t - T    the part of due decisions that is answered
+    share  = responses since t - 3 T / decisions from t - 4 T to t - T    the part of due decisions that is answered
     coming = share (D(t) - D(t - T))                                      answers that are still to be expected
     weight = coming / tickets that are out                                at most 1
 
@@ -33,11 +34,17 @@ JUMP_LEAST = 100
 ANSWER_DELAY_S = 60.0
 """Seconds that an answer may take on its way after its moment, retries included."""
 
-SHARE_SPAN = 8
+ANSWER_LEAST_S = 10.0
+"""T is at least this: samples are seconds apart."""
+
+ANSWERS_KEPT, ANSWERS_NEEDED = 64, 16
+"""The last answers, whose times are remembered, and the number of them that T is judged by."""
+
+SHARE_SPAN = 3
 """The share of answers is taken over this many times T."""
 
-STEPS_PER_ANSWER = 8
-"""Samples within T."""
+STEPS_PER_ANSWER = 32
+"""Samples within the largest T."""
 
 
 class Sample(NamedTuple):
@@ -89,8 +96,9 @@ class Traffic:
     def __init__(self, cap: int | None, report_after: float, ticket_lifetime: float) -> None:
         """Take what the experiment declares; call `start` before anything else."""
         self._cap = cap
-        answer_after = report_after + ANSWER_DELAY_S if report_after else ticket_lifetime
-        self._answer_after = min(answer_after, ticket_lifetime)
+        latest = report_after + ANSWER_DELAY_S if report_after else ticket_lifetime
+        self._latest_answer = min(latest, ticket_lifetime)
+        self._answer_times: deque[float] = deque(maxlen=ANSWERS_KEPT)
         self.counting = 0
         """Responses that are being written."""
         self.weight = 1.0
@@ -103,8 +111,8 @@ class Traffic:
         `settled` are the decisions that are answered or missing: those that are out count as made just now.
         """
         first = Sample(now, settled, responses)
-        step = self._answer_after / STEPS_PER_ANSWER
-        self._answers = Samples((SHARE_SPAN + 1) * self._answer_after, step, first)
+        step = self._latest_answer / STEPS_PER_ANSWER
+        self._answers = Samples((SHARE_SPAN + 1) * self._latest_answer, step, first)
         self._minutes = Samples(HOUR_S, MINUTE_S, first)
         self.weight = 1.0
         self.resume(settled, responses)
@@ -123,6 +131,17 @@ class Traffic:
             return True
         self.is_over_cap = True
         return False
+
+    def answered(self, seconds: float) -> None:
+        """Remember how long after its decision an answer has come."""
+        self._answer_times.append(seconds)
+
+    @property
+    def _answer_after(self) -> float:
+        """T, the seconds within which a decision is answered, if it ever is."""
+        if len(self._answer_times) < ANSWERS_NEEDED:
+            return self._latest_answer
+        return min(self._latest_answer, max(ANSWER_LEAST_S, 2 * max(self._answer_times)))
 
     def is_due(self, now: float) -> bool:
         """Tell whether it is time to look at the traffic."""

@@ -81,6 +81,9 @@ def test_every_field_is_what_the_api_calls_by_that_name(service: Service) -> Non
         "ramp_share": "10",
         "ramp_responses": "100",
         "stop_when_separated": "pause",
+        "stop_after": "12",
+        "responses_per_hour": "500",
+        "allowance_required": "yes",
     }
     wanted = {
         "name": "headline",
@@ -99,14 +102,21 @@ def test_every_field_is_what_the_api_calls_by_that_name(service: Service) -> Non
         "warm_up": 40,
         "ramp": {"share": 0.1, "responses": 100},
         "stop_when_separated": "pause",
+        "stop_after": 12 * 3600,
+        "responses_per_hour": 500,
+        "allowance_required": True,
     }
     assert message({name: value.strip() for name, value in full.items()}) == wanted
     assert msgspec.convert(wanted, NewExperiment).name == "headline"
 
     async def life(visitor: Browser) -> None:
-        assert (await visitor.submit("new", full)).status == 200
+        await visitor.submit("new", full)
+        assert "ldpbandits rotate allowance" in text(visitor.page)
+        assert (await visitor.submit("new", full | {"allowance_required": ""})).status == 200
         assert "To keep an arm for 1 day" in text(visitor.page)
         assert "Warm-up equal traffic until each arm has 40 responses" in text(visitor.page)
+        assert "above 500 responses an hour it pauses itself" in text(visitor.page)
+        assert "12 hours after its creation at the earliest" in text(visitor.page)
 
     run(service, life)
 
