@@ -85,7 +85,8 @@ def play(seed: int, workers: int, *, pending: bool = True) -> float:
         now = step / RATE
         while waiting and waiting[0][0] <= now:
             _, ticket = waiting.popleft()
-            crew.answer(rng.randrange(workers), ticket, int(bits[ticket.arm].random() < BITS[ticket.arm]))
+            bit = int(bits[ticket.arm].random() < BITS[ticket.arm])
+            crew.answer(rng.randrange(workers), ticket, bit, int(now))
         if workers > 1 and now >= next_exchange:
             crew.exchange()
             next_exchange += EXCHANGED_EVERY

@@ -68,7 +68,8 @@ def test_the_tutorial_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
         shown = capsys.readouterr().out
         assert shown.startswith("headline: running; 40 responses at epsilon = 2, by kl-ucb++")
         assert shown.endswith(
-            "Settings: devices report after 5 minutes; each arm gets at least 20 %; it counts\nat most 10,000 responses an hour.\n"
+            "Settings: devices report after 5 minutes; each arm gets at least 20 %; it counts\n"
+            "at most 10,000 responses an hour.\n"
         )
         (program,) = (step.text for step in steps("python.md") if step.kind == "python")
         monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
