@@ -68,16 +68,11 @@ async def sign_in(visit: Visit) -> Response:
     where = visit.form.get("next", "")
     where = where if NEXT.fullmatch(where) else ""
     link, service = visit.form.get("link"), visit.service
-    if link is None and visit.sessions.is_guessed_at:
-        error = "too many wrong keys: wait for a minute and try again"
-        return page(visit, "sign-in.html", 429, next=where, error=error)
     key = visit.form.get("key", "").strip().encode()
     hashed = sha256(key).digest() if link is None else await service.links.take(link)
     origin = check_origin(visit.request, None)
     token = None if hashed is None else await visit.sessions.open(hashed, origin)
     if token is None:
-        if link is None:
-            visit.sessions.fail()
         service.reject(Code.UNAUTHORIZED)
         is_client = hashed is not None and service.keys.role_of_hash(hashed, service.now) is Role.CLIENT
         error = (
