@@ -338,6 +338,31 @@ def test_a_key_asks_no_faster_than_it_may(tmp_path: Path) -> None:
             assert reply(connection).startswith(b"HTTP/1.1 404")
 
 
+def test_batches_are_charged_by_decision(tmp_path: Path) -> None:
+    """A batch takes as much of a key's rate as its decisions would one by one, and a rested key is given a large one."""
+    decisions = "/v1/experiments/none/decisions"
+
+    def folder(name: str) -> Path:
+        (tmp_path / name).mkdir()
+        return tmp_path / name
+
+    def statuses(live: Threaded, counts: list[int]) -> list[int]:
+        heads = []
+        with live.connect() as connection:
+            for count in counts:
+                path, body = (decisions, b"{}") if count == 1 else (decisions + "/batch", b'{"count": %d}' % count)
+                connection.sendall(request(path, key=CLIENT, body=body))
+                heads.append(reply(connection))
+        return [int(head[9:12]) for head in heads]
+
+    with threaded(folder("a"), client_rate=0.01, rate_burst=5000) as live:  # 50 decisions at once
+        assert statuses(live, [20, 20, 20, 1]) == [404, 404, 429, 404]
+    with threaded(folder("b"), client_rate=0.01, rate_burst=5000) as live:
+        assert statuses(live, [100, 1, 2]) == [404, 429, 429]
+    with threaded(folder("c"), client_rate=0.01, rate_burst=5000) as live:
+        assert statuses(live, [1, 100, 49]) == [404, 429, 429], "the first of a batch is charged before it is read"
+
+
 def test_rates_come_back_with_time() -> None:
     """After a burst of some seconds a key has its rate, on the dot; each key has its own, and 0 is no limit."""
     now = 0.0
