@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ldpbandits.server.keys import Role
 from ldpbandits.server.messages import Batch, Problem
+from ldpbandits.server.once import Paced
 from ldpbandits.server.operations import Operation, Text
 from ldpbandits.server.rates import Rates
 from ldpbandits.server.reading import Reader
@@ -44,6 +45,7 @@ class Endpoint:
         self._rates = rates
         self._reader = None if operation.body is None else Reader(operation.body)
         self._latency = service.meters.of(operation.name)
+        self._paced = Paced(lambda: operation.run(service, {}, None)) if operation.is_paced else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request: the reply of the operation, or the refusal."""
@@ -80,6 +82,8 @@ class Endpoint:
 
     async def _result(self, scope: Scope, message: object) -> Any:  # noqa: ANN401 - any message
         operation, service = self._operation, self._service
+        if self._paced is not None:
+            return await self._paced()
         if service.sharing is not None and "name" in scope["path_params"]:
             await service.know(scope["path_params"]["name"])
         if operation.is_change:
