@@ -1,5 +1,6 @@
 """What an experimenter changes: experiments, their status, arms and keys. A change is checked, kept, and then shown."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ldpbandits.errors import ParameterError
@@ -9,7 +10,7 @@ from ldpbandits.server.guardrails import check_room
 from ldpbandits.server.keys import Role
 from ldpbandits.server.messages import Key, NewArm, NewExperiment, NewKey, Report, ShippedArm, Summary
 from ldpbandits.server.refusals import Refusal
-from ldpbandits.server.store import Exists, Status, Store
+from ldpbandits.server.store import Exists, Status, Store, Unavailable
 from ldpbandits.server.warm_start import known_totals
 from ldpbandits.spec.protocol import Code
 from ldpbandits.types import Arm
@@ -76,13 +77,16 @@ class Steering:
         del self._service.experiments[name], self._service.numbered[number]
         events = self._service.committer.forget_events(number)
         try:
-            await self._service.committer.run(self._store.delete, number)
+            is_left = await self._service.committer.run(self._store.delete, number)
         except BaseException:
             self._service.numbered[number] = experiment
             self._service.experiments.setdefault(name, experiment)
             self._service.committer.put_back(events)
             raise
         self._service.forget_events(number)
+        with suppress(Unavailable):  # it is gone; what is left of it is removed when nonces are next forgotten
+            while is_left:
+                is_left = await self._service.committer.run(self._store.delete, number)
         return told
 
     async def _set_status(self, experiment: LiveExperiment, status: Status, shipped: int | None = None) -> None:

@@ -22,6 +22,13 @@ FRESH = 2.0
 changes something waits for it. They pass while machines sleep."""
 
 
+ERASED_ROWS = 2000
+"""Rows that a deletion looks at before responses are counted again."""
+
+DELETED = "deleted "
+"""With its number, the name of an experiment of which a deletion has left some responses; no name has a space."""
+
+
 class Exists(Exception):  # noqa: N818 - a fact about the store, not a fault of it
     """The name is taken; nothing was changed."""
 
@@ -260,8 +267,13 @@ class Store(Protocol):
     def set_status(self, experiment: int, status: Status, shipped: int | None = None) -> None:
         """Pause, resume, ship to an arm or close an experiment. From a close on nothing new is counted for it."""
 
-    def delete(self, experiment: int) -> None:
-        """Remove an experiment, its arms, totals, responses and events; its name is free, its number is not."""
+    def delete(self, experiment: int) -> bool:
+        """Remove an experiment, its arms, totals, responses and events; its name is free, its number is not.
+
+        From the first call on it is gone for everybody, for good. A store may remove some of very many responses at a
+        time, so that counting goes on in between: it returns True while there are more, and is called again. Where that
+        ends early, as by a crash, `forget` removes the rest.
+        """
 
     def events(self) -> list[Event]:
         """Return how often each thing has happened, in all, in any order."""
@@ -284,7 +296,8 @@ class Store(Protocol):
 
         Return how many were removed; 0 means that none is left. `forgotten` moves to the last expiry among them, and no
         further: a clock that is set right after it was years ahead must not stand still for years. Responses stay. A
-        store may keep nonces longer, and remove them by ranges of their expiry instead.
+        store may keep nonces longer, and remove them by ranges of their expiry instead. What is left of deleted
+        experiments is removed too, and counted.
         """
 
     def export(self, experiment: int, rows: int) -> Iterator[Sequence[StoredResponse]]:
