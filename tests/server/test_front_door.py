@@ -11,7 +11,7 @@ from threading import Event
 from time import monotonic, sleep
 
 import pytest
-from tests.server.running import HEADLINE, running
+from tests.server.running import HEADLINE, PATIENCE, running
 from tests.server.threaded import ADMIN, CLIENT, NEW, Threaded, all_of, pour, reply, request, threaded, until
 
 from ldpbandits.errors import ParameterError
@@ -20,6 +20,7 @@ from ldpbandits.server.front_door import FrontDoor
 from ldpbandits.server.keys import Role
 from ldpbandits.server.process import _files
 from ldpbandits.server.rates import Rates
+from ldpbandits.server.store.sqlite import SqliteStore
 
 SHORT = 1.0
 """A limit in seconds that is over soon, and long enough for a busy machine to answer what is complete."""
@@ -321,6 +322,29 @@ def test_a_body_without_an_end_does_not_delay_sigterm(tmp_path: Path) -> None:
             assert server.stop() == 0
             assert monotonic() - begun < 5
         assert "Traceback" not in server.printed()
+
+
+def test_who_leaves_before_the_replies_makes_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Requests that were sent ahead by somebody who left meanwhile are dropped, without a line of the log."""
+    begun, go_on = Event(), Event()
+
+    def check(_: SqliteStore) -> None:
+        begun.set()
+        assert go_on.wait(PATIENCE)
+
+    monkeypatch.setattr(SqliteStore, "check", check)
+    with threaded(tmp_path) as live:
+        with live.connect(request("/readyz") * 20):
+            assert begun.wait(PATIENCE)
+        until(lambda: not live.server.connections.open)
+        go_on.set()
+        with live.connect() as connection:
+            for _ in range(3):
+                connection.sendall(request("/readyz"))
+                assert reply(connection).startswith(b"HTTP/1.1 200")
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 def test_a_key_asks_no_faster_than_it_may(tmp_path: Path) -> None:
