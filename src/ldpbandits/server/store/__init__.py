@@ -6,12 +6,13 @@ Another store is one class with the verbs of `Store`, which passes tests/server/
 `Service`, and nothing else changes. With the verbs of `SharedStore` as well, several workers may use it at once.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+from ldpbandits.errors import DatabaseError
 from ldpbandits.server.tickets import Ticket
 from ldpbandits.spec.protocol import Acknowledged, Code
 
@@ -329,6 +330,17 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Let go of everything; the store may be opened again, by this process or another."""
+
+
+def other_shape(why: str) -> DatabaseError:
+    """Return what is raised for a database whose tables are those of no released version: time does not help it."""
+    ways = "use the version that made it, or restore a backup of a released one"
+    return DatabaseError(f"the database has a shape that this version does not know: {why} ({ways})")
+
+
+def listed(columns: Iterable[str] | None) -> str:
+    """Write the columns of a table for people."""
+    return ", ".join(columns or ()) or "of no table"
 
 
 @runtime_checkable
