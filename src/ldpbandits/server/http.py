@@ -59,8 +59,8 @@ class Endpoint:
                 body = await _body(receive, self._operation.largest)
                 start = perf_counter()  # a client that sends slowly does not make the operation slow
                 message = self._reader.read(body or b"{}")  # a message of which nothing is required may be left out
-            if caller is not None and isinstance(message, Batch):
-                self._charge(caller, int(message.count), charged=1)
+            if caller is not None and caller[1] is Role.CLIENT and isinstance(message, Batch):
+                self._charge(caller, int(message.count), charged=1)  # its rate is one of decisions
             result = await self._result(scope, message)
         except Refusal as refusal:
             status, body, headers = _refused(refusal)

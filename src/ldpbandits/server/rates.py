@@ -1,4 +1,4 @@
-"""How many requests a second a key may make; each decision of a batch counts as one.
+"""How many requests a second a key may make. That of the client key is a rate of decisions: a batch has many.
 
 A key may use the requests of some seconds at once; then they come back at its rate. For each key one number is kept:
 the moment up to which its requests so far would have filled the time at that rate.

@@ -8,6 +8,7 @@ from ldpbandits.server import experiments, limits, reports
 from ldpbandits.server.experiments import ArmRecord, LiveExperiment
 from ldpbandits.server.guardrails import check_room
 from ldpbandits.server.keys import Role
+from ldpbandits.server.look_alikes import look_alike
 from ldpbandits.server.messages import Key, NewArm, NewExperiment, NewKey, Report, ShippedArm, Summary
 from ldpbandits.server.refusals import Refusal
 from ldpbandits.server.store import Exists, Status, Store, Unavailable
@@ -41,6 +42,9 @@ class Steering:
             raise Refusal(422, Code.INVALID, refusal.replace("a reward", "the default reward", 1))
         if len(set(new.arms)) < len(new.arms):
             raise Refusal(422, Code.INVALID, "the arms of an experiment have different names")
+        alike = look_alike(new.arms)
+        if alike is not None:
+            raise Refusal(422, Code.INVALID, f"the names of two arms look alike: {ascii(alike[0])} and {ascii(alike[1])}")
         try:
             stored = await self._service.committer.run(self._store.create, definition, new.arms, known)
         except Exists:
@@ -104,6 +108,10 @@ class Steering:
             check_room(settings, sum(not arm.retired for arm in experiment.arms) + 1)
         except ParameterError as error:
             raise Refusal(409, Code.FULL, str(error)) from None
+        alike = look_alike([new.name], [record.name for record in experiment.records if record.name != new.name])
+        if alike is not None:
+            told = f"the experiment {name} has or had an arm whose name looks alike: {ascii(alike[1])}"
+            raise Refusal(409, Code.EXISTS, told)
         try:
             await self._service.committer.run(self._store.add_arm, experiment.number, new.name)
         except Exists:
