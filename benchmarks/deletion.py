@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -33,12 +34,14 @@ ALL = 1 << 40
 
 async def run(database: str, responses: int, rows: int) -> tuple[float, float]:
     """Delete an experiment; return the seconds that this took, and the longest that a response waited meanwhile."""
-    service = Service(open_store(database))
+    store = open_store(database)
+    service = Service(store)
     for name in ("large", "small"):
-        await service.steering.create(NewExperiment(**{**EXPERIMENT, "name": name}))
+        new: dict[str, Any] = {**EXPERIMENT, "name": name}
+        await service.steering.create(NewExperiment(**new))
     number = service.find("large").number
     for batch in _answers(number, responses):
-        await service.committer.run(service._store.count, batch)
+        await service.committer.run(store.count, batch)
     sqlite.ERASED_ROWS = postgres_changes.ERASED_ROWS = rows  # type: ignore[attr-defined]
     await _wait(service)
     start, longest = time.perf_counter(), 0.0

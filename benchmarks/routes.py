@@ -136,15 +136,14 @@ def cost(port: int, server: psutil.Process, route: tuple[str, str, str], cookie:
     method, path, who = route
     connection = HTTPConnection("127.0.0.1", port, timeout=120)
     headers = headers_of(who, cookie, port)
-    body = b"key=wrong" if path == "/console/sign-in" else b'{"ticket": "none", "response": 1}' if "resp" in path else b""
-    until, before, asked, reply, size = time.monotonic() + SECONDS, spent(server), 0, None, 0
+    bodies = {"/console/sign-in": b"key=wrong", "/v1/responses": b'{"ticket": "none", "response": 1}'}
+    until, before, asked, status, size = time.monotonic() + SECONDS, spent(server), 0, 0, 0
     while time.monotonic() < until:
-        connection.request(method, path, body if method == "POST" else None, headers)
+        connection.request(method, path, bodies.get(path, b"") if method == "POST" else None, headers)
         reply = connection.getresponse()
-        size, asked = len(reply.read()), asked + 1
+        status, size, asked = reply.status, len(reply.read()), asked + 1
     connection.close()
-    assert reply is not None
-    return 1e3 * (spent(server) - before) / asked, reply.status, size
+    return 1e3 * (spent(server) - before) / asked, status, size
 
 
 async def _crowd(port: int, path: str, headers: dict[str, str]) -> None:
@@ -219,8 +218,8 @@ def main() -> None:
             floors: dict[int, float] = {}
             for connections, asked, key in CROWDS:
                 headers = headers_of(key, cookie, port) if key else {}
-                took = asyncio.run(beside(port, connections, asked, headers, 2 * SECONDS))
-                tail = quantiles(took, n=100)[-1] if len(took) > 1 else took[0]
+                waits = asyncio.run(beside(port, connections, asked, headers, 2 * SECONDS))
+                tail = quantiles(waits, n=100)[-1] if len(waits) > 1 else waits[0]
                 floors.setdefault(connections, tail)
                 ratio = tail / floors[connections]
                 print(f"{connections:3} x GET {asked:20} decisions: p99 {tail:9.1f} ms, {ratio:6.1f} times", flush=True)

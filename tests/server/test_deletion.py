@@ -1,4 +1,4 @@
-"""Experiments of very many responses are deleted piece by piece: counting goes on, and a crash leaves nothing for good."""
+"""Experiments of very many responses are deleted piece by piece: counting goes on, and a crash leaves nothing."""
 
 import asyncio
 import json
@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from tests.server.inprocess import ask
 from tests.server.local import NEW, E, Local
-from tests.server.postgres_server import Postgres
 from tests.server.store_contract import answer, exported
 
 from ldpbandits.server import committer
@@ -29,13 +28,13 @@ def database(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(postgres_changes, "ERASED_ROWS", 2)
     if request.param == "sqlite":
         return str(tmp_path / "agent.db")
-    postgres: Postgres = request.getfixturevalue("postgres")
-    return postgres.new()
+    return str(request.getfixturevalue("postgres").new())
 
 
 def start(store: Store, name: str) -> int:
     """Create an experiment whose responses are bits."""
-    curator = json.dumps({"mechanism": "bernoulli", "epsilon": 1.0, "transform": {"kind": "range", "low": 0, "high": 1}})
+    transform = {"kind": "range", "low": 0, "high": 1}
+    curator = json.dumps({"mechanism": "bernoulli", "epsilon": 1.0, "transform": transform})
     definition = Definition(name, curator, '{"kind": "kl-ucb"}', '{"report_after": 0}', 3600, 0.0, 1_000)
     return store.create(definition, ("a", "b")).number
 
@@ -113,7 +112,7 @@ def test_what_a_crash_leaves_of_a_deletion_is_removed_by_the_next_start(database
 
 
 def test_a_piece_that_fails_is_removed_later(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the first piece on the experiment is gone: a disk that is full then makes no error, and the rest goes later."""
+    """From the first piece on the experiment is gone: a disk that is full then is no error, and the rest goes later."""
     monkeypatch.setattr(sqlite, "ERASED_ROWS", 2)
     for _ in range(RESPONSES):
         assert local.respond(local.decide()["ticket"]) == (200, "counted")

@@ -363,7 +363,7 @@ def test_a_key_asks_no_faster_than_it_may(tmp_path: Path) -> None:
 
 
 def test_batches_are_charged_by_decision(tmp_path: Path) -> None:
-    """A batch takes as much of a key's rate as its decisions would one by one, and a rested key is given a large one."""
+    """A batch takes as much of the client key's rate as its decisions would alone; a rested key gets a large one."""
     decisions = "/v1/experiments/none/decisions"
 
     def folder(name: str) -> Path:

@@ -23,7 +23,7 @@ ALIKE = [
     ("red-blue", "red\u2013blue"),
     ("don't", "don\u2019t"),
 ]
-APART = ["resume", "r\u00e9sum\u00e9", "Resume", "blue 1", "blue 2", "\u0436", "\u4e2d\u6587", "\U0001f388", "a-b", "a_b"]
+APART = ["resume", "r\u00e9sum\u00e9", "Resume", "blue 1", "blue 2", "\u0436", "\u4e2d\u6587", "\U0001f388", "a-b"]
 FAMILIES = ["\U0001f468\u200d\U0001f469\u200d\U0001f467", "\U0001f468\u200d\U0001f469\u200d\U0001f466"]
 
 
@@ -46,7 +46,7 @@ def test_arms_of_an_experiment_do_not_look_alike(local: Local, one: str, other: 
     """When it is created that is invalid, and an arm that looks like one that is or was there exists already."""
     reply = local("POST", "/v1/experiments", {**NEW, "name": "x", "arms": [one, other]})
     assert (reply.status, reply.json["code"]) == (422, "invalid")
-    assert f"{ascii(other)} and {ascii(one)}" in reply.json["message"]
+    assert f"{other!a} and {one!a}" in reply.json["message"]
     assert local("POST", "/v1/experiments", {**NEW, "name": "x", "arms": [one, "else"]}).status == 201
     assert local("POST", "/v1/experiments/x/arms/0/retire").status == 200
     reply = local("POST", "/v1/experiments/x/arms", {"name": other})

@@ -137,7 +137,8 @@ def test_decisions_get_their_turn_while_a_long_page_is_made(
 ) -> None:
     """What is made from all experiments is made in many short turns of the event loop, and complete."""
     for name in range(8):
-        assert local("POST", "/v1/experiments", {"name": f"e-{name}", "arms": ["a", "b"], "curator": CURATOR}).status == 201
+        new = {"name": f"e-{name}", "arms": ["a", "b"], "curator": CURATOR}
+        assert local("POST", "/v1/experiments", new).status == 201
     monkeypatch.setattr(metrics, "_ARMS_A_TURN", 1)
     monkeypatch.setattr(metrics, "_SAMPLES_A_TURN", 1)
     monkeypatch.setattr(service_module, "SUMMARIES_A_TURN", 1)

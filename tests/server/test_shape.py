@@ -1,4 +1,4 @@
-"""A database whose tables are those of no released version is refused, and the reason does not sound as if it passed."""
+"""A database whose tables are those of no released version is refused, in words that promise no other time."""
 
 import sqlite3
 from contextlib import closing

@@ -31,7 +31,7 @@ IS_SHARED_OUT = sys.platform == "linux"
 """Here sockets at one port (SO_REUSEPORT) get equal parts of its connections; elsewhere the last may get them all."""
 
 
-class AddressInUse(ParameterError):
+class AddressInUse(ParameterError):  # noqa: N818 - as what it is a kind of
     """Somebody listens there already."""
 
 
@@ -51,7 +51,7 @@ def listening(host: str, port: int, *, reuse_port: bool = False) -> socket.socke
 
 
 def after_orphans(listen: Callable[[], T]) -> T:
-    """Listen, as soon as the workers of a server that was killed have stopped; raise when somebody goes on listening."""
+    """Listen, as soon as the workers of a server that was killed have stopped; raise when they, or others, do not."""
     until = monotonic() + ORPHANS_STOP_WITHIN_S
     is_told = False
     while True:

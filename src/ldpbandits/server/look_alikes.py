@@ -1,9 +1,11 @@
 """Names of arms that people would take for the same, though they differ in their characters.
 
-A skeleton is what is left of a name when spelling variants of Unicode (NFKC), invisible joiners, kinds of spaces, dashes
-and quotes, and letters of other scripts that are drawn as Latin ones are made alike. Of two names with one skeleton a
-reader cannot tell which is which. This is a part of what Unicode calls confusable (UTS 39), whose table Python lacks.
+A skeleton is what is left of a name when spelling variants of Unicode (NFKC), invisible joiners, kinds of spaces,
+dashes and quotes, and letters of other scripts that are drawn as Latin ones are made alike. Of two names with one
+skeleton a reader cannot tell which is which. This is a part of what Unicode calls confusable (UTS 39), whose table
+Python lacks.
 """
+# ruff: noqa: RUF001 - letters that are taken for others are what this is about
 
 import unicodedata
 from collections.abc import Iterable
@@ -23,9 +25,9 @@ _VARIATION_SELECTORS = range(0xFE00, 0xFE10)
 
 
 def skeleton(name: str) -> str:
-    """Return what a reader sees of a name.
+    r"""Return what a reader sees of a name.
 
-    >>> skeleton("blue\\u200d ") == skeleton("blue") == skeleton("b\\u217cue")
+    >>> skeleton("blue\u200d ") == skeleton("blue") == skeleton("b\u217cue")
     True
     """
     if not name.isascii():

@@ -20,7 +20,8 @@ ARM_NAME_PATTERN = r"^[^\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-
 """Devices refuse names with characters that cannot be seen but change how others are shown."""
 
 _UNSEEN = (
-    r"\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2064\u206a-\u206f\u2800\u3164\ufeff\uffa0\ufff9-\ufffb"
+    r"\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2064\u206a-\u206f"
+    r"\u2800\u3164\ufeff\uffa0\ufff9-\ufffb"
 )
 _JOINERS = r"\u200c\u200d\ufe00-\ufe0f"
 NEW_ARM_NAME_PATTERN = ARM_NAME_PATTERN.replace("]{1,100}", f"{_UNSEEN}]{{1,100}}").replace(
@@ -35,7 +36,7 @@ Name = Annotated[str, Meta(pattern=NAME_PATTERN, description=_NAME, examples=["h
 ArmName = Annotated[
     str, Meta(pattern=ARM_NAME_PATTERN, description=_ARM_NAME, examples=["green"], extra={WORDS: _ARM_NAME})
 ]
-_NEW_ARM_NAME = "1 to 100 characters, each of which can be seen; the arms of an experiment do not look alike"
+_NEW_ARM_NAME = "1 to 100 characters, each of which can be seen; arms do not look alike"
 NewArmName = Annotated[
     str, Meta(pattern=NEW_ARM_NAME_PATTERN, description=_NEW_ARM_NAME, examples=["green"], extra={WORDS: _NEW_ARM_NAME})
 ]

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 REST, LONGEST_REST_S = 4, 1.0
-"""Work that is paced takes a fifth of the time, however many ask for it; nobody waits for more than a second of rest."""
+"""Work that is paced takes a fifth of the time, however many ask for it; nobody waits for a rest of over a second."""
 
 
 class Once(Generic[T]):

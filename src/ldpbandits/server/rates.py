@@ -4,7 +4,8 @@ A key may use the requests of some seconds at once; then they come back at its r
 the moment up to which its requests so far would have filled the time at that rate.
 
 All devices share the client key, so its rate bounds what they take of the server together and cannot be fair: whoever
-asks more often than the others gets more of it. Fairness would need to know who asks, and this server is to know nobody.
+asks more often than the others gets more of it. Fairness would need to know who asks, and this server is to know
+nobody.
 """
 
 from collections.abc import Callable

@@ -44,7 +44,7 @@ class Steering:
             raise Refusal(422, Code.INVALID, "the arms of an experiment have different names")
         alike = look_alike(new.arms)
         if alike is not None:
-            raise Refusal(422, Code.INVALID, f"the names of two arms look alike: {ascii(alike[0])} and {ascii(alike[1])}")
+            raise Refusal(422, Code.INVALID, f"the names of two arms look alike: {alike[0]!a} and {alike[1]!a}")
         try:
             stored = await self._service.committer.run(self._store.create, definition, new.arms, known)
         except Exists:
@@ -110,7 +110,7 @@ class Steering:
             raise Refusal(409, Code.FULL, str(error)) from None
         alike = look_alike([new.name], [record.name for record in experiment.records if record.name != new.name])
         if alike is not None:
-            told = f"the experiment {name} has or had an arm whose name looks alike: {ascii(alike[1])}"
+            told = f"the experiment {name} has or had an arm whose name looks alike: {alike[1]!a}"
             raise Refusal(409, Code.EXISTS, told)
         try:
             await self._service.committer.run(self._store.add_arm, experiment.number, new.name)

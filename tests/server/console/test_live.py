@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from starlette.types import Message
 from tests.server.console.browsing import ENVIRONMENT, HOST, KEYS, Browser, browser
+from tests.server.console.browsing import HEADLINE as NEW
 from tests.server.console.conftest import Clock
 from tests.server.console.life import run
 from tests.server.running import HEADLINE, PATIENCE, running
@@ -204,14 +205,14 @@ def test_a_page_of_the_list_follows_its_own_experiments(service: Service, monkey
     monkeypatch.setattr(live, "ROWS_PER_PAGE", 1)
 
     async def life(service: Service) -> None:
-        await service.steering.create(NewExperiment(**{**HEADLINE, "name": "other"}))
+        await service.steering.create(NewExperiment(**{**NEW, "name": "other"}))
         made = live.Live(service, sessions.Sessions(service))
         first, second = live.Listing(1), live.Listing(2)
         before = made.version(first), made.version(second)
         service.decide("headline")
         assert (made.version(first), made.version(second) != before[1]) == (before[0], True)
         before = made.version(first), made.version(second)
-        await service.steering.create(NewExperiment(**{**HEADLINE, "name": "third"}))
+        await service.steering.create(NewExperiment(**{**NEW, "name": "third"}))
         assert (made.version(first) != before[0], made.version(second) != before[1]) == (True, True)
 
     run(service, life)
@@ -224,7 +225,7 @@ def test_few_looks_are_kept(service: Service, monkeypatch: pytest.MonkeyPatch) -
     async def life(service: Service) -> None:
         names = [f"e-{number}" for number in range(5)]
         for name in names:
-            await service.steering.create(NewExperiment(**{**HEADLINE, "name": name}))
+            await service.steering.create(NewExperiment(**{**NEW, "name": name}))
         made = live.Live(service, sessions.Sessions(service))
         for name in names:
             assert (await made.line(name)).report.name == name

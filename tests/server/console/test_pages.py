@@ -74,8 +74,9 @@ def test_the_list_has_pages(service: Service, monkeypatch: pytest.MonkeyPatch) -
         assert all(end in told for end, (_, told) in zip(ends, pages, strict=True))
         middle = Elements((await visitor.send("GET", "/console/?page=2")).body.decode()).values("href")
         assert {"?page=1&find=", "?page=3&find="} <= set(middle)
-        for query, names in {"": ["d", "c"], "?page=0": ["d", "c"], "?page=x": ["d", "c"], "?page=99": ["headline"]}.items():
-            assert (await listed(visitor, query))[0] == names
+        for query in ("", "?page=0", "?page=x"):
+            assert (await listed(visitor, query))[0] == ["d", "c"]
+        assert (await listed(visitor, "?page=99"))[0] == ["headline"]
 
     run(service, life)
 

@@ -111,7 +111,7 @@ async def experiments(visit: Visit) -> Response:
     for name in part.names:
         with suppress(Refusal):  # deleted meanwhile
             lines.append(await visit.line(name))
-    content = {
+    content: dict[str, Any] = {
         "listing": listing,
         "part": part,
         "version": version_of_part(part, [line.version for line in lines]),

@@ -10,7 +10,7 @@ from ldpbandits.server.store import DELETED, CellTotal, Definition, StoredArm, S
 from ldpbandits.server.store.postgres_slots import Slots, SlotTotal
 
 _EXPERIMENTS = (
-    "SELECT id, status, shipped, name, curator, rule, settings, ticket_lifetime, default_reward, created_at"
+    "SELECT id, status, shipped, name, curator, rule, settings, ticket_lifetime, default_reward, created_at"  # noqa: S608
     f" FROM experiments WHERE id = ANY(%s) AND name NOT LIKE '{DELETED}%%' ORDER BY id"
 )
 _ARMS = "SELECT experiment, number, name, retired FROM arms WHERE experiment = ANY(%s) ORDER BY number"

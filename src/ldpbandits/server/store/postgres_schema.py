@@ -193,7 +193,8 @@ def check_shape(connection: Connection[TupleRow]) -> None:
         found.setdefault(table, []).append(column)
     for table, columns in _made_columns().items():
         if not columns <= set(found.get(table, ())):
-            raise other_shape(f"table {table} has the columns {listed(found.get(table))}, not {listed(sorted(columns))}")
+            told = f"{listed(found.get(table))}, not {listed(sorted(columns))}"
+            raise other_shape(f"table {table} has the columns {told}")
 
 
 def _made_columns() -> dict[str, set[str]]:

@@ -180,9 +180,7 @@ def migrate(connection: sqlite3.Connection, migrations: Sequence[tuple[str, Sequ
     check_shape(connection, migrations)
 
 
-def check_shape(
-    connection: sqlite3.Connection, migrations: Sequence[tuple[str, Sequence[str]]] = MIGRATIONS
-) -> None:
+def check_shape(connection: sqlite3.Connection, migrations: Sequence[tuple[str, Sequence[str]]] = MIGRATIONS) -> None:
     """Raise DatabaseError when the tables are not those that these steps make, whatever steps it says it has seen."""
     with closing(sqlite3.connect(":memory:")) as made:
         for _, statements in migrations:
