@@ -130,6 +130,8 @@ bench: $(READY) $(SDK_READY)  ## what we claim about speed, measured beside the 
 	$(BIN)/python benchmarks/pending.py
 	$(BIN)/python benchmarks/decisions.py
 	$(BIN)/python benchmarks/server.py
+	$(BIN)/python benchmarks/routes.py
+	$(BIN)/python benchmarks/deletion.py
 	$(BIN)/python benchmarks/reports.py
 	$(BIN)/python benchmarks/capacity.py
 	$(BIN)/python benchmarks/growth.py

@@ -111,7 +111,7 @@ class MemoryStore:
             changed = replace(memory.experiments[experiment], status=status, shipped=shipped)
             memory.experiments[experiment] = changed
 
-    def delete(self, experiment: int) -> None:
+    def delete(self, experiment: int) -> bool:
         """Remove an experiment; its responses leave gaps in the numbers."""
         with self._transaction() as memory:
             del memory.experiments[experiment]
@@ -119,6 +119,7 @@ class MemoryStore:
             used = memory.nonces.items()
             memory.nonces = {key: n for key, n in used if not _is_of(memory.responses[n - 1], experiment)}
             memory.responses = [None if _is_of(known, experiment) else known for known in memory.responses]
+        return False
 
     def events(self) -> list[Event]:
         """Return how often each thing has happened."""

@@ -11,7 +11,7 @@ from threading import Event
 from time import monotonic, sleep
 
 import pytest
-from tests.server.running import HEADLINE, running
+from tests.server.running import HEADLINE, PATIENCE, running
 from tests.server.threaded import ADMIN, CLIENT, NEW, Threaded, all_of, pour, reply, request, threaded, until
 
 from ldpbandits.errors import ParameterError
@@ -20,6 +20,7 @@ from ldpbandits.server.front_door import FrontDoor
 from ldpbandits.server.keys import Role
 from ldpbandits.server.process import _files
 from ldpbandits.server.rates import Rates
+from ldpbandits.server.store.sqlite import SqliteStore
 
 SHORT = 1.0
 """A limit in seconds that is over soon, and long enough for a busy machine to answer what is complete."""
@@ -323,6 +324,29 @@ def test_a_body_without_an_end_does_not_delay_sigterm(tmp_path: Path) -> None:
         assert "Traceback" not in server.printed()
 
 
+def test_who_leaves_before_the_replies_makes_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Requests that were sent ahead by somebody who left meanwhile are dropped, without a line of the log."""
+    begun, go_on = Event(), Event()
+
+    def check(_: SqliteStore) -> None:
+        begun.set()
+        assert go_on.wait(PATIENCE)
+
+    monkeypatch.setattr(SqliteStore, "check", check)
+    with threaded(tmp_path) as live:
+        with live.connect(request("/readyz") * 20):
+            assert begun.wait(PATIENCE)
+        until(lambda: not live.server.connections.open)
+        go_on.set()
+        with live.connect() as connection:
+            for _ in range(3):
+                connection.sendall(request("/readyz"))
+                assert reply(connection).startswith(b"HTTP/1.1 200")
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
+
+
 def test_a_key_asks_no_faster_than_it_may(tmp_path: Path) -> None:
     """Beyond the rate of its key a request is refused with 429, `retry` and the seconds to wait; others go on."""
     with threaded(tmp_path, admin_rate=0.5, rate_burst=4) as live, live.connect() as connection:
@@ -336,6 +360,31 @@ def test_a_key_asks_no_faster_than_it_may(tmp_path: Path) -> None:
         for _ in range(10):
             connection.sendall(request("/v1/experiments/none/decisions", key=CLIENT, body=b"{}"))
             assert reply(connection).startswith(b"HTTP/1.1 404")
+
+
+def test_batches_are_charged_by_decision(tmp_path: Path) -> None:
+    """A batch takes as much of the client key's rate as its decisions would alone; a rested key gets a large one."""
+    decisions = "/v1/experiments/none/decisions"
+
+    def folder(name: str) -> Path:
+        (tmp_path / name).mkdir()
+        return tmp_path / name
+
+    def statuses(live: Threaded, counts: list[int]) -> list[int]:
+        heads = []
+        with live.connect() as connection:
+            for count in counts:
+                path, body = (decisions, b"{}") if count == 1 else (decisions + "/batch", b'{"count": %d}' % count)
+                connection.sendall(request(path, key=CLIENT, body=body))
+                heads.append(reply(connection))
+        return [int(head[9:12]) for head in heads]
+
+    with threaded(folder("a"), client_rate=0.01, rate_burst=5000) as live:  # 50 decisions at once
+        assert statuses(live, [20, 20, 20, 1]) == [404, 404, 429, 404]
+    with threaded(folder("b"), client_rate=0.01, rate_burst=5000) as live:
+        assert statuses(live, [100, 1, 2]) == [404, 429, 429]
+    with threaded(folder("c"), client_rate=0.01, rate_burst=5000) as live:
+        assert statuses(live, [1, 100, 49]) == [404, 429, 429], "the first of a batch is charged before it is read"
 
 
 def test_rates_come_back_with_time() -> None:

@@ -1,14 +1,20 @@
 """The page of metrics: it can be read, it has an end, and there is nobody on it."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
+from tests.server.inprocess import Reply, ask
 from tests.server.local import CLIENT, CURATOR, VIEWER, E, Local
 
 from ldpbandits.server import metrics
+from ldpbandits.server import service as service_module
 from ldpbandits.server.meters import Histogram
+from ldpbandits.server.once import REST, Paced
+from ldpbandits.server.service import Service
+from ldpbandits.server.store import Unavailable
 
 
 def page(local: Local) -> dict[str, Metric]:
@@ -105,6 +111,81 @@ def test_the_page_has_an_end(local: Local, monkeypatch: pytest.MonkeyPatch) -> N
     rows = [sample for sample in page(local)["ldpbandits_decisions"].samples if sample.value]
     assert {sample.labels["experiment"] for sample in rows} == {"many-6"}
     assert sum(sample.value for sample in rows) == 3
+
+
+def test_whoever_asks_at_once_shares_a_page(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of twelve who ask at once each gets the page, and it is made once."""
+    made, text = [], metrics.text
+
+    async def noted(service: Service) -> str:
+        made.append(service)
+        return await text(service)
+
+    monkeypatch.setattr(metrics, "text", noted)
+
+    async def crowd() -> list[Reply]:
+        return await asyncio.gather(*(ask(local.app, "GET", "/metrics", key=VIEWER) for _ in range(12)))
+
+    replies = local.do(crowd())
+    assert {reply.status for reply in replies} == {200}
+    assert len({reply.body for reply in replies}) == len(made) == 1
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/v1/experiments"])
+def test_decisions_get_their_turn_while_a_long_page_is_made(
+    local: Local, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """What is made from all experiments is made in many short turns of the event loop, and complete."""
+    for name in range(8):
+        new = {"name": f"e-{name}", "arms": ["a", "b"], "curator": CURATOR}
+        assert local("POST", "/v1/experiments", new).status == 201
+    monkeypatch.setattr(metrics, "_ARMS_A_TURN", 1)
+    monkeypatch.setattr(metrics, "_SAMPLES_A_TURN", 1)
+    monkeypatch.setattr(service_module, "SUMMARIES_A_TURN", 1)
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async def asked() -> Reply:
+        counting = asyncio.create_task(count())
+        reply = await ask(local.app, "GET", path, key=VIEWER)
+        counting.cancel()
+        return reply
+
+    reply = local.do(asked())
+    assert all(reply.body.count(f"e-{name}".encode()) >= 1 for name in range(8))
+    assert turns >= (8 * 2 * 4 if path == "/metrics" else 8), "a turn for each sample, or for each experiment"
+    if path == "/metrics":
+        families = [line.split()[2] for line in reply.body.decode().splitlines() if line.startswith("# HELP")]
+        assert len(families) == len(set(families))
+
+
+def test_work_that_is_paced_rests() -> None:
+    """After a run the next begins no sooner than `REST` times as long as that run took; a failed run is told to all."""
+
+    async def life() -> None:
+        began: list[float] = []
+        time = asyncio.get_running_loop().time
+
+        async def work() -> int:
+            began.append(time())
+            await asyncio.sleep(0.02)
+            if len(began) == 3:
+                raise Unavailable("full")
+            return len(began)
+
+        paced = Paced(work)
+        assert await asyncio.gather(*(paced() for _ in range(5))) == [1] * 5
+        assert await paced() == 2
+        assert began[1] - began[0] >= (1 + REST) * 0.02
+        failed = await asyncio.gather(*(paced() for _ in range(3)), return_exceptions=True)
+        assert [type(error) for error in failed] == [Unavailable] * 3
+
+    asyncio.run(life())
 
 
 def test_servers_in_one_process_count_apart(local: Local, tmp_path: Path) -> None:

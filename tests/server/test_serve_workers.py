@@ -90,6 +90,18 @@ def test_several_workers_are_one_server(postgres: Postgres, tmp_path: Path) -> N
         assert "New keys" not in again.printed()
 
 
+def test_a_server_whose_parent_was_killed_is_started_again_at_once(postgres: Postgres, tmp_path: Path) -> None:
+    """Its workers still listen at that moment; the new server has the address as soon as they have stopped."""
+    url = postgres.new()
+    options = ["--database", url, "--workers", "2"]
+    with running(tmp_path, options=options) as server:
+        until(lambda: len(workers(server)) == 2, server.printed)
+        server.process.kill()
+        with running(tmp_path, options=[*options, "--port", str(server.port)], keys=server.keys) as again:
+            assert again.port == server.port
+            assert again.ask("GET", "/v1/experiments").status == 200
+
+
 IMPATIENT = (
     "import sys; from ldpbandits.cli import main, serve; serve.LONGER = 0.5; sys.exit(main(['serve', *sys.argv[1:]]))"
 )

@@ -120,3 +120,28 @@ def test_secrets_that_tickets_cannot_tell_apart_are_refused() -> None:
     """The same secret twice, and two of one number: the error says which, and shows none."""
     assert "secrets 1 and 3 of the list are the same" in refusal(f"{OLD} {NEW} {OLD}")
     assert "secrets 2 and 3 of the list cannot be told apart in tickets" in refusal(" ".join((NEW, *colliding())))
+
+
+def test_numbers_of_secrets_outgrow_the_room_in_a_ticket(tmp_path: Path) -> None:
+    """After 65,535 rotations the next secret signs tickets, and those that the last one has signed are still read."""
+    with closing(SqliteStore(tmp_path / "agent.db")) as store:
+        last = Keys(store, {})
+        store.file.connection.execute("UPDATE secrets SET id = 65535")
+        store.file.connection.execute("UPDATE sqlite_sequence SET seq = 65535 WHERE name = 'secrets'")
+        last.reload()
+        before = last.signer.sign(TICKET)
+        last.rotate_secret(now=0, grace=60)
+        assert max(secret.number for secret in store.secrets()) == 65_536
+        assert last.signer.read(last.signer.sign(TICKET)) == last.signer.read(before) == TICKET
+        assert last.signer.read(before, now=60) is None
+
+
+def test_secrets_whose_numbers_look_alike_in_tickets_are_told_apart() -> None:
+    """Of secrets whose numbers have the same last 16 bits each reads its own tickets, until it ends."""
+    secrets, identity = {1: OLD.encode(), 65_537: NEW.encode()}, b"1" * 16
+    both = Signer(secrets, {1: 60}, identity=identity)
+    old, new = Signer({1: secrets[1]}, identity=identity), Signer({65_537: secrets[65_537]}, identity=identity)
+    text = both.sign(TICKET)
+    assert (new.read(text), old.read(text)) == (TICKET, None)
+    assert both.read(text) == both.read(old.sign(TICKET), now=59) == TICKET
+    assert both.read(old.sign(TICKET), now=60) is None

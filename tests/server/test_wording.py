@@ -131,7 +131,7 @@ SENTENCES: list[tuple[str, dict[str, Any] | bytes, str]] = [
     (
         "/v1/experiments",
         {**NEW, "arms": ["blue", "\x00"]},
-        "arms[1] must be 1 to 100 characters, none of which is a line break or another control character, got '\\x00'",
+        "arms[1] must be 1 to 100 characters, each of which can be seen; arms do not look alike, got '\\x00'",
     ),
     ("/v1/experiments", {"name": "x", "arms": ["a"]}, "curator is missing; needed: name, arms, curator"),
     ("/v1/experiments", {**NEW, "rule": 1}, "rule must be an object, paper or null, got 1"),

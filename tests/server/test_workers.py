@@ -12,13 +12,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Timer
 
 import pytest
 from tests.server.running import PATIENCE
 
 from ldpbandits.errors import ParameterError
+from ldpbandits.server import listening as listening_module
 from ldpbandits.server import workers
-from ldpbandits.server.listening import IS_SHARED_OUT, Listeners, listening, shared_out
+from ldpbandits.server.listening import IS_SHARED_OUT, Listeners, listening, shared_out, unix_listening
 
 
 class Supervised:
@@ -230,14 +232,36 @@ def test_connections_are_shared_out(tmp_path: Path) -> None:
     assert min(counts.values()) >= 37
 
 
-def test_a_port_in_use_is_noticed_though_it_could_be_shared() -> None:
+def test_a_port_in_use_is_noticed_though_it_could_be_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two servers would share the requests."""
+    monkeypatch.setattr(listening_module, "ORPHANS_STOP_WITHIN_S", 0.3)
     listeners = shared_out("127.0.0.1", 0, 2)
     port = listeners[0].getsockname()[1]
     assert listeners[1].getsockname()[1] == port
     with pytest.raises(ParameterError, match="Address already in use"):
         shared_out("127.0.0.1", port, 2)
     listeners.close()
+
+
+def test_a_start_waits_for_workers_whose_parent_was_killed(tmp_path: Path) -> None:
+    """They listen until they notice, at a port or a file; a server of one process waits for nobody."""
+    before = shared_out("127.0.0.1", 0, 2)
+    port = before[0].getsockname()[1]
+    with pytest.raises(ParameterError, match="Address already in use"):
+        shared_out("127.0.0.1", port, 1)
+    Timer(0.3, before.close).start()
+    after = shared_out("127.0.0.1", port, 2)
+    assert after[0].getsockname()[1] == port
+    after.close()
+    path = tmp_path / "socket"
+    with socket.socket(socket.AF_UNIX) as orphan:
+        orphan.bind(str(path))
+        orphan.listen()
+        with pytest.raises(ParameterError, match="another server does"), unix_listening(path, 0o600):
+            pass
+        Timer(0.3, orphan.close).start()
+        with unix_listening(path, 0o600, workers=2) as listener:
+            assert listener.getsockname() == str(path)
 
 
 @pytest.mark.skipif(not IS_SHARED_OUT, reason="elsewhere there is one socket for all")

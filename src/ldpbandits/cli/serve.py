@@ -125,7 +125,7 @@ def _listening(place: Listening, workers: int) -> Iterator[Listeners]:
         mode = -1
     if not 0 <= mode <= 0o777:  # noqa: PLR2004 - all that may be set
         raise ParameterError(f"unix_socket_mode is like 660, as for chmod, got {brief(place.unix_socket_mode)}")
-    with unix_listening(place.unix_socket, mode) as listener:
+    with unix_listening(place.unix_socket, mode, workers) as listener:
         yield Listeners(workers, listener)
 
 

@@ -46,7 +46,7 @@ class FrontDoor:
     admin_rate: float = _limit(100.0, 0.0, MANY, "requests per second by one admin key, per process; 0 is no limit")
     viewer_rate: float = _limit(100.0, 0.0, MANY, "requests per second by one viewer key, per process; 0 is no limit")
     client_rate: float = _limit(
-        0.0, 0.0, MANY, "requests per second by one client key, which all devices share, per process; 0 is no limit"
+        0.0, 0.0, MANY, "decisions per second by one client key, which all devices share, per process; 0 is no limit"
     )
     rate_burst: float = _limit(10.0, 1.0, DAY, "seconds of its rate that a key may use at once")
 

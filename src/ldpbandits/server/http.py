@@ -13,7 +13,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ldpbandits.server.keys import Role
-from ldpbandits.server.messages import Problem
+from ldpbandits.server.messages import Batch, Problem
+from ldpbandits.server.once import Paced
 from ldpbandits.server.operations import Operation, Text
 from ldpbandits.server.rates import Rates
 from ldpbandits.server.reading import Reader
@@ -44,18 +45,23 @@ class Endpoint:
         self._rates = rates
         self._reader = None if operation.body is None else Reader(operation.body)
         self._latency = service.meters.of(operation.name)
+        self._paced = Paced(lambda: operation.run(service, {}, None)) if operation.is_paced else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request: the reply of the operation, or the refusal."""
         status, headers = self._operation.status, _HEADERS
-        start, body = perf_counter(), b""
+        start, body, message = perf_counter(), b"", None
         try:
+            caller = None
             if self._operation.role is not None:
-                await self._check_key(self._operation.role, scope["headers"])
+                caller = await self._check_key(self._operation.role, scope["headers"])
             if self._reader is not None:
                 body = await _body(receive, self._operation.largest)
                 start = perf_counter()  # a client that sends slowly does not make the operation slow
-            result = await self._result(scope, body)
+                message = self._reader.read(body or b"{}")  # a message of which nothing is required may be left out
+            if caller is not None and caller[1] is Role.CLIENT and isinstance(message, Batch):
+                self._charge(caller, int(message.count), charged=1)  # its rate is one of decisions
+            result = await self._result(scope, message)
         except Refusal as refusal:
             status, body, headers = _refused(refusal)
         except Unavailable as error:
@@ -74,18 +80,18 @@ class Endpoint:
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
         self._note(status, start)
 
-    async def _result(self, scope: Scope, body: bytes) -> Any:  # noqa: ANN401 - any message
+    async def _result(self, scope: Scope, message: object) -> Any:  # noqa: ANN401 - any message
         operation, service = self._operation, self._service
-        # A message of which nothing is required may be left out.
-        message = None if self._reader is None else self._reader.read(body or b"{}")
+        if self._paced is not None:
+            return await self._paced()
         if service.sharing is not None and "name" in scope["path_params"]:
             await service.know(scope["path_params"]["name"])
         if operation.is_change:
             return await service.change(lambda: operation.run(service, scope["path_params"], message))
         return await operation.run(service, scope["path_params"], message)
 
-    async def _check_key(self, needed: Role, headers: list[tuple[bytes, bytes]]) -> None:
-        """Refuse whoever may not ask for this, or asks too often."""
+    async def _check_key(self, needed: Role, headers: list[tuple[bytes, bytes]]) -> tuple[bytes, Role]:
+        """Return the hash and the role of the key; refuse whoever may not ask for this, or asks too often."""
         service = self._service
         await service.know_keys()
         header = next((value for name, value in headers if name == b"authorization"), b"")
@@ -100,7 +106,12 @@ class Endpoint:
         if not role.may(needed):
             service.reject(Code.FORBIDDEN)
             raise Refusal(403, Code.FORBIDDEN, f"this needs the {needed.value} key")
-        seconds = self._rates.wait(hashed, role)
+        self._charge((hashed, role))
+        return hashed, role
+
+    def _charge(self, caller: tuple[bytes, Role], requests: int = 1, charged: int = 0) -> None:
+        """Refuse a key that asks more often than it may."""
+        seconds = self._rates.wait(*caller, requests, charged)
         if seconds:
             raise Refusal.too_fast(seconds)
 

@@ -29,9 +29,13 @@ class Joined:
         self._transport.close()
 
     def flush(self) -> None:
-        """Send what is left now."""
+        """Send what is left now, unless the client has left.
+
+        uvicorn tells only the last of the requests that a client has sent ahead that it is gone: the replies to the
+        others are still written, and the transport would raise.
+        """
         waiting, self._waiting = self._waiting, []
-        if waiting:
+        if waiting and not self._transport.is_closing():
             self._transport.write(b"".join(waiting))
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the rest is the transport's

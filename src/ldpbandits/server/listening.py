@@ -1,5 +1,7 @@
 """The sockets that a server listens on: of an address and a port, or a file."""
 
+import errno
+import logging
 import os
 import socket
 import stat
@@ -8,17 +10,29 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from time import monotonic, sleep
+from typing import Any, TypeVar
 
 from ldpbandits.checks import brief
 from ldpbandits.errors import ParameterError
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 BACKLOG = 2048
 """So many connections may wait to be taken in."""
 
 
+ORPHANS_STOP_WITHIN_S, RETRY_INTERVAL_S = 10.0, 0.1
+"""Seconds for which workers whose parent was killed may still listen: they stop once they notice. A start waits so long
+for the address, and looks so often."""
+
 IS_SHARED_OUT = sys.platform == "linux"
 """Here sockets at one port (SO_REUSEPORT) get equal parts of its connections; elsewhere the last may get them all."""
+
+
+class AddressInUse(ParameterError):  # noqa: N818 - as what it is a kind of
+    """Somebody listens there already."""
 
 
 def listening(host: str, port: int, *, reuse_port: bool = False) -> socket.socket:
@@ -30,19 +44,39 @@ def listening(host: str, port: int, *, reuse_port: bool = False) -> socket.socke
         return socket.create_server((address[0], address[1]), family=family, backlog=BACKLOG, reuse_port=reuse_port)
     except OSError as error:
         told = (error.strerror or str(error)).partition(" (while ")[0]  # Python adds the address that we have named
-        raise ParameterError(f"cannot listen on {host}:{port}: {told}") from None
+        kind = AddressInUse if error.errno == errno.EADDRINUSE else ParameterError
+        raise kind(f"cannot listen on {host}:{port}: {told}") from None
     except UnicodeError:
         raise ParameterError(f"cannot listen on {brief(host)}: this is the name of no machine") from None
 
 
+def after_orphans(listen: Callable[[], T]) -> T:
+    """Listen, as soon as the workers of a server that was killed have stopped; raise when they, or others, do not."""
+    until = monotonic() + ORPHANS_STOP_WITHIN_S
+    is_told = False
+    while True:
+        try:
+            return listen()
+        except AddressInUse as error:
+            if monotonic() >= until:
+                raise
+            if not is_told:
+                _log.warning("%s; trying again for %g s", error, ORPHANS_STOP_WITHIN_S, extra={"event": "listening"})
+                is_told = True
+            sleep(RETRY_INTERVAL_S)
+
+
 @contextmanager
-def unix_listening(path: Path, mode: int) -> Iterator[socket.socket]:
+def unix_listening(path: Path, mode: int, workers: int = 1) -> Iterator[socket.socket]:
     """Yield a socket that listens at a file, which is removed in the end; `mode` says who may connect.
 
     A socket that nobody listens on any more, as after a crash, is replaced; one that somebody listens on is not, nor is
     anything that is not a socket.
     """
-    _remove_stale(path)
+    if workers == 1:
+        _remove_stale(path)
+    else:
+        after_orphans(partial(_remove_stale, path))
     with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as listener:
         try:
             listener.bind(os.fspath(path))
@@ -73,7 +107,7 @@ def _remove_stale(path: Path) -> None:
         return
     except OSError as error:  # a queue that is full is somebody's, too
         raise ParameterError(f"cannot listen on {path}: {error.strerror or error}") from None
-    raise ParameterError(f"cannot listen on {path}: another server does")
+    raise AddressInUse(f"cannot listen on {path}: another server does")
 
 
 class Listeners:
@@ -113,10 +147,16 @@ class Listeners:
 
 
 def shared_out(host: str, port: int, count: int) -> Listeners:
-    """Return sockets for so many workers at this address."""
-    if count == 1 or not IS_SHARED_OUT:
+    """Return sockets for so many workers at this address.
+
+    A server of one process frees its address when it is killed; workers do so when they notice that their parent was.
+    """
+    if count == 1:
         return Listeners(count, listening(host, port))
-    with listening(host, port) as alone:  # a socket that shares its port would not notice that it is in use already
+    alone = after_orphans(partial(listening, host, port))
+    if not IS_SHARED_OUT:
+        return Listeners(count, alone)
+    with alone:  # a socket that shares its port would not notice that it is in use already
         port = alone.getsockname()[1]
     first = listening(host, port, reuse_port=True)
     return Listeners(count, first, partial(_beside, first.family, first.getsockname()))

@@ -29,11 +29,26 @@ NAME_PATTERN = r"^[a-z0-9][a-z0-9-]{0,63}(?!\n)$"
 ARM_NAME_PATTERN = r"^[^\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]{1,100}(?!\n)$"
 """Devices refuse names with characters that cannot be seen but change how others are shown."""
 
+_UNSEEN = (
+    r"\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2064\u206a-\u206f"
+    r"\u2800\u3164\ufeff\uffa0\ufff9-\ufffb"
+)
+_JOINERS = r"\u200c\u200d\ufe00-\ufe0f"
+NEW_ARM_NAME_PATTERN = ARM_NAME_PATTERN.replace("]{1,100}", f"{_UNSEEN}]{{1,100}}").replace(
+    "^", rf"^(?=.*[^\s{_JOINERS}])", 1
+)
+"""New names have no character that nobody sees either, but for the joiners of some scripts and of emoji, and spaces, of
+which no name has nothing else. Names that were given before are still read."""
+
 _NAME = "at most 64 lower-case letters, digits and hyphens, starting with a letter or digit"
 _ARM_NAME = "1 to 100 characters, none of which is a line break or another control character"
 Name = Annotated[str, Meta(pattern=NAME_PATTERN, description=_NAME, examples=["headline"], extra={WORDS: _NAME})]
 ArmName = Annotated[
     str, Meta(pattern=ARM_NAME_PATTERN, description=_ARM_NAME, examples=["green"], extra={WORDS: _ARM_NAME})
+]
+_NEW_ARM_NAME = "1 to 100 characters, each of which can be seen; arms do not look alike"
+NewArmName = Annotated[
+    str, Meta(pattern=NEW_ARM_NAME_PATTERN, description=_NEW_ARM_NAME, examples=["green"], extra={WORDS: _NEW_ARM_NAME})
 ]
 LONGEST_STICKY = 366 * 24 * 3600
 Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
@@ -56,7 +71,7 @@ class NewExperiment(Struct, frozen=True, forbid_unknown_fields=True):
 
     name: Name
     arms: Annotated[
-        list[ArmName],
+        list[NewArmName],
         Meta(min_length=1, max_length=MOST_ARMS, examples=[["blue", "red"]], extra_json_schema={"uniqueItems": True}),
     ]
     curator: CuratorJson
@@ -135,7 +150,7 @@ class WarmStart(Struct, frozen=True, forbid_unknown_fields=True):
 class NewArm(Struct, frozen=True, forbid_unknown_fields=True):
     """An arm to add."""
 
-    name: ArmName
+    name: NewArmName
 
 
 class ShippedArm(Struct, frozen=True, forbid_unknown_fields=True):

@@ -7,9 +7,10 @@ agent, no reward, no single response.
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field
-from heapq import nlargest
+from heapq import heappop, heappush, nlargest
 from itertools import accumulate, chain
 from time import time
 
@@ -34,8 +35,8 @@ MOST_EXPERIMENTS, MOST_ARMS = 100, 1000
 PATIENCE = 2.0
 """Seconds that a database has to tell what belongs on the page; without that there is one, too."""
 
-_ARMS_A_TURN = 2000
-"""So many arms are added up before others get their turn: that takes a millisecond."""
+_ARMS_A_TURN, _SAMPLES_A_TURN = 2000, 100
+"""Arms that are added up, and samples that are written, before others get their turn: half a millisecond each."""
 
 SOME = f"at most {MOST_EXPERIMENTS} experiments, running ones and busy ones first, and {MOST_ARMS} arms in all"
 
@@ -59,30 +60,48 @@ async def text(service: Service) -> str:
     sizes = await _sizes(service)
     pieces = []
     of_the_server = await _of_the_server(service)
-    for family in chain(_of_experiments(service, totals), of_the_server, _of_the_disk(sizes)):
-        pieces.append(generate_latest(_registry(_Families([family]))).decode())
-        await asyncio.sleep(0)
+    for family in chain(await _of_experiments(service, totals), of_the_server, _of_the_disk(sizes)):
+        async for piece in _lines(family):
+            pieces.append(piece)  # noqa: PERF401 - others get their turn in between
     process = CollectorRegistry(auto_describe=False)
     ProcessCollector(registry=process)
     return "".join([*pieces, generate_latest(process).decode()])
 
 
+async def _lines(family: Metric) -> AsyncIterator[str]:
+    """Write a family; only the first piece has the two lines that say what it is."""
+    part = copy(family)
+    for first in range(0, max(1, len(family.samples)), _SAMPLES_A_TURN):
+        part.samples = family.samples[first : first + _SAMPLES_A_TURN]
+        written = generate_latest(_registry(_Families([part]))).decode()
+        yield written.split("\n", 2)[2] if first else written
+        await asyncio.sleep(0)
+
+
 async def _totals(service: Service) -> Totals:
-    totals, seen, busy = Totals(), 0, []
+    totals, seen = Totals(), 0
+    busiest: list[tuple[bool, int, int, LiveExperiment]] = []
     for experiment in list(service.experiments.values()):
-        decisions = sum(record.decisions for record in experiment.records)
+        decisions = missing = 0
+        for record in experiment.records:  # there may be a hundred thousand: no property, no generator
+            decisions += record.decided + record.decided_elsewhere
+            missed = record.missed + record.missed_elsewhere
+            if missed > 0:
+                missing += missed
         totals.decisions += decisions
         totals.pulls += experiment.responses - sum(experiment.settings.warm_pulls)
-        totals.missing += sum(record.missing for record in experiment.records)
+        totals.missing += missing
         totals.arms += len(experiment.records)
         totals.status[experiment.status] += 1
-        busy.append(((experiment.status == "running", decisions, -experiment.number), experiment))
+        heappush(busiest, (experiment.status == "running", decisions, -experiment.number, experiment))
+        if len(busiest) > MOST_EXPERIMENTS:
+            heappop(busiest)
         seen += len(experiment.records)
         if seen >= _ARMS_A_TURN:
             seen = 0
             await asyncio.sleep(0)
     room = MOST_ARMS
-    for _, experiment in nlargest(MOST_EXPERIMENTS, busy, key=lambda one: one[0]):
+    for *_, experiment in sorted(busiest, reverse=True):
         records = experiment.records
         numbers: Sequence[int] = range(len(records))
         if len(records) > room:
@@ -133,7 +152,7 @@ def _of_the_disk(sizes: StoreSizes) -> Iterator[Metric]:
             yield _gauge(name, what, size)
 
 
-def _of_experiments(service: Service, totals: Totals) -> Iterator[Metric]:
+async def _of_experiments(service: Service, totals: Totals) -> list[Metric]:
     by_arm = ("experiment", "arm")
     decisions = CounterMetricFamily("ldpbandits_decisions", f"Arms handed out: {SOME}.", labels=by_arm)
     pulls = CounterMetricFamily("ldpbandits_pulls", f"Responses counted: {SOME}.", labels=by_arm)
@@ -155,19 +174,21 @@ def _of_experiments(service: Service, totals: Totals) -> Iterator[Metric]:
             missing.add_metric(labels, record.missing)
         for reason, count in sorted(experiment.rejected.items()):
             rejected.add_metric((experiment.name, reason), count)
+        await asyncio.sleep(0)
     for reason, count in sorted(service.rejected.items()):
         rejected.add_metric(("", reason), count)
-    yield from (decisions, pulls, pending, missing, rejected)
     of_all = "in all experiments that are not deleted."
-    yield CounterMetricFamily("ldpbandits_all_decisions", f"Arms handed out, {of_all}", value=totals.decisions)
-    yield CounterMetricFamily("ldpbandits_all_pulls", f"Responses counted, {of_all}", value=totals.pulls)
-    yield CounterMetricFamily("ldpbandits_all_missing", f"Tickets that expired unanswered, {of_all}", totals.missing)
+    sums = [
+        CounterMetricFamily("ldpbandits_all_decisions", f"Arms handed out, {of_all}", value=totals.decisions),
+        CounterMetricFamily("ldpbandits_all_pulls", f"Responses counted, {of_all}", value=totals.pulls),
+        CounterMetricFamily("ldpbandits_all_missing", f"Tickets that expired unanswered, {of_all}", totals.missing),
+    ]
     statuses = GaugeMetricFamily("ldpbandits_experiments", "Experiments by status.", labels=("status",))
     for status, count in sorted(totals.status.items()):
         statuses.add_metric((status,), count)
-    yield statuses
     shown = sum(len(numbers) for _, numbers in totals.shown)
-    yield _gauge("arms_without_lines", "Arms that have no lines of their own on this page.", totals.arms - shown)
+    without = _gauge("arms_without_lines", "Arms that have no lines of their own on this page.", totals.arms - shown)
+    return [decisions, pulls, pending, missing, rejected, *sums, statuses, without]
 
 
 def _of_this_process(service: Service) -> Iterator[Metric]:

@@ -3,7 +3,7 @@
 Routes and the OpenAPI page are both made from it.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -47,7 +47,7 @@ class Text:
     """A reply that is not JSON, in pieces."""
 
     media_type: str
-    pieces: Iterator[str]
+    pieces: Iterable[str]
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,8 @@ class Operation:
     body: Any = None
     status: int = 200
     refusals: tuple[int, ...] = ()
+    is_paced: bool = False
+    """Whoever asks at once shares a reply, and making replies takes a share of the processor at most."""
     largest: int = LARGEST_BODY
     """So many bytes of a body are read."""
 
@@ -91,7 +93,7 @@ async def _ready(service: Service, _: PathValues, __: None) -> Health:
 async def _metrics(service: Service, _: PathValues, __: None) -> Text:
     with suppress(Unavailable):  # what this worker has measured is needed most when the database is gone
         await service.know_all()
-    return Text(metrics.MEDIA_TYPE, iter([await metrics.text(service)]))
+    return Text(metrics.MEDIA_TYPE, [await metrics.text(service)])
 
 
 async def _export(service: Service, path: PathValues, _: None) -> Text:
@@ -297,6 +299,7 @@ OPERATIONS = (
         _metrics,
         "text/plain",
         Role.VIEWER,
+        is_paced=True,
     ),
     Operation("GET", "/healthz", "say whether the server is alive", lambda _, __, ___: Health(), Health, role=None),
     Operation(

@@ -61,8 +61,8 @@ def _by_epsilon(menu: Menu, record: ArmRecord) -> list[EpsilonTally]:
 
 def summary(experiment: LiveExperiment) -> Summary:
     """Return an experiment in a line."""
-    arms = experiment.arms
-    return Summary(experiment.name, experiment.status, experiment.created_at, len(arms), sum(arm.pulls for arm in arms))
+    arms, responses = len(experiment.records), experiment.responses
+    return Summary(experiment.name, experiment.status, experiment.created_at, arms, responses)
 
 
 def report(experiment: LiveExperiment, before: Moment, forged: int) -> Report:

@@ -58,6 +58,9 @@ The latter are fewer than those that `ldpbandits health` waits.
 RETRY_AFTER_CAP_S = 60
 """Seconds after which a response may be sent again that came above its experiment's responses_per_hour."""
 
+SUMMARIES_A_TURN = 100
+"""Summaries that are made before others get their turn: that takes a tenth of a millisecond."""
+
 EXPORT_ROWS = 5000
 """An export is read and sent so many responses at a time."""
 
@@ -148,10 +151,11 @@ class Service:
         if self.sharing is not None:
             await self.sharing.freshen_secrets()
 
-    async def know_all(self) -> None:
-        """Know the same of all experiments; to be called before they are listed."""
+    async def know_all(self, names: Iterable[str] | None = None) -> None:
+        """Know the same of these experiments, by default of all; to be called before they are listed."""
         if self.sharing is not None:
-            await self.sharing.freshen_all()
+            listed = self.experiments if names is None else names
+            await self.sharing.freshen_all([self.experiments[name] for name in listed if name in self.experiments])
 
     @property
     def rejected(self) -> Counter[str]:
@@ -279,9 +283,14 @@ class Service:
         return ticket, experiment
 
     async def summaries(self) -> list[Summary]:
-        """Return every experiment in a line."""
+        """Return every experiment in a line; decisions get their turn in between."""
         await self.know_all()
-        return [reports.summary(experiment) for experiment in self.experiments.values()]
+        lines = []
+        for number, experiment in enumerate(list(self.experiments.values()), 1):
+            lines.append(reports.summary(experiment))
+            if number % SUMMARIES_A_TURN == 0:
+                await asyncio.sleep(0)
+        return lines
 
     async def report(self, name: str) -> Report:
         """Return everything about an experiment; the intervals are worked out beside the event loop."""

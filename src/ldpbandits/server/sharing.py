@@ -142,10 +142,10 @@ class Sharing:
         if self._looked_at + FRESH < elapsed():
             await self.look()
 
-    async def freshen_all(self) -> None:
-        """Make sure that what we know of all experiments is fresh, for this once: there may be thousands."""
+    async def freshen_all(self, experiments: Collection[LiveExperiment]) -> None:
+        """Make sure that what we know of these experiments is fresh, for this once: there may be thousands."""
         now = elapsed()
-        stale = [experiment for experiment in self._service.experiments.values() if experiment.fresh_until < now]
+        stale = [experiment for experiment in experiments if experiment.fresh_until < now]
         for experiment in stale:
             experiment.asked_at = max(experiment.asked_at, now - IDLE + FRESH)
         if stale:

@@ -1,5 +1,6 @@
 """What an experimenter changes: experiments, their status, arms and keys. A change is checked, kept, and then shown."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ldpbandits.errors import ParameterError
@@ -7,9 +8,10 @@ from ldpbandits.server import experiments, limits, reports
 from ldpbandits.server.experiments import ArmRecord, LiveExperiment
 from ldpbandits.server.guardrails import check_room
 from ldpbandits.server.keys import Role
+from ldpbandits.server.look_alikes import look_alike
 from ldpbandits.server.messages import Key, NewArm, NewExperiment, NewKey, Report, ShippedArm, Summary
 from ldpbandits.server.refusals import Refusal
-from ldpbandits.server.store import Exists, Status, Store
+from ldpbandits.server.store import Exists, Status, Store, Unavailable
 from ldpbandits.server.warm_start import known_totals
 from ldpbandits.spec.protocol import Code
 from ldpbandits.types import Arm
@@ -42,6 +44,9 @@ class Steering:
             raise Refusal(422, Code.INVALID, "allowance_required needs an allowance key: ldpbandits rotate allowance")
         if len(set(new.arms)) < len(new.arms):
             raise Refusal(422, Code.INVALID, "the arms of an experiment have different names")
+        alike = look_alike(new.arms)
+        if alike is not None:
+            raise Refusal(422, Code.INVALID, f"the names of two arms look alike: {alike[0]!a} and {alike[1]!a}")
         try:
             stored = await self._service.committer.run(self._store.create, definition, new.arms, known)
         except Exists:
@@ -78,13 +83,16 @@ class Steering:
         del self._service.experiments[name], self._service.numbered[number]
         events = self._service.committer.forget_events(number)
         try:
-            await self._service.committer.run(self._store.delete, number)
+            is_left = await self._service.committer.run(self._store.delete, number)
         except BaseException:
             self._service.numbered[number] = experiment
             self._service.experiments.setdefault(name, experiment)
             self._service.committer.put_back(events)
             raise
         self._service.forget_events(number)
+        with suppress(Unavailable):  # it is gone; what is left of it is removed when nonces are next forgotten
+            while is_left:
+                is_left = await self._service.committer.run(self._store.delete, number)
         return told
 
     async def _set_status(self, experiment: LiveExperiment, status: Status, shipped: int | None = None) -> None:
@@ -102,6 +110,10 @@ class Steering:
             check_room(settings, sum(not arm.retired for arm in experiment.arms) + 1)
         except ParameterError as error:
             raise Refusal(409, Code.FULL, str(error)) from None
+        alike = look_alike([new.name], [record.name for record in experiment.records if record.name != new.name])
+        if alike is not None:
+            told = f"the experiment {name} has or had an arm whose name looks alike: {alike[1]!a}"
+            raise Refusal(409, Code.EXISTS, told)
         try:
             await self._service.committer.run(self._store.add_arm, experiment.number, new.name)
         except Exists:

@@ -10,6 +10,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as NotBase64
 from collections.abc import Mapping, Sequence
 from hmac import compare_digest, digest
+from math import inf
 from os import urandom
 from struct import Struct
 from typing import NamedTuple
@@ -25,6 +26,9 @@ _VERSION = 2
 
 _LISTED = 1 << 15
 """Secrets of a list have numbers from here on, those that a store has numbered are smaller."""
+
+_NUMBERS = 1 << 16
+"""A ticket has room for the last 16 bits of a secret's number: secrets that share them are told apart by the HMAC."""
 
 TICKET_LENGTH = (_BODY.size + MAC_BYTES) * 4 // 3
 
@@ -58,9 +62,14 @@ class Signer:
 
         `identity` is that of the store which counts the responses.
         """
-        self._keys = {number: digest(secret, identity, "sha256") for number, secret in secrets.items()}
-        self._valid_until = dict(valid_until or {})
-        self._newest = max(secrets) if newest is None else newest
+        until = valid_until or {}
+        self._newest = (max(secrets) if newest is None else newest) % _NUMBERS
+        self._keys: dict[int, list[tuple[bytes, float]]] = {}
+        """By what a ticket has of their numbers: the keys of the HMAC, the newest first, and when each ends."""
+        for number in sorted(secrets, reverse=True):
+            key = digest(secrets[number], identity, "sha256"), until.get(number, inf)
+            self._keys.setdefault(number % _NUMBERS, []).append(key)
+        self._key = self._keys[self._newest][0][0]
 
     @classmethod
     def of_list(cls, secrets: Sequence[bytes], identity: bytes) -> "Signer":
@@ -80,7 +89,7 @@ class Signer:
         """Write a ticket that only this signer could have made."""
         experiment, arm, expires_at, nonce = ticket
         body = _BODY.pack(_VERSION, self._newest, experiment, arm, expires_at, nonce)
-        return urlsafe_b64encode(body + digest(self._keys[self._newest], body, "sha256")[:MAC_BYTES]).decode()
+        return urlsafe_b64encode(body + digest(self._key, body, "sha256")[:MAC_BYTES]).decode()
 
     def read(self, text: str, now: int = 0) -> Ticket | None:
         """Read a ticket, or return None when it is not one of ours, to the last bit, or its secret has ended."""
@@ -95,9 +104,8 @@ class Signer:
             return None
         body, mac = raw[: _BODY.size], raw[_BODY.size :]
         version, number, experiment, arm, expires_at, nonce = _BODY.unpack(body)
-        key = self._keys.get(number)
-        if key is None or not compare_digest(digest(key, body, "sha256")[:MAC_BYTES], mac):
-            return None
-        if version != _VERSION or (number in self._valid_until and self._valid_until[number] <= now):
-            return None
-        return Ticket(experiment, arm, expires_at, nonce)
+        for key, valid_until in self._keys.get(number, ()):
+            if compare_digest(digest(key, body, "sha256")[:MAC_BYTES], mac):
+                is_valid = version == _VERSION and now < valid_until
+                return Ticket(experiment, arm, expires_at, nonce) if is_valid else None
+        return None

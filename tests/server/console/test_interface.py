@@ -12,6 +12,7 @@ from tests.server.console.browsing import KEYS, Elements, browser, text
 from tests.server.inprocess import ask
 
 from ldpbandits.server.app import application
+from ldpbandits.server.console import replies
 from ldpbandits.server.console.interface import GROUPS, example, messages, requests
 from ldpbandits.server.openapi import openapi
 from ldpbandits.server.operations import OPERATIONS, Operation
@@ -45,6 +46,18 @@ def test_it_has_every_request_and_every_message_once(service: Service) -> None:
     inside = {href[1:] for href in elements.values("href") if href.startswith("#")}
     assert inside - {"main"} <= set(anchors)
     assert "#Report" in elements.values("href")
+
+
+def test_it_is_rendered_once(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anybody may ask for the page, so after the first request no template is rendered for it."""
+
+    async def life() -> tuple[str, str]:
+        first = await shown(service)
+        monkeypatch.delattr(replies, "templates")
+        return first, await shown(service)
+
+    first, again = asyncio.run(life())
+    assert first == again
 
 
 def test_each_request_is_in_one_part_of_the_page() -> None:

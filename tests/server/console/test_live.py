@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 from starlette.types import Message
 from tests.server.console.browsing import ENVIRONMENT, HOST, KEYS, Browser, browser
+from tests.server.console.browsing import HEADLINE as NEW
 from tests.server.console.conftest import Clock
 from tests.server.console.life import run
 from tests.server.running import HEADLINE, PATIENCE, running
 
 from ldpbandits.server.console import live, sessions
-from ldpbandits.server.messages import ResponseMessage
+from ldpbandits.server.messages import NewExperiment, ResponseMessage
 from ldpbandits.server.service import Service
 
 SOON = 10.0
@@ -195,6 +196,40 @@ def test_the_number_of_streams_is_bounded(service: Service, monkeypatch: pytest.
                 assert (await visitor.send("GET", ONE)).status == 503
             async with listening(visitor, ALL) as stream:
                 assert stream.status == 200
+
+    run(service, life)
+
+
+def test_a_page_of_the_list_follows_its_own_experiments(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What happens to an experiment on another page is no news; an experiment that is new is, on all pages."""
+    monkeypatch.setattr(live, "ROWS_PER_PAGE", 1)
+
+    async def life(service: Service) -> None:
+        await service.steering.create(NewExperiment(**{**NEW, "name": "other"}))
+        made = live.Live(service, sessions.Sessions(service))
+        first, second = live.Listing(1), live.Listing(2)
+        before = made.version(first), made.version(second)
+        service.decide("headline")
+        assert (made.version(first), made.version(second) != before[1]) == (before[0], True)
+        before = made.version(first), made.version(second)
+        await service.steering.create(NewExperiment(**{**NEW, "name": "third"}))
+        assert (made.version(first) != before[0], made.version(second) != before[1]) == (True, True)
+
+    run(service, life)
+
+
+def test_few_looks_are_kept(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever goes through very many experiments leaves no more than a few reports in memory: the last ones."""
+    monkeypatch.setattr(live, "MOST_LOOKS", 3)
+
+    async def life(service: Service) -> None:
+        names = [f"e-{number}" for number in range(5)]
+        for name in names:
+            await service.steering.create(NewExperiment(**{**NEW, "name": name}))
+        made = live.Live(service, sessions.Sessions(service))
+        for name in names:
+            assert (await made.line(name)).report.name == name
+        assert [name for name, _ in made._looks] == names[-3:]
 
     run(service, life)
 

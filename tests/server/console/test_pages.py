@@ -4,17 +4,18 @@ import logging
 import re
 from base64 import b64encode
 from hashlib import sha256
+from unittest.mock import ANY
 from urllib.parse import urljoin, urlsplit
 
 import msgspec
 import pytest
-from tests.server.console.browsing import HOST, KEYS, Browser, Elements, browser, text
+from tests.server.console.browsing import HEADLINE, HOST, KEYS, Browser, Elements, browser, text
 from tests.server.console.life import answer, run
 from tests.server.inprocess import Reply, ask
 
 from ldpbandits.server.app import application
-from ldpbandits.server.console import replies
-from ldpbandits.server.messages import ResponseMessage, ShippedArm
+from ldpbandits.server.console import live, replies
+from ldpbandits.server.messages import NewExperiment, ResponseMessage, ShippedArm
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import Unavailable
 
@@ -47,6 +48,79 @@ async def crawl(visitor: Browser) -> dict[str, Reply]:
             if not where.endswith("sign-out"):
                 waiting.append(where)
     return seen
+
+
+async def listed(visitor: Browser, query: str = "") -> tuple[list[str], str]:
+    """Return the experiments that a page of the list has rows for, and the rest of the page as text."""
+    page = (await visitor.send("GET", f"/console/{query}")).body.decode()
+    links = Elements(page).values("href")
+    return [link.removeprefix("experiments/") for link in links if link.startswith("experiments/")], text(page)
+
+
+def test_the_list_has_pages(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page has a few experiments, the newest first, and ways to the others; what no page is is the first or last."""
+    monkeypatch.setattr(live, "ROWS_PER_PAGE", 2)
+
+    async def life(service: Service) -> None:
+        visitor = browser(service)
+        await visitor.sign_in("viewer")
+        assert await listed(visitor) == (["headline"], ANY)
+        assert "of 1" not in (await listed(visitor))[1]
+        for name in ("a", "b", "c", "d"):
+            await service.steering.create(NewExperiment(**{**HEADLINE, "name": name}))
+        pages = [await listed(visitor, f"?page={number}") for number in (1, 2, 3)]
+        assert [names for names, _ in pages] == [["d", "c"], ["b", "a"], ["headline"]]
+        ends = ["1 to 2 of 5", "3 to 4 of 5", "5 to 5 of 5"]
+        assert all(end in told for end, (_, told) in zip(ends, pages, strict=True))
+        middle = Elements((await visitor.send("GET", "/console/?page=2")).body.decode()).values("href")
+        assert {"?page=1&find=", "?page=3&find="} <= set(middle)
+        for query in ("", "?page=0", "?page=x"):
+            assert (await listed(visitor, query))[0] == ["d", "c"]
+        assert (await listed(visitor, "?page=99"))[0] == ["headline"]
+
+    run(service, life)
+
+
+def test_the_list_is_searched_by_name(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only experiments whose names contain what is looked for are on its pages; where there are none, it says so."""
+    monkeypatch.setattr(live, "ROWS_PER_PAGE", 2)
+
+    async def life(service: Service) -> None:
+        visitor = browser(service)
+        await visitor.sign_in("viewer")
+        for name in ("a-1", "b-1", "a-2", "a-3"):
+            await service.steering.create(NewExperiment(**{**HEADLINE, "name": name}))
+        assert (await listed(visitor, "?find=a-"))[0] == ["a-3", "a-2"]
+        assert (await listed(visitor, "?find=A-&page=2"))[0] == ["a-1"]
+        names, told = await listed(visitor, "?find=%3Cb%3E")
+        assert not names
+        assert "No experiment has a name that contains <b>." in told
+
+    run(service, life)
+
+
+def test_the_list_asks_for_no_history(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page of the list needs a report of each experiment on it, and nothing else of any experiment."""
+    monkeypatch.setattr(live, "ROWS_PER_PAGE", 2)
+
+    async def life(service: Service) -> None:
+        for name in ("a", "b", "c"):
+            await service.steering.create(NewExperiment(**{**HEADLINE, "name": name}))
+        asked, report = [], service.report
+
+        async def noted(name: str) -> object:
+            asked.append(name)
+            return await report(name)
+
+        monkeypatch.setattr(service, "report", noted)
+        monkeypatch.delattr(Service, "history")
+        visitor = browser(service)
+        await visitor.sign_in("viewer")
+        asked.clear()
+        assert (await listed(visitor))[0] == ["c", "b"]
+        assert set(asked) <= {"b", "c"}
+
+    run(service, life)
 
 
 def test_every_page_is_reached_behind_any_prefix(service: Service) -> None:

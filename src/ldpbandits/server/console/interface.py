@@ -5,15 +5,14 @@ It is made from the same table of operations and the same types as the JSON, so 
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
 from math import inf
 from textwrap import dedent
 from typing import Any, TypeAlias
 
 from starlette.responses import Response
 
-from ldpbandits.server.console.replies import page
+from ldpbandits.server.console.replies import HEADERS, text
 from ldpbandits.server.console.visits import Visit
 from ldpbandits.server.keys import Role
 from ldpbandits.server.openapi import openapi
@@ -189,14 +188,22 @@ def _bounds(schema: Schema) -> str:
     return " and".join(said)
 
 
-@cache
 def _content() -> dict[str, Any]:
-    """What the page shows. It is made when first asked for: by then, all kinds of one's own are registered."""
+    """Return what the page shows."""
     described = openapi(OPERATIONS)
     groups = [(title, GROUPS[title][0], found) for title, found in requests(OPERATIONS, described).items()]
     return {"info": described["info"], "groups": groups, "messages": messages(described)}
 
 
+_written: dict[str, bytes] = {}
+"""The page, by the way from it to the console's folder: it takes milliseconds to make, and anybody may ask for it."""
+
+
 async def show(visit: Visit) -> Response:
-    """Show the page, to anybody: it says no more than the JSON, which needs no key."""
-    return page(visit, "interface.html", **_content())
+    """Show the page, the same to everybody: it says no more than the JSON, which needs no key.
+
+    It is made when first asked for: by then, all kinds of one's own are registered.
+    """
+    if visit.home not in _written:
+        _written[visit.home] = text(replace(visit, session=None), "interface.html", **_content()).encode()
+    return Response(_written[visit.home], headers=HEADERS, media_type="text/html")

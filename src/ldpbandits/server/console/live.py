@@ -6,10 +6,12 @@ is worked out about once a second, however many look on.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from hashlib import sha256
-from math import inf
+from itertools import islice
+from math import ceil, inf
+from typing import Any, TypeAlias, TypeVar
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -35,13 +37,59 @@ MOST = 64
 """Streams at a time. Whoever comes later sees pages that do not follow."""
 
 
+ROWS_PER_PAGE = 25
+"""Experiments on a page of the list. The report of each is worked out anew whenever it has changed."""
+
+MOST_LOOKS = 200
+"""Looks that are kept for whoever asks next; of more, the oldest go."""
+
+
 @dataclass(frozen=True)
-class Look:
-    """What an experiment looked like at a moment, and a word for that moment."""
+class Line:
+    """What a line of the list is made from, and a word for its moment."""
 
     version: str
     report: Report
+
+
+@dataclass(frozen=True)
+class Look(Line):
+    """What an experiment looked like at a moment, with how that came about."""
+
     history: History
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A page of the list of experiments, the newest first: those whose names contain `find`."""
+
+    page: int = 1
+    find: str = ""
+
+    def part(self, experiments: dict[str, LiveExperiment]) -> "Part":
+        """Return what is on this page; a page after the last is the last."""
+        newest = reversed(experiments)
+        found = [name for name in newest if self.find in name] if self.find else newest
+        total = len(found) if isinstance(found, list) else len(experiments)
+        page = min(self.page, max(1, ceil(total / ROWS_PER_PAGE)))
+        first = (page - 1) * ROWS_PER_PAGE
+        return Part(page, first, total, tuple(islice(found, first, first + ROWS_PER_PAGE)))
+
+
+@dataclass(frozen=True)
+class Part:
+    """The experiments on a page of the list: their names, how many are before them, and how many there are in all."""
+
+    page: int
+    first: int
+    total: int
+    names: tuple[str, ...]
+
+
+View: TypeAlias = str | Listing
+"""A page that can be followed: of the experiment of this name, or of the list."""
+
+L = TypeVar("L", bound=Line)
 
 
 class Live:
@@ -51,68 +99,89 @@ class Live:
         """Begin without streams."""
         self._service = service
         self._sessions = sessions
-        self._looks: dict[str, tuple[float, str, asyncio.Task[Look]]] = {}
-        self._versions: dict[str | None, tuple[float, str]] = {}
+        self._looks: dict[tuple[str, bool], tuple[float, str, asyncio.Task[Any]]] = {}
+        """By experiment, and whether its history is there too."""
+        self._versions: dict[View, tuple[float, str]] = {}
         self.streams = 0
         self.ending = service.ending
 
-    def version(self, name: str | None) -> str:
-        """Return a word that changes whenever the page of an experiment does; without a name, that of the list."""
-        if name is None:
-            return version_of_all(map(self.version, self._service.experiments))
-        experiment = self._service.experiments.get(name)
+    def version(self, view: View) -> str:
+        """Return a word that changes whenever this page does."""
+        if isinstance(view, Listing):
+            part = view.part(self._service.experiments)
+            return version_of_part(part, map(self.version, part.names))
+        experiment = self._service.experiments.get(view)
         forged = self._service.rejected[Code.FORGED]
         return _short((forged, None if experiment is None else _state(experiment, self._service.now)))
 
-    def recent_version(self, name: str | None) -> str:
+    def recent_version(self, view: View) -> str:
         """Return the same, as it was at the last look of any stream, or now: so it is worked out for all at once."""
         now = asyncio.get_running_loop().time()
-        at, version = self._versions.get(name, (-inf, ""))
+        at, version = self._versions.get(view, (-inf, ""))
         if now >= at + EVERY / 2:
-            version = self.version(name)
+            version = self.version(view)
             self._versions = {known: seen for known, seen in self._versions.items() if now < seen[0] + EVERY}
-            self._versions[name] = (now, version)
+            self._versions[view] = (now, version)
         return version
 
     async def look(self, name: str, *, follows: bool = False) -> Look:
         """Return what an experiment looks like now, or to a page that follows, within the last second."""
-        version, now = self.version(name), asyncio.get_running_loop().time()
-        at, seen, task = self._looks.get(name, (0.0, "", None))
+        return await self._share(name, self._look, follows=follows, has_history=True)
+
+    async def line(self, name: str, *, follows: bool = False) -> Line:
+        """Return the same without the history, which takes most of the time."""
+        return await self._share(name, self._line, follows=follows, has_history=False)
+
+    async def _share(
+        self, name: str, work: Callable[[str, str], Coroutine[Any, Any, L]], *, follows: bool, has_history: bool
+    ) -> L:
+        """Work this out once for all who ask before something changes."""
+        version, now, key = self.version(name), asyncio.get_running_loop().time(), (name, has_history)
+        at, seen, task = self._looks.get(key, (0.0, "", None))
         if task is None or (seen != version and now >= at + (FRESH if follows else 0)):
-            task = asyncio.ensure_future(self._look(name, version))
-            self._looks = {known: look for known, look in self._looks.items() if known in self._service.experiments}
-            self._looks[name] = (now, version, task)
+            task = asyncio.ensure_future(work(name, version))
+            self._looks.pop(key, None)  # so that it is the last
+            self._looks[key] = (now, version, task)
+            while len(self._looks) > MOST_LOOKS:
+                del self._looks[next(iter(self._looks))]
         try:
-            return await asyncio.shield(task)  # others may wait for it too
+            done: L = await asyncio.shield(task)  # others may wait for it too
         except Exception:
-            self._looks.pop(name, None)
+            self._looks.pop(key, None)
             raise
+        return done
 
     async def _look(self, name: str, version: str) -> Look:
         return Look(version, await self._service.report(name), await self._service.history(name))
 
-    def stream(self, session: Session, name: str | None, seen: str) -> Response:
+    async def _line(self, name: str, version: str) -> Line:
+        return Line(version, await self._service.report(name))
+
+    def stream(self, session: Session, view: View, seen: str) -> Response:
         """Return a reply that goes on, and says each version of a page other than the one that was seen."""
-        if name is not None and name not in self._service.experiments:
+        if isinstance(view, str) and view not in self._service.experiments:
             raise Refusal(404, Code.NOT_FOUND, "there is no experiment of this name")
         if self.streams >= MOST:
             raise Refusal(503, Code.RETRY, "too many pages are kept up to date already: reload this one to see more")
-        return _Stream(self, session, name, seen)
+        return _Stream(self, session, view, seen)
 
-    async def goes_on(self, session: Session, name: str | None, *, thorough: bool) -> bool:
+    async def goes_on(self, session: Session, view: View, *, thorough: bool) -> bool:
         """Tell whether there is still somebody to tell, and something to tell of; others are asked when thorough."""
-        await (self._service.know_all() if name is None else self._service.know(name))
+        if isinstance(view, str):
+            await self._service.know(view)
+        else:
+            await self._service.know_all(view.part(self._service.experiments).names)
         holds = await self._sessions.is_known(session) if thorough else self._sessions.holds(session)
-        return holds and (name is None or name in self._service.experiments)
+        return holds and (isinstance(view, Listing) or view in self._service.experiments)
 
 
 class _Stream(Response):
     """A reply that is never complete: it says every version once, and ends when nobody may or wants to hear more."""
 
-    def __init__(self, live: Live, session: Session, name: str | None, seen: str) -> None:
+    def __init__(self, live: Live, session: Session, view: View, seen: str) -> None:
         super().__init__(headers={**HEADERS, "X-Accel-Buffering": "no"}, media_type="text/event-stream")
         del self.headers["content-length"]
-        self._live, self._session, self._name, self._seen = live, session, name, seen
+        self._live, self._session, self._view, self._seen = live, session, view, seen
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - as ASGI has it
         self._live.streams += 1
@@ -121,8 +190,8 @@ class _Stream(Response):
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             await _say(send, "retry: 2000\n\n")
             quiet = 0
-            while await self._live.goes_on(self._session, self._name, thorough=quiet == 0):
-                version = self._live.recent_version(self._name)
+            while await self._live.goes_on(self._session, self._view, thorough=quiet == 0):
+                version = self._live.recent_version(self._view)
                 quiet += 1
                 if version != self._seen:
                     await _say(send, f"id: {version}\ndata: {version}\n\n")
@@ -170,9 +239,9 @@ def _state(experiment: LiveExperiment, now: int) -> tuple[object, ...]:
     return experiment.number, experiment.status, experiment.shipped, len(arms), sums, rejected
 
 
-def version_of_all(versions: Iterable[str]) -> str:
-    """Return a word that changes whenever one of these does."""
-    return _short(list(versions))
+def version_of_part(part: Part, versions: Iterable[str]) -> str:
+    """Return a word that changes whenever a page of the list does, of whose experiments these are the versions."""
+    return _short((part, *versions))
 
 
 def _short(state: object) -> str:

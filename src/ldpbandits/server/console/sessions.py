@@ -5,7 +5,6 @@ workers, sessions are in the store too, and whoever is signed in at one is signe
 """
 
 import json
-from collections import deque
 from dataclasses import dataclass
 from hashlib import sha256
 from secrets import token_urlsafe
@@ -17,11 +16,8 @@ from ldpbandits.server.sharing import Sharing
 LIFE = 12 * 3600
 """Seconds after which one signs in anew."""
 
-MOST = 1000
-"""Of more sessions than this, the oldest end. Only somebody who has a key can open any."""
-
-MOST_FAILURES, WINDOW = 30, 60
-"""After so many wrong keys within so many seconds no key is looked at, be it right or wrong, until it is fewer."""
+MOST_PER_KEY = 1000
+"""Sessions opened with one key; of more, the oldest of that key end. No key can end the sessions of another."""
 
 
 @dataclass(frozen=True)
@@ -38,20 +34,23 @@ class Session:
 
 
 class Sessions:
-    """The sessions that are open, and how often a key was wrong of late."""
+    """The sessions that are open.
+
+    Wrong keys are neither counted nor slowed down: a limit that all share would let anybody keep an admin out, and a
+    key that the server makes has 192 random bits. Whoever guesses can do so at the API as well.
+    """
 
     def __init__(self, service: Service) -> None:
         """Begin with none."""
         self._service = service
         self._sessions: dict[bytes, Session] = {}
-        self._failures: deque[int] = deque(maxlen=MOST_FAILURES)
 
     async def open(self, key: bytes, origin: str) -> str | None:
         """Return the token of a new session for the holder of the key with this hash; None for keys of devices."""
         role = self._service.keys.role_of_hash(key, self._service.now)
         if role is None or not role.may(Role.VIEWER):
             return None
-        self._prune()
+        self._prune(key)
         token = token_urlsafe(32)
         session = Session(_hash(token), role, key, origin, token_urlsafe(24), self._service.now + LIFE)
         self._sessions[session.hashed] = session
@@ -99,20 +98,12 @@ class Sessions:
         if self._service.sharing is not None:
             await self._service.sharing.take(session.hashed)
 
-    def fail(self) -> None:
-        """Note that a key was wrong."""
-        self._failures.append(self._service.now)
-
-    @property
-    def is_guessed_at(self) -> bool:
-        """Tell whether so many keys were wrong of late that none is looked at."""
-        failures = self._failures
-        return len(failures) == MOST_FAILURES and self._service.now < failures[0] + WINDOW
-
-    def _prune(self) -> None:
+    def _prune(self, key: bytes) -> None:
+        """Drop the sessions that have ended, and the oldest of this key if it has too many."""
         self._sessions = {hashed: session for hashed, session in self._sessions.items() if self.holds(session)}
-        while len(self._sessions) >= MOST:
-            del self._sessions[next(iter(self._sessions))]
+        same = [hashed for hashed, session in self._sessions.items() if session.key == key]
+        for hashed in same[: max(0, len(same) - MOST_PER_KEY + 1)]:
+            del self._sessions[hashed]
 
 
 def _hash(token: str) -> bytes:

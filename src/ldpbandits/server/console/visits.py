@@ -17,7 +17,7 @@ from ldpbandits.server.service import Service
 from ldpbandits.spec.protocol import Code
 
 if TYPE_CHECKING:
-    from ldpbandits.server.console.live import Live, Look
+    from ldpbandits.server.console.live import Line, Live, Look
     from ldpbandits.server.console.sessions import Session, Sessions
 
 ROOT = b"/console/"
@@ -52,6 +52,10 @@ class Visit:
     async def look(self, name: str | None = None) -> "Look":
         """Return what an experiment looks like, by default the one that this is about."""
         return await self.live.look(name or self.name, follows=FOLLOWS in self.request.headers)
+
+    async def line(self, name: str) -> "Line":
+        """Return what a line of the list shows of an experiment."""
+        return await self.live.line(name, follows=FOLLOWS in self.request.headers)
 
     @property
     def may_change(self) -> bool:

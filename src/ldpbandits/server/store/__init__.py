@@ -6,12 +6,13 @@ Another store is one class with the verbs of `Store`, which passes tests/server/
 `Service`, and nothing else changes. With the verbs of `SharedStore` as well, several workers may use it at once.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+from ldpbandits.errors import DatabaseError
 from ldpbandits.server.tickets import Ticket
 from ldpbandits.spec.protocol import Acknowledged, Code
 
@@ -20,6 +21,13 @@ Status: TypeAlias = Literal["running", "paused", "shipped", "closed"]
 FRESH = 2.0
 """For so many seconds after a look at the others has begun, a worker hands out arms by what it found, and whoever
 changes something waits for it. They pass while machines sleep."""
+
+
+ERASED_ROWS = 2000
+"""Rows that a deletion looks at before responses are counted again."""
+
+DELETED = "deleted "
+"""With its number, the name of an experiment of which a deletion has left some responses; no name has a space."""
 
 
 class Exists(Exception):  # noqa: N818 - a fact about the store, not a fault of it
@@ -260,8 +268,13 @@ class Store(Protocol):
     def set_status(self, experiment: int, status: Status, shipped: int | None = None) -> None:
         """Pause, resume, ship to an arm or close an experiment. From a close on nothing new is counted for it."""
 
-    def delete(self, experiment: int) -> None:
-        """Remove an experiment, its arms, totals, responses and events; its name is free, its number is not."""
+    def delete(self, experiment: int) -> bool:
+        """Remove an experiment, its arms, totals, responses and events; its name is free, its number is not.
+
+        From the first call on it is gone for everybody, for good. A store may remove some of very many responses at a
+        time, so that counting goes on in between: it returns True while there are more, and is called again. Where that
+        ends early, as by a crash, `forget` removes the rest.
+        """
 
     def events(self) -> list[Event]:
         """Return how often each thing has happened, in all, in any order."""
@@ -284,7 +297,8 @@ class Store(Protocol):
 
         Return how many were removed; 0 means that none is left. `forgotten` moves to the last expiry among them, and no
         further: a clock that is set right after it was years ahead must not stand still for years. Responses stay. A
-        store may keep nonces longer, and remove them by ranges of their expiry instead.
+        store may keep nonces longer, and remove them by ranges of their expiry instead. What is left of deleted
+        experiments is removed too, and counted.
         """
 
     def export(self, experiment: int, rows: int) -> Iterator[Sequence[StoredResponse]]:
@@ -316,6 +330,17 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Let go of everything; the store may be opened again, by this process or another."""
+
+
+def other_shape(why: str) -> DatabaseError:
+    """Return what is raised for a database whose tables are those of no released version: time does not help it."""
+    ways = "use the version that made it, or restore a backup of a released one"
+    return DatabaseError(f"the database has a shape that this version does not know: {why} ({ways})")
+
+
+def listed(columns: Iterable[str] | None) -> str:
+    """Write the columns of a table for people."""
+    return ", ".join(columns or ()) or "of no table"
 
 
 @runtime_checkable

@@ -84,6 +84,8 @@ class PostgresStore:
         self._writer = self._counting.link
         self._looker = Looker(url, self._slots, self._counting.note_under)
         self._reader, self._reading = Link(url), Lock()
+        self._left: dict[int, changes.NoncePlace | None] = {}
+        """Of experiments that are being deleted: up to which nonce theirs are removed; None when nothing is left."""
         self.version = self.basis = 0
         try:
             connection = self._writer.connection()
@@ -212,11 +214,24 @@ class PostgresStore:
         with self._change(experiment) as connection:
             changes.set_status(connection, experiment, status, shipped)
 
-    def delete(self, experiment: int) -> None:
-        """Remove its rows."""
+    def delete(self, experiment: int) -> bool:
+        """Remove its rows: the first call is a change that all workers take over, the others go on from there."""
+        if experiment in self._left:
+            return self._left[experiment] is not None and self._erase(experiment)
         with self._change(experiment) as connection:
-            changes.delete(connection, experiment)
+            changes.hide(connection, experiment)
+            place = changes.erase(connection, experiment, changes.FIRST_NONCE)
         self._slots.forget(experiment)
+        self._left[experiment] = place
+        return place is not None
+
+    def _erase(self, experiment: int) -> bool:
+        """Remove some of what is left of an experiment; tell whether there is more."""
+        with self._writer.transaction() as connection:
+            place = changes.erase(connection, experiment, self._left.get(experiment) or changes.FIRST_NONCE)
+            self._failpoint("before commit")
+        self._left[experiment] = place
+        return place is not None
 
     # Counting
 
@@ -225,7 +240,12 @@ class PostgresStore:
         return self._counting.count(answers, events)
 
     def forget(self, now: int, most: int) -> int:  # noqa: ARG002 - a day goes at once, whatever is in it
-        """Drop the first day, if it may be; make those to come."""
+        """Drop the first day, if it may be; make those to come. Go on with deletions, of workers that died as well."""
+        with self._writer.transaction() as connection:
+            left = changes.hidden(connection)
+        if left:
+            self._erase(left[0])
+            return 1
         last = self._drop_first(now)
         if last is not None:
             self._counting.forgotten = last

@@ -10,7 +10,7 @@ from psycopg.rows import TupleRow
 
 from ldpbandits.errors import DatabaseError
 from ldpbandits.server.books import Books
-from ldpbandits.server.store import CellTotal
+from ldpbandits.server.store import DELETED, CellTotal
 from ldpbandits.server.store.postgres_connection import first_line, named
 from ldpbandits.server.store.postgres_reading import read_experiments
 from ldpbandits.server.store.postgres_schema import check_current
@@ -25,9 +25,12 @@ _SHUT = (
     "SELECT id FROM experiments LEFT JOIN gates ON experiment = id"
     " GROUP BY id, status HAVING NOT coalesce(bool_and(open = (status <> 'closed')), false)"
 )
+_NOT_BEING_DELETED = f"WHERE experiment NOT IN (SELECT id FROM experiments WHERE name LIKE '{DELETED}%')"  # noqa: S608 - ours
+_RESPONSES = f"SELECT experiment, id, arm, value, cell FROM responses {_NOT_BEING_DELETED}"  # noqa: S608 - ours
+_NONCES = f"SELECT count(*) FROM nonces {_NOT_BEING_DELETED}"  # noqa: S608 - ours
 _UNANSWERED = (
-    "SELECT experiment, arm, cell, used, coalesce(kept, 0) FROM"
-    " (SELECT experiment, arm, cell, count(*) AS used FROM nonces GROUP BY 1, 2, 3) AS tickets"
+    "SELECT experiment, arm, cell, used, coalesce(kept, 0) FROM"  # noqa: S608 - ours
+    f" (SELECT experiment, arm, cell, count(*) AS used FROM nonces {_NOT_BEING_DELETED} GROUP BY 1, 2, 3) AS tickets"
     " LEFT JOIN (SELECT experiment, arm, cell, count(*) AS kept FROM responses GROUP BY 1, 2, 3) AS counted"
     " USING (experiment, arm, cell) WHERE used > coalesce(kept, 0)"
 )
@@ -47,7 +50,7 @@ def postgres_books(url: str) -> Iterator[Books]:
                 tallies=(CellTotal(*row) for row in connection.execute(_TALLIES).fetchall()),
                 responses=_responses(connection),
                 nonces=(),
-                nonces_besides=connection.execute("SELECT count(*) FROM nonces").fetchall()[0][0],
+                nonces_besides=connection.execute(_NONCES).fetchall()[0][0],
                 faults=_faults(connection),
             )
     except psycopg.Error as error:
@@ -58,7 +61,7 @@ def _responses(connection: Connection[TupleRow]) -> Iterator[Any]:
     """Yield them a piece at a time: there may be more than memory holds."""
     with connection.cursor(name="responses") as cursor:
         cursor.itersize = _AT_ONCE
-        yield from cursor.execute("SELECT experiment, id, arm, value, cell FROM responses")
+        yield from cursor.execute(_RESPONSES)
 
 
 def _faults(connection: Connection[TupleRow]) -> list[str]:

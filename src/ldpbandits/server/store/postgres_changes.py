@@ -1,12 +1,29 @@
 """What an experimenter changes in PostgreSQL. Each is a transaction of the caller, under the next version."""
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
-from ldpbandits.server.store import CellTotal, Definition, Status
+from ldpbandits.server.store import DELETED, ERASED_ROWS, CellTotal, Definition, Status
 from ldpbandits.server.store.postgres_schema import SLOTS
+
+NoncePlace: TypeAlias = tuple[int, bytes]
+"""The key of a nonce: its expiry and itself."""
+
+FIRST_NONCE: NoncePlace = (-1, b"")
+LAST_NONCE: NoncePlace = ((1 << 63) - 1, b"")
+"""Places before and after all nonces."""
+
+_NEXT_PLACE = (
+    "SELECT expires_at, nonce FROM nonces WHERE (expires_at, nonce) > (%s, %s)"
+    " ORDER BY expires_at, nonce OFFSET %s LIMIT 1"
+)
+_ERASE_NONCES = (
+    "DELETE FROM nonces WHERE experiment = %s AND (expires_at, nonce) > (%s, %s) AND (expires_at, nonce) <= (%s, %s)"
+)
+_NEXT_RESPONSE = "SELECT id FROM responses WHERE experiment = %s ORDER BY id OFFSET %s LIMIT 1"
 
 
 def begin(connection: Connection[TupleRow], version: int, experiment: int | None, token: bytes) -> None:
@@ -75,12 +92,37 @@ def set_status(connection: Connection[TupleRow], experiment: int, status: Status
         connection.execute("UPDATE gates SET open = false WHERE experiment = %s", (experiment,))
 
 
-def delete(connection: Connection[TupleRow], experiment: int) -> None:
-    """Remove all rows of an experiment; the vacuum of PostgreSQL writes over them later."""
-    _lock_gates(connection, experiment)
-    for table in ("nonces", "responses", "events", "pending"):
+def hide(connection: Connection[TupleRow], experiment: int) -> None:
+    """Begin to delete an experiment: nobody finds it or counts for it any more, and its name is free."""
+    set_status(connection, experiment, "closed", None)
+    connection.execute("UPDATE experiments SET name = %s WHERE id = %s", (f"{DELETED}{experiment}", experiment))
+    for table in ("cells", "events", "pending"):
         connection.execute(f"DELETE FROM {table} WHERE experiment = %s", (experiment,))  # noqa: S608 - ours
+
+
+def hidden(connection: Connection[TupleRow]) -> list[int]:
+    """Return the experiments of which a deletion has left something."""
+    sql = "SELECT id FROM experiments WHERE name LIKE %s"
+    return [number for (number,) in connection.execute(sql, (f"{DELETED}%",)).fetchall()]
+
+
+def erase(connection: Connection[TupleRow], experiment: int, place: NoncePlace) -> NoncePlace | None:
+    """Remove some of its nonces after this place, or some responses; return the place to go on from, if any.
+
+    The vacuum of PostgreSQL writes over them later.
+    """
+    if place != LAST_NONCE:
+        end = connection.execute(_NEXT_PLACE, (*place, ERASED_ROWS - 1)).fetchone() or LAST_NONCE
+        connection.execute(_ERASE_NONCES, (experiment, *place, *end))
+        if end != LAST_NONCE:
+            return end
+    last = connection.execute(_NEXT_RESPONSE, (experiment, ERASED_ROWS - 1)).fetchone()
+    if last is not None:
+        connection.execute("DELETE FROM responses WHERE experiment = %s AND id <= %s", (experiment, *last))
+        return LAST_NONCE
+    connection.execute("DELETE FROM responses WHERE experiment = %s", (experiment,))
     connection.execute("DELETE FROM experiments WHERE id = %s", (experiment,))
+    return None
 
 
 def _lock_gates(connection: Connection[TupleRow], experiment: int) -> None:

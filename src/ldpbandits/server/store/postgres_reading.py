@@ -6,12 +6,12 @@ from typing import Any
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
-from ldpbandits.server.store import CellTotal, Definition, StoredArm, StoredExperiment
+from ldpbandits.server.store import DELETED, CellTotal, Definition, StoredArm, StoredExperiment
 from ldpbandits.server.store.postgres_slots import Slots, SlotTotal
 
 _EXPERIMENTS = (
-    "SELECT id, status, shipped, name, curator, rule, settings, ticket_lifetime, default_reward, created_at"
-    " FROM experiments WHERE id = ANY(%s) ORDER BY id"
+    "SELECT id, status, shipped, name, curator, rule, settings, ticket_lifetime, default_reward, created_at"  # noqa: S608
+    f" FROM experiments WHERE id = ANY(%s) AND name NOT LIKE '{DELETED}%%' ORDER BY id"
 )
 _ARMS = "SELECT experiment, number, name, retired FROM arms WHERE experiment = ANY(%s) ORDER BY number"
 _CELLS = "SELECT experiment, slot, arm, cell, pulls, total, read FROM cells WHERE experiment = ANY(%s)"

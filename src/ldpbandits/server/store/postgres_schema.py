@@ -13,12 +13,15 @@
   written twice.
 """
 
+import re
 from collections.abc import Sequence
+from itertools import chain
 
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from ldpbandits.errors import DatabaseError
+from ldpbandits.server.store import listed, other_shape
 
 SLOTS = 16
 """As many workers count without waiting for each other; more share slots, and are still right."""
@@ -171,6 +174,7 @@ def migrate(connection: Connection[TupleRow], identity: bytes) -> None:
                 for statement in statements:
                     connection.execute(statement)
                 connection.execute("INSERT INTO migrations VALUES (%s, now())", (name,))
+        check_shape(connection)
         connection.execute("INSERT INTO identity SELECT %s WHERE NOT EXISTS (SELECT FROM identity)", (identity,))
 
 
@@ -178,6 +182,30 @@ def check_current(connection: Connection[TupleRow]) -> None:
     """Raise DatabaseError when the database has not seen exactly the steps that there are."""
     if len(_applied(connection)) < len(MIGRATIONS):
         raise DatabaseError("the database is from an older version: start the server on it once")
+    check_shape(connection)
+
+
+def check_shape(connection: Connection[TupleRow]) -> None:
+    """Raise DatabaseError when a table lacks a column that the steps make, whatever steps it says it has seen."""
+    sql = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema()"
+    found: dict[str, list[str]] = {}
+    for table, column in connection.execute(f"{sql} ORDER BY ordinal_position").fetchall():
+        found.setdefault(table, []).append(column)
+    for table, columns in _made_columns().items():
+        if not columns <= set(found.get(table, ())):
+            told = f"{listed(found.get(table))}, not {listed(sorted(columns))}"
+            raise other_shape(f"table {table} has the columns {told}")
+
+
+def _made_columns() -> dict[str, set[str]]:
+    """Return the columns of each table as the steps make them: the first word of each line of its definition."""
+    made: dict[str, set[str]] = {}
+    for statement in chain.from_iterable(statements for _, statements in MIGRATIONS):
+        for table, definition in re.findall(r"CREATE TABLE (\w+) \((.*)\)", statement, re.DOTALL):
+            made[table] = set(re.findall(r"(?:^|,)\s*([a-z_]+) ", definition))
+        for table, column in re.findall(r"ALTER TABLE (\w+) ADD COLUMN (\w+)", statement):
+            made.setdefault(table, set()).add(column)
+    return made
 
 
 def _applied(connection: Connection[TupleRow]) -> set[str]:

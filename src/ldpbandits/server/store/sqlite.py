@@ -12,6 +12,8 @@ from sqlite3 import Connection
 
 from ldpbandits.errors import DatabaseError
 from ldpbandits.server.store import (
+    DELETED,
+    ERASED_ROWS,
     Answer,
     CellTotal,
     Definition,
@@ -39,6 +41,11 @@ _ADD_CELL = (
 _ADD_EVENT = "INSERT INTO events VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count"
 
 
+_LARGEST = (1 << 63) - 1
+_FIRST_NONCE, _LAST_NONCE = (-1, b""), (_LARGEST, b"")
+"""Places before and after all nonces."""
+
+
 def _pass(_: str) -> None:
     """Do nothing at a failpoint."""
 
@@ -59,10 +66,13 @@ class SqliteStore:
             ((self.identity,),) = self.file.rows("SELECT value FROM identity")
             ((self._forgotten,),) = self.file.rows("SELECT before FROM forgotten")
             ((self._last_response,),) = self.file.rows(_LAST_RESPONSE)
+            left = self.file.rows("SELECT id FROM experiments WHERE name LIKE ?", (f"{DELETED}%",))
         except Unavailable as error:
             self.file.close()
             raise DatabaseError(f"the database {self.file.path} cannot be opened: {error}") from None
         self._closed = {number for (number,) in closed}
+        self._left: dict[int, tuple[int, bytes]] = {number: _FIRST_NONCE for (number,) in left}
+        """Of experiments that are being deleted: up to which nonce theirs are removed."""
 
     @property
     def forgotten(self) -> int:
@@ -130,20 +140,48 @@ class SqliteStore:
         if status == "closed":
             self._closed.add(experiment)
 
-    def delete(self, experiment: int) -> None:
+    def delete(self, experiment: int) -> bool:
         """Remove its rows, with zeros over them: nothing of a response is to be found in the file."""
         with self.file.transaction() as connection:
-            connection.execute(
-                "DELETE FROM nonces WHERE EXISTS"
-                " (SELECT 1 FROM responses WHERE (experiment, id) = (?, nonces.response))",
-                (experiment,),
-            )
-            for table in ("responses", "cells", "arms", "events"):
-                connection.execute(f"DELETE FROM {table} WHERE experiment = ?", (experiment,))  # noqa: S608 - our names
-            connection.execute("DELETE FROM experiments WHERE id = ?", (experiment,))
+            if experiment not in self._left:
+                hide = "UPDATE experiments SET name = ?, status = 'closed' WHERE id = ?"
+                if not connection.execute(hide, (f"{DELETED}{experiment}", experiment)).rowcount:
+                    return False  # `forget` has removed the last of it
+                for table in ("cells", "arms", "events"):
+                    connection.execute(f"DELETE FROM {table} WHERE experiment = ?", (experiment,))  # noqa: S608 - ours
+            place = self._erase(connection, experiment, self._left.get(experiment, _FIRST_NONCE))
         self._closed.add(experiment)  # for responses that are on their way
         self._log_is_clean = False
+        if place is not None:
+            self._left[experiment] = place
+            return True
+        self._left.pop(experiment, None)
         self._clean_log()
+        return False
+
+    @staticmethod
+    def _erase(connection: Connection, experiment: int, place: tuple[int, bytes]) -> tuple[int, bytes] | None:
+        """Remove some of the nonces after this place, or some responses; return the place to go on from, if any.
+
+        Nonces go first: one whose response is gone would be that of another experiment some day.
+        """
+        if place != _LAST_NONCE:
+            scan = "SELECT expires_at, nonce FROM nonces WHERE (expires_at, nonce) > (?, ?) ORDER BY expires_at, nonce"
+            end = connection.execute(f"{scan} LIMIT 1 OFFSET ?", (*place, ERASED_ROWS - 1)).fetchone() or _LAST_NONCE
+            connection.execute(
+                "DELETE FROM nonces WHERE (expires_at, nonce) > (?, ?) AND (expires_at, nonce) <= (?, ?) AND EXISTS"
+                " (SELECT 1 FROM responses WHERE (experiment, id) = (?, nonces.response))",
+                (*place, *end, experiment),
+            )
+            if end != _LAST_NONCE:
+                return end
+        some = "SELECT id FROM responses WHERE experiment = ? ORDER BY id LIMIT 1 OFFSET ?"
+        last = connection.execute(some, (experiment, ERASED_ROWS - 1)).fetchone() or (_LARGEST,)
+        connection.execute("DELETE FROM responses WHERE experiment = ? AND id <= ?", (experiment, *last))
+        if last != (_LARGEST,):
+            return _LAST_NONCE
+        connection.execute("DELETE FROM experiments WHERE id = ?", (experiment,))
+        return None
 
     def _clean_log(self) -> None:
         """Empty the log, which has had all that was deleted; while somebody reads it, that must wait."""
@@ -248,6 +286,9 @@ class SqliteStore:
 
     def forget(self, now: int, most: int) -> int:
         """Remove nonces from the front of their table; how far this went is written in the same transaction."""
+        if self._left:
+            self.delete(next(iter(self._left)))
+            return ERASED_ROWS
         self._clean_log()
         with self.file.transaction() as connection:
             chosen = connection.execute(

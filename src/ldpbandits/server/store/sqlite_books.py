@@ -8,15 +8,19 @@ from typing import Any
 
 from ldpbandits.errors import DatabaseError
 from ldpbandits.server.books import Books
-from ldpbandits.server.store import CellTotal, StoredExperiment
+from ldpbandits.server.store import DELETED, CellTotal, StoredExperiment
 from ldpbandits.server.store.sqlite_file import opened_to_read
 from ldpbandits.server.store.sqlite_reading import read_experiments
 from ldpbandits.server.store.sqlite_schema import check_current
 
 _NUMBERING = "SELECT experiment FROM arms GROUP BY experiment HAVING min(number) <> 0 OR max(number) <> count(*) - 1"
 _TALLIES = "SELECT experiment, arm, cell, pulls, total, read FROM cells"
-_RESPONSES = "SELECT experiment, id, arm, value, cell FROM responses"
-_NONCES = "SELECT expires_at, nonce, response FROM nonces"
+_BEING_DELETED = f"(SELECT id FROM experiments WHERE name LIKE '{DELETED}%')"  # noqa: S608 - ours
+_RESPONSES = f"SELECT experiment, id, arm, value, cell FROM responses WHERE experiment NOT IN {_BEING_DELETED}"  # noqa: S608
+_NONCES = (
+    "SELECT expires_at, nonce, response FROM nonces WHERE NOT EXISTS (SELECT 1 FROM responses"  # noqa: S608 - ours
+    f" WHERE experiment IN {_BEING_DELETED} AND id = nonces.response)"
+)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from ldpbandits.server.store import CellTotal, Definition, Status, StoredArm, StoredExperiment
+from ldpbandits.server.store import DELETED, CellTotal, Definition, Status, StoredArm, StoredExperiment
 
 _EXPERIMENTS = (
     "SELECT id, status, shipped, name, curator, rule, settings, ticket_lifetime, default_reward, created_at"
@@ -23,7 +23,8 @@ class Rows(Protocol):
 
 def read_experiments(rows: Rows) -> list[StoredExperiment]:
     """Read every experiment with its arms, in the order in which they were created."""
-    return [_experiment(rows, *row) for row in rows(f"{_EXPERIMENTS} ORDER BY id")]
+    found = rows(f"{_EXPERIMENTS} WHERE name NOT LIKE ? ORDER BY id", (f"{DELETED}%",))
+    return [_experiment(rows, *row) for row in found]
 
 
 def read_experiment(rows: Rows, number: int) -> StoredExperiment:

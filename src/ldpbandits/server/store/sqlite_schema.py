@@ -11,9 +11,11 @@
 
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from time import time
 
 from ldpbandits.errors import DatabaseError
+from ldpbandits.server.store import listed, other_shape
 
 MIGRATIONS: Sequence[tuple[str, Sequence[str]]] = (
     (
@@ -169,10 +171,38 @@ def migrate(connection: sqlite3.Connection, migrations: Sequence[tuple[str, Sequ
             for statement in statements:
                 connection.execute(statement)
             connection.execute("INSERT INTO migrations VALUES (?, ?)", (name, int(time())))
-        except BaseException:
+        except BaseException as error:
             connection.execute("ROLLBACK")
+            if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorname == "SQLITE_ERROR":
+                raise other_shape(str(error)) from None  # the statement does not fit what is there; the disk is well
             raise
         connection.execute("COMMIT")
+    check_shape(connection, migrations)
+
+
+def check_shape(connection: sqlite3.Connection, migrations: Sequence[tuple[str, Sequence[str]]] = MIGRATIONS) -> None:
+    """Raise DatabaseError when the tables are not those that these steps make, whatever steps it says it has seen."""
+    with closing(sqlite3.connect(":memory:")) as made:
+        for _, statements in migrations:
+            for statement in statements:
+                made.execute(statement)
+        due = _columns(made)
+    found = _columns(connection)
+    for table, columns in due.items():
+        if found.get(table) != columns:
+            raise other_shape(f"table {table} has the columns {listed(found.get(table))}, not {listed(columns)}")
+
+
+def _columns(connection: sqlite3.Connection) -> dict[str, list[str]]:
+    """Return the columns of each table."""
+    rows = connection.execute(
+        "SELECT t.name, c.name FROM sqlite_master AS t, pragma_table_info(t.name) AS c WHERE t.type = 'table'"
+        " ORDER BY t.name, c.cid"
+    )
+    columns: dict[str, list[str]] = {}
+    for table, column in rows:
+        columns.setdefault(table, []).append(column)
+    return columns
 
 
 def check_ours(connection: sqlite3.Connection, *, may_be_empty: bool = True) -> None:
@@ -192,3 +222,4 @@ def check_current(connection: sqlite3.Connection) -> None:
         raise DatabaseError(f"the database is from a newer version: it has seen '{min(applied - known)}'")
     if known - applied:
         raise DatabaseError("the database is from an older version: start the server on it once, or restore it")
+    check_shape(connection)

@@ -35,7 +35,7 @@ async function refresh() {
   try {
     do {
       isStale = false;
-      const reply = await fetch(location.href.replace(/[?#].*$/, ""), { headers: FOLLOWS });
+      const reply = await fetch(location.href.replace(/#.*$/, ""), { headers: FOLLOWS });
       if (reply.redirected || reply.status === 404) return void location.reload(); // signed out, or deleted
       if (!reply.ok) return; // a proxy without a server, for a moment
       const page = new DOMParser().parseFromString(await reply.text(), "text/html");
