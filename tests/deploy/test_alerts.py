@@ -50,6 +50,7 @@ def test_every_metric_is_on_the_page_with_its_labels(tmp_path: Path) -> None:
     assert local("GET", "/v1/experiments", key="wrong").status == 401
     local.service.meters.refuse("store", "a test")
     local.service.meters.closed["connections"] += 1
+    next(iter(local.service.experiments.values())).report_incident("jump")
     page = local("GET", "/metrics").body.decode()
     local.close()
     names = {name for rule in RULES for name in re.findall(r"\b(ldpbandits_\w+|process_\w+)", rule["expr"])}

@@ -158,6 +158,11 @@ async def _of_experiments(service: Service, totals: Totals) -> list[Metric]:
     pulls = CounterMetricFamily("ldpbandits_pulls", f"Responses counted: {SOME}.", labels=by_arm)
     pending = GaugeMetricFamily("ldpbandits_pending", f"Tickets neither answered nor expired: {SOME}.", labels=by_arm)
     missing = CounterMetricFamily("ldpbandits_missing", f"Tickets that expired unanswered: {SOME}.", labels=by_arm)
+    incidents = CounterMetricFamily(
+        "ldpbandits_incidents",
+        "Minutes in which the traffic jumped, and pauses above responses_per_hour.",
+        labels=("experiment", "kind"),
+    )
     rejected = CounterMetricFamily(
         "ldpbandits_rejected",
         "Responses not counted, or counted before, by reason; without an experiment, requests that belong to none.",
@@ -174,6 +179,8 @@ async def _of_experiments(service: Service, totals: Totals) -> list[Metric]:
             missing.add_metric(labels, record.missing)
         for reason, count in sorted(experiment.rejected.items()):
             rejected.add_metric((experiment.name, reason), count)
+        for kind, count in sorted(experiment.incidents.items()):
+            incidents.add_metric((experiment.name, kind), count)  # 0 too: Prometheus sees an increase from there
         await asyncio.sleep(0)
     for reason, count in sorted(service.rejected.items()):
         rejected.add_metric(("", reason), count)
@@ -188,7 +195,7 @@ async def _of_experiments(service: Service, totals: Totals) -> list[Metric]:
         statuses.add_metric((status,), count)
     shown = sum(len(numbers) for _, numbers in totals.shown)
     without = _gauge("arms_without_lines", "Arms that have no lines of their own on this page.", totals.arms - shown)
-    return [decisions, pulls, pending, missing, rejected, *sums, statuses, without]
+    return [decisions, pulls, pending, missing, rejected, incidents, *sums, statuses, without]
 
 
 def _of_this_process(service: Service) -> Iterator[Metric]:
