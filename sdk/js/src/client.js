@@ -48,8 +48,13 @@ import { askDecision, poster } from "./wire.js";
 /** A timer holds no more milliseconds than this. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
-/** @type {WeakMap<Storage, Map<string, StoredPull>>} what this page or process has taken up and not sent, by ticket */
-const taken = new WeakMap();
+/**
+ * The pulls that this page or process has decided and not sent, by ticket. It may send these early, and no others: of
+ * those that it finds in a storage it knows as open only the ones without a reward.
+ *
+ * @type {WeakMap<Storage, Map<string, StoredPull>>}
+ */
+const decided = new WeakMap();
 
 /** One device's part in one experiment. Clients that share a storage share its ledger, and so their owner's limits. */
 export class Client {
@@ -90,8 +95,8 @@ export class Client {
     this.#limits = checkLimits(limits);
     this.#storage = storage;
     this.#clock = clock;
-    this.#own = taken.get(storage) ?? new Map();
-    taken.set(storage, this.#own);
+    this.#own = decided.get(storage) ?? new Map();
+    decided.set(storage, this.#own);
     this.#post = poster(fetch, this.#place.url);
     this.#outbox = new Outbox(this.#post, storage, this.#limits, clock, (pulls) => this.#mine(pulls), this.#own);
     watch();
@@ -123,7 +128,10 @@ export class Client {
       state.arms = state.arms.filter(({ until }) => now < until);
       return this.#kept(state) ? undefined : accept(state, this.#place, decision, this.#limits, now, epsilon);
     });
-    return pull ? this.#take(pull) : this.decide(options); // another tab was first to keep an arm
+    if (!pull) return this.decide(options); // another tab was first to keep an arm
+    this.#own.set(pull.ticket, pull);
+    tellWhenLeft(this.#leave, true);
+    return this.#shown(pull);
   }
 
   /**
@@ -132,7 +140,7 @@ export class Client {
    * @returns {Promise<Pull[]>}
    */
   async pulls() {
-    return this.#awaiting(await read(this.#storage)).map((pull) => this.#take(pull));
+    return this.#awaiting(await read(this.#storage)).map((pull) => this.#shown(pull));
   }
 
   /**
@@ -201,7 +209,7 @@ export class Client {
   }
 
   /**
-   * Report now, as when a page is left, the pulls that this page or process has taken up, rewards or not.
+   * Report now, as when a page is left, the pulls that this page or process has decided, rewards or not.
    *
    * @returns {Promise<void>} when they are acknowledged, or will be sent again
    */
@@ -228,7 +236,7 @@ export class Client {
     if (this.#closed) throw new LedgerError("the ledger cannot be used: this client is closed");
   }
 
-  /** Report, as the page or process is left, what it has taken up; all that a page must do is done when this returns. */
+  /** Report, as the page or process is left, what it has decided; all that a page must do is done when this returns. */
   #leave = async (/** @type {number} */ patience = 0) => {
     tellWhenLeft(this.#leave, false);
     const pulls = this.#mine(this.#own.values());
@@ -286,7 +294,7 @@ export class Client {
     const arm = this.#mine(state.arms).find(({ until }) => this.#clock() < until);
     if (!arm) return undefined;
     const [open] = this.#awaiting(state);
-    return open ? this.#take(open) : unasked(arm);
+    return open ? this.#shown(open) : unasked(arm);
   }
 
   /** @param {State} state */
@@ -307,10 +315,7 @@ export class Client {
    * @param {StoredPull} pull
    * @returns {Pull}
    */
-  #take(pull) {
-    const { arm, name, ticket, due: reportAt, curator: { epsilon } } = pull;
-    this.#own.set(ticket, pull);
-    tellWhenLeft(this.#leave, true);
+  #shown({ arm, name, ticket, due: reportAt, curator: { epsilon } }) {
     this.#schedule();
     return { arm, name, ticket, epsilon, reportAt, observe: (reward, options) => this.observe(ticket, reward, options) };
   }
