@@ -96,7 +96,7 @@ async function textOf(reply) {
     const { done, value } = await reader.read();
     if (done) return text;
     bytes += value.length;
-    if (bytes > LONGEST_REPLY) throw new RangeError("too long");
+    if (bytes > LONGEST_REPLY) throw new RangeError(); // post says why
     text += decoder.decode(value, { stream: true });
   }
 }
