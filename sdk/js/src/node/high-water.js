@@ -38,14 +38,19 @@ export function withHighWater(storage, path) {
   let seen = NOTHING;
   /** @type {number | undefined} */
   let inode;
+  /** @type {string | undefined} */
+  let target;
 
   const inodeOf = async () => (await unlessFails(stat(path)))?.ino;
 
+  /** The file beside that of the ledger, also where the ledger's name is a link to it. */
+  const beside = async () => ((target ??= await unlessFails(realpath(path))) ?? path) + SUFFIX;
+
   /** Read the mark, and give what checks a text that is read after this. */
   async function checker() {
-    const file = await beside(path);
-    const mark = largest(await read(file), seen);
-    const found = await inodeOf();
+    const file = await beside();
+    const [written, found] = await Promise.all([read(file), inodeOf()]);
+    const mark = largest(written, seen);
     inode ??= found;
     if (found !== inode) {
       throw new LedgerError(`the ledger ${path} was deleted or replaced while in use: put it back, or start this program again`);
@@ -84,7 +89,7 @@ export function withHighWater(storage, path) {
       });
       inode ??= await inodeOf();
       seen = largest(seen, sums ?? NOTHING);
-      if (isAbove(seen, mark)) await write(await beside(path), path, seen);
+      if (isAbove(seen, mark)) await write(await beside(), path, seen);
     },
   };
 }
@@ -128,15 +133,6 @@ async function write(file, path, sums) {
   if (!handle) return;
   await unlessFails(handle.write(line + line, 0));
   await handle.close();
-}
-
-/**
- * The file beside that of the ledger, also where the ledger's name is a link to it.
- *
- * @param {string} path
- */
-async function beside(path) {
-  return ((await unlessFails(realpath(path))) ?? path) + SUFFIX;
 }
 
 /**
