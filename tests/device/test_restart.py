@@ -19,7 +19,7 @@ import pytest
 from ldpbandits import Client, Limits, Range
 
 if TYPE_CHECKING:
-    from tests.device.conftest import FakeAgent
+    from tests.device.conftest import Device, FakeAgent
 
 PULLS = 48
 ALARM = 23
@@ -116,6 +116,18 @@ def test_after_a_restart_no_time_tells_the_reward(agent: "FakeAgent", path: Path
     assert right_guesses(seen, rewards) < ALARM
     assert set(seen) == {2}
     assert len(agent.counted) == PULLS
+
+
+def test_to_observe_a_reward_or_to_look_for_its_pull_wakes_nobody(
+    device: "Device", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another process left behind and is due would leave when the reward comes, and tell of it."""
+    client = device()
+    pull = client.decide()
+    woken: list[bool] = []
+    monkeypatch.setattr(getattr(client, "_client", client), "_wake", lambda: woken.append(True))
+    assert [each.observe(1) for each in client.pulls() if each.ticket == pull.ticket] == [True]
+    assert woken == []
 
 
 def test_an_agent_that_sees_what_has_no_reward_early_guesses_all() -> None:

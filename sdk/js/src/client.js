@@ -131,6 +131,7 @@ export class Client {
     if (!pull) return this.decide(options); // another tab was first to keep an arm
     this.#own.set(pull.ticket, pull);
     tellWhenLeft(this.#leave, true);
+    this.#schedule();
     return this.#shown(pull);
   }
 
@@ -165,17 +166,18 @@ export class Client {
       return Object.assign(/** @type {StoredPull} */ (pull), { response, observed: true });
     };
     // On a page it is done before anything is awaited: the click may be on a link, and the page is left.
+    // It looks for nothing that is due: what others left behind would leave when the reward comes, and tell of it.
     const noted = notes && answer(this.#mine(this.#own.values()).find((pull) => pull.ticket === ticket));
-    if (noted?.atOnce) {
-      await this.#outbox.leave([noted]);
-    } else {
-      const { atOnce } = await change(this.#storage, (state) => {
-        const stored = this.#mine(state.pulls).find((pull) => pull.ticket === ticket);
-        return noted ? this.#confirm(noted, stored) : answer(stored);
-      });
-      if (atOnce) await this.#outbox.flush([ticket]);
+    const { atOnce } = noted?.atOnce
+      ? noted
+      : await change(this.#storage, (state) => {
+          const stored = this.#mine(state.pulls).find((pull) => pull.ticket === ticket);
+          return noted ? this.#confirm(noted, stored) : answer(stored);
+        });
+    if (atOnce) {
+      await (noted ? this.#outbox.leave([noted]) : this.#outbox.flush([ticket]));
+      this.#schedule();
     }
-    this.#schedule();
     return true;
   }
 
@@ -316,7 +318,6 @@ export class Client {
    * @returns {Pull}
    */
   #shown({ arm, name, ticket, due: reportAt, curator: { epsilon } }) {
-    this.#schedule();
     return { arm, name, ticket, epsilon, reportAt, observe: (reward, options) => this.observe(ticket, reward, options) };
   }
 

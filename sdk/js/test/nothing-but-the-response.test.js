@@ -7,7 +7,10 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+
+import { memoryStorage } from "ldpbandits";
 
 import { Agent, CTB, device, handClock, LIMITS } from "./support/agent.js";
 import { site } from "./support/tabs.js";
@@ -158,6 +161,44 @@ for (const [name, [end, visit, sticky = 0]] of Object.entries(PAGES)) {
     for (const client of clients()) await client.flush();
     assert.deepEqual(alarms(agent.seen), {});
     assert.ok(agent.seen.every(({ life }) => life !== "none"));
+  });
+}
+
+/** Storages of two that share one ledger: in Node, and two tabs of a page. */
+const SHARED = {
+  "in Node": () => {
+    const shared = memoryStorage();
+    return [{ ...shared }, { ...shared }];
+  },
+  "on a web page": () => {
+    const of = site();
+    return [of.tab().storage, of.tab().storage];
+  },
+};
+
+for (const [where, storages] of Object.entries(SHARED)) {
+  test(`to observe a reward ${where}, or to look for its pull, sends nothing of what another left behind`, async (t) => {
+    // Somebody who shares the ledger has died with a response that is due since. Whoever sends it must not do so when a
+    // reward comes. False alarm: 2 features * 25 / 2^24 = 3e-6; the coins are fixed.
+    const seen = [];
+    for (const reward of REWARDS) {
+      const [agent, clock, [mine, theirs]] = [new Watcher(), handClock(), storages()];
+      const first = device(t, { agent, clock, storage: mine }).client;
+      const { ticket } = await first.decide();
+      agent.decision.report_after = 5;
+      const dead = device(t, { agent, clock, storage: theirs }).client;
+      await dead.decide();
+      await dead.close({ keep: true });
+      clock.time += 20;
+      if (reward !== null) await (await first.pulls()).find((pull) => pull.ticket === ticket).observe(reward);
+      await sleep(10); // a timer of 0 s, and what it starts
+      agent.life = 2;
+      clock.time += 300;
+      await first.flush();
+      seen.push(agent.seen[1]);
+    }
+    assert.deepEqual(alarms(seen), {});
+    assert.deepEqual(new Set(seen.map(({ life }) => life)), new Set([2]));
   });
 }
 
