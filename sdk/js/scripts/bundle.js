@@ -18,7 +18,7 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const NAME = "ldpbandits.min.js";
 
 /** What a page has to load: the most that an entry may have, bundled, minified and gzipped, in bytes. */
-export const BUDGET = { curators: 2048, index: 8192, openfeature: 1536, react: 1024 };
+export const BUDGET = { curators: 2048, index: 8448, openfeature: 1536, react: 1024 };
 
 /**
  * One entry in one file, minified.

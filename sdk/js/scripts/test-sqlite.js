@@ -6,7 +6,7 @@
 import { spawnSync } from "node:child_process";
 
 const NEWER = ["--yes", "--package", "node@24.21.0", "--", "node"];
-const TESTS = ["--test", "--test-reporter=spec", "test/file-storage.test.js"];
+const TESTS = ["--test", "--test-reporter=spec", "test/file-storage.test.js", "test/high-water.test.js"];
 
 if (process.getBuiltinModule?.("node:sqlite")) process.exit(0); // then `npm test` has done it
 const shell = process.platform === "win32"; // where npx is no program

@@ -38,8 +38,7 @@ export function accept(state, place, decision, limits, now, epsilon) {
   if (state.pulls.some((pull) => pull.ticket === ticket)) {
     throw new ServerError("the agent gave a ticket that is out already", 200, "unreadable");
   }
-  const within = offered.find(({ epsilon }) => fits(state.spends, epsilon, limits, now));
-  const curator = within ?? offered[offered.length - 1];
+  const curator = offered.find(({ epsilon }) => fits(state.spends, epsilon, limits, now)) ?? offered.slice(-1)[0];
   charge(state, curator.epsilon, limits, now);
   const end = now + expiresIn;
   const pull = {

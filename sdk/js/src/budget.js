@@ -62,8 +62,7 @@ export function checkLimits(limits) {
 export function checkRewards(asked, { rewards }) {
   const said = Object.entries(rewards);
   if (said.some(([name, value]) => /** @type {any} */ (asked)[name] !== value)) {
-    const [theirs, ours] = [asked, rewards].map((transform) => JSON.stringify(transform));
-    throw new LimitError(`the agent asks for rewards of ${theirs}; this device's are ${ours}`);
+    throw new LimitError(`the agent asks for rewards of ${JSON.stringify(asked)}; this device's are ${JSON.stringify(rewards)}`);
   }
 }
 
@@ -109,8 +108,7 @@ export function spent(state, limits, now) {
  * @param {number} now
  */
 export function remaining(state, limits, now) {
-  const left = unitsOf(limits.budget) - spentWithin(state.spends, limits, now);
-  return left > 0n ? Number(left) / UNITS : 0;
+  return Math.max(Number(unitsOf(limits.budget) - spentWithin(state.spends, limits, now)) / UNITS, 0);
 }
 
 /**
@@ -206,6 +204,6 @@ function units(epsilon) {
 }
 
 /** @param {Spend[]} spends */
-function sum(spends) {
+export function sum(spends) {
   return spends.reduce((total, [, epsilon]) => total + units(epsilon), 0n);
 }

@@ -29,6 +29,8 @@
  * @property {string} key the client key
  * @property {Limits} limits what this device's owner allows, over all experiments that share the storage
  * @property {Storage} [storage] where the ledger is; that of the site on a web page, else memory
+ * @property {string | (() => string | Promise<string>)} [allowance] what the site's backend has signed for a decision, where
+ *   the experiment needs that; a function is called for each decision
  * @property {typeof globalThis.fetch} [fetch]
  * @property {() => number} [clock] the time in seconds, for tests
  */
@@ -48,8 +50,13 @@ import { askDecision, poster } from "./wire.js";
 /** A timer holds no more milliseconds than this. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
-/** @type {WeakMap<Storage, Map<string, StoredPull>>} what this page or process has taken up and not sent, by ticket */
-const taken = new WeakMap();
+/**
+ * The pulls that this page or process has decided and not sent, by ticket. It may send these early, and no others: of
+ * those that it finds in a storage it knows as open only the ones without a reward.
+ *
+ * @type {WeakMap<Storage, Map<string, StoredPull>>}
+ */
+const decided = new WeakMap();
 
 /** One device's part in one experiment. Clients that share a storage share its ledger, and so their owner's limits. */
 export class Client {
@@ -60,6 +67,7 @@ export class Client {
   /** @type {Required<Limits>} */ #limits;
   /** @type {() => number} */ #clock;
   /** @type {string} */ #key;
+  /** @type {ClientOptions["allowance"]} */ #allowance;
   /** @type {{ url: string, experiment: string }} */ #place;
   /** @type {any} */ #timer;
   #closed = false;
@@ -70,8 +78,8 @@ export class Client {
    * @param {ClientOptions} options
    */
   constructor(url, experiment, options) {
-    const { key, limits, storage = defaultStorage(), fetch = globalThis.fetch, clock = () => Date.now() / 1000 } =
-      checkOptions("Client", options, ["key", "limits", "storage", "fetch", "clock"]);
+    const { key, limits, allowance, storage = defaultStorage(), fetch = globalThis.fetch, clock = () => Date.now() / 1000 } =
+      checkOptions("Client", options, ["key", "limits", "allowance", "storage", "fetch", "clock"]);
     checkUrl(url);
     checkText("experiment", experiment);
     // It goes into a header. It is not shown: errors are logged.
@@ -87,11 +95,12 @@ export class Client {
     checkPositive("what clock gives", clock());
     this.#place = { url: url.replace(/\/+$/, ""), experiment };
     this.#key = key;
+    this.#allowance = allowance;
     this.#limits = checkLimits(limits);
     this.#storage = storage;
     this.#clock = clock;
-    this.#own = taken.get(storage) ?? new Map();
-    taken.set(storage, this.#own);
+    this.#own = decided.get(storage) ?? new Map();
+    decided.set(storage, this.#own);
     this.#post = poster(fetch, this.#place.url);
     this.#outbox = new Outbox(this.#post, storage, this.#limits, clock, (pulls) => this.#mine(pulls), this.#own);
     watch();
@@ -115,7 +124,9 @@ export class Client {
     this.#checkOpen();
     const kept = this.#kept(await read(this.#storage));
     if (kept) return kept;
-    const decision = await askDecision(this.#post, this.#place.experiment, this.#key);
+    const allowance = typeof this.#allowance === "function" ? await this.#allowance() : this.#allowance;
+    if (allowance !== undefined) checkText("allowance", allowance);
+    const decision = await askDecision(this.#post, this.#place.experiment, this.#key, allowance);
     if (decision.ticket === null) return unasked(decision);
     const pull = await change(this.#storage, (state) => {
       this.#checkOpen();
@@ -123,7 +134,11 @@ export class Client {
       state.arms = state.arms.filter(({ until }) => now < until);
       return this.#kept(state) ? undefined : accept(state, this.#place, decision, this.#limits, now, epsilon);
     });
-    return pull ? this.#take(pull) : this.decide(options); // another tab was first to keep an arm
+    if (!pull) return this.decide(options); // another tab was first to keep an arm
+    this.#own.set(pull.ticket, pull);
+    tellWhenLeft(this.#leave, true);
+    this.#schedule();
+    return this.#shown(pull);
   }
 
   /**
@@ -132,7 +147,7 @@ export class Client {
    * @returns {Promise<Pull[]>}
    */
   async pulls() {
-    return this.#awaiting(await read(this.#storage)).map((pull) => this.#take(pull));
+    return this.#awaiting(await read(this.#storage)).map((pull) => this.#shown(pull));
   }
 
   /**
@@ -157,17 +172,18 @@ export class Client {
       return Object.assign(/** @type {StoredPull} */ (pull), { response, observed: true });
     };
     // On a page it is done before anything is awaited: the click may be on a link, and the page is left.
+    // It looks for nothing that is due: what others left behind would leave when the reward comes, and tell of it.
     const noted = notes && answer(this.#mine(this.#own.values()).find((pull) => pull.ticket === ticket));
-    if (noted?.atOnce) {
-      await this.#outbox.leave([noted]);
-    } else {
-      const { atOnce } = await change(this.#storage, (state) => {
-        const stored = this.#mine(state.pulls).find((pull) => pull.ticket === ticket);
-        return noted ? this.#confirm(noted, stored) : answer(stored);
-      });
-      if (atOnce) await this.#outbox.flush([ticket]);
+    const { atOnce } = noted?.atOnce
+      ? noted
+      : await change(this.#storage, (state) => {
+          const stored = this.#mine(state.pulls).find((pull) => pull.ticket === ticket);
+          return noted ? this.#confirm(noted, stored) : answer(stored);
+        });
+    if (atOnce) {
+      await (noted ? this.#outbox.leave([noted]) : this.#outbox.flush([ticket]));
+      this.#schedule();
     }
-    this.#schedule();
     return true;
   }
 
@@ -201,7 +217,7 @@ export class Client {
   }
 
   /**
-   * Report now, as when a page is left, the pulls that this page or process has taken up, rewards or not.
+   * Report now, as when a page is left, the pulls that this page or process has decided, rewards or not.
    *
    * @returns {Promise<void>} when they are acknowledged, or will be sent again
    */
@@ -228,7 +244,7 @@ export class Client {
     if (this.#closed) throw new LedgerError("the ledger cannot be used: this client is closed");
   }
 
-  /** Report, as the page or process is left, what it has taken up; all that a page must do is done when this returns. */
+  /** Report, as the page or process is left, what it has decided; all that a page must do is done when this returns. */
   #leave = async (/** @type {number} */ patience = 0) => {
     tellWhenLeft(this.#leave, false);
     const pulls = this.#mine(this.#own.values());
@@ -286,7 +302,7 @@ export class Client {
     const arm = this.#mine(state.arms).find(({ until }) => this.#clock() < until);
     if (!arm) return undefined;
     const [open] = this.#awaiting(state);
-    return open ? this.#take(open) : unasked(arm);
+    return open ? this.#shown(open) : unasked(arm);
   }
 
   /** @param {State} state */
@@ -307,11 +323,7 @@ export class Client {
    * @param {StoredPull} pull
    * @returns {Pull}
    */
-  #take(pull) {
-    const { arm, name, ticket, due: reportAt, curator: { epsilon } } = pull;
-    this.#own.set(ticket, pull);
-    tellWhenLeft(this.#leave, true);
-    this.#schedule();
+  #shown({ arm, name, ticket, due: reportAt, curator: { epsilon } }) {
     return { arm, name, ticket, epsilon, reportAt, observe: (reward, options) => this.observe(ticket, reward, options) };
   }
 

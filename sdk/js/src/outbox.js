@@ -43,7 +43,7 @@ export class Outbox {
    * @param {Limits} limits
    * @param {() => number} clock
    * @param {(pulls: Iterable<StoredPull>) => StoredPull[]} mine those of the client's experiment
-   * @param {Map<string, StoredPull>} own those that this page or process has taken up and not yet sent, by ticket
+   * @param {Map<string, StoredPull>} own those that this page or process has decided and not yet sent, by ticket
    */
   constructor(post, storage, limits, clock, mine, own) {
     this.#post = post;

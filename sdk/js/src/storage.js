@@ -19,20 +19,31 @@ import { pageStorage } from "./page.js";
  * @returns {Storage}
  */
 export function memoryStorage() {
+  return inMemory();
+}
+
+/**
+ * @param {() => unknown} [atFirst] called when something is first stored
+ * @returns {Storage}
+ */
+function inMemory(atFirst) {
   /** @type {string | null} */
   let kept = null;
   return {
     read: async () => kept,
     change: async (edit) => {
-      kept = edit(kept);
+      const edited = edit(kept);
+      if (!kept) atFirst?.();
+      kept = edited;
     },
   };
 }
 
-const shared = memoryStorage();
+const shared = inMemory(() => console.warn("ldpbandits: the ledger is in memory, each start has a new budget: use fileStorage"));
 
 /**
  * The storage of a web page, else one memory for all clients of this process: there is one ledger, not one a client.
+ * It warns when it is first used: whoever wants a memory names it, by memoryStorage().
  * A page that may not store anything gets an error, not a memory that would forget on reload what was spent.
  *
  * @returns {Storage}

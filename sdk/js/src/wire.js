@@ -96,7 +96,7 @@ async function textOf(reply) {
     const { done, value } = await reader.read();
     if (done) return text;
     bytes += value.length;
-    if (bytes > LONGEST_REPLY) throw new RangeError("too long");
+    if (bytes > LONGEST_REPLY) throw new RangeError(); // post says why
     text += decoder.decode(value, { stream: true });
   }
 }
@@ -109,10 +109,11 @@ const YEAR = 366 * 24 * 3600;
  * @param {Post} post
  * @param {string} experiment
  * @param {string} key
+ * @param {string} [allowance]
  * @returns {Promise<Arm & (Asked | { ticket: null })>} without a ticket, no response is asked for
  */
-export async function askDecision(post, experiment, key) {
-  const answer = (await post(`/v1/experiments/${encodeURIComponent(experiment)}/decisions`, {}, key)) ?? {};
+export async function askDecision(post, experiment, key, allowance) {
+  const answer = (await post(`/v1/experiments/${encodeURIComponent(experiment)}/decisions`, { allowance }, key)) ?? {};
   const { arm, name, ticket, default: reward, report_after: reportAfter, sticky = 0, expires_in: expiresIn } = answer;
   const isArm =
     Number.isInteger(arm) && arm >= 0 && arm < 2 ** 31 && isText(name) &&

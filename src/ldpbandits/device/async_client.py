@@ -28,7 +28,7 @@ from ldpbandits.device.http import Http
 from ldpbandits.device.ledger import Ledger
 from ldpbandits.device.limits import Limits
 from ldpbandits.device.outbox import Showing
-from ldpbandits.device.participant import GRACE, Participant, latest
+from ldpbandits.device.participant import GRACE, Allowance, Participant, latest
 from ldpbandits.device.pull import AsyncPull, shown
 from ldpbandits.device.sealed import sealed_async
 from ldpbandits.device.sender import Flushed
@@ -62,15 +62,17 @@ class AsyncClient(Participant):
         key: str,
         limits: Limits,
         ledger: Ledger | Path | str | None = None,
+        allowance: Allowance = None,
         timeout: float = 10.0,
         background: bool = True,
     ) -> None:
         """Take part in this experiment of the agent at `url`; the ledger is opened with the block, or at first use.
 
         The ledger is that of this user, unless you name another. With `background`, a task sends what is due; without
-        it, call `flush()` from time to time.
+        it, call `flush()` from time to time. An `allowance` is what the site's backend has signed for a decision, where
+        the experiment needs one; a function is called for each decision.
         """
-        super().__init__(url, experiment, limits, timeout)
+        super().__init__(url, experiment, limits, timeout, allowance)
         self._named_ledger, self._client_key = ledger, key
         self._http = AsyncHttp(self._url, key, timeout)
         self._worker = Worker()

@@ -23,7 +23,7 @@ from ldpbandits.device.keeper import Keeper
 from ldpbandits.device.ledger import Ledger
 from ldpbandits.device.limits import Limits
 from ldpbandits.device.outbox import Showing
-from ldpbandits.device.participant import GRACE, Participant, latest
+from ldpbandits.device.participant import GRACE, Allowance, Participant, latest
 from ldpbandits.device.pull import Pull, shown
 from ldpbandits.device.sealed import sealed
 from ldpbandits.device.sender import Flushed
@@ -54,15 +54,17 @@ class Client(Participant):
         key: str,
         limits: Limits,
         ledger: Ledger | Path | str | None = None,
+        allowance: Allowance = None,
         timeout: float = 10.0,
         background: bool = True,
     ) -> None:
         """Take part in this experiment of the agent at `url`.
 
         The ledger is that of this user, unless you name another. With `background`, a thread sends what is due; without
-        it, call `flush()` from time to time.
+        it, call `flush()` from time to time. An `allowance` is what the site's backend has signed for a decision, where
+        the experiment needs one; a function is called for each decision.
         """
-        super().__init__(url, experiment, limits, timeout)
+        super().__init__(url, experiment, limits, timeout, allowance)
         self._http = Http(self._url, key, timeout)
         self._keeper = Keeper(lambda: self._run(self._send_all()), self._until_due) if background else None
         self._open(ledger)

@@ -4,7 +4,7 @@ Each transaction is written as a whole and flushed to disk, or not written at al
 loss of power leaves half of one. Threads and processes take turns. No reward is ever written: no column is for one.
 
 A new file appears under its name when it is complete. So an empty one has lost what was in it, and is refused: to start
-anew would forget what was spent.
+anew would forget what was spent. So is one that went back (high_water.py), or was deleted or replaced while in use.
 """
 
 import os
@@ -17,6 +17,7 @@ from threading import RLock, local
 from time import monotonic
 from typing import TypeAlias
 
+from ldpbandits.device.high_water import HighWaterMark, sums_of
 from ldpbandits.device.sums import keep_sums
 from ldpbandits.errors import LedgerError
 
@@ -88,6 +89,8 @@ class Database:
         """Open the file, or make one that only this user can read; ':memory:' is for simulated devices."""
         self.path = path if path == MEMORY else Path(path).absolute()  # a process that forks may also change folder
         self._process = os.getpid()
+        self._mark = HighWaterMark(self.path if isinstance(self.path, Path) else None)
+        self._inode: int | None = None
         self._hurry = local()
         self._connection = self._open()
 
@@ -103,12 +106,19 @@ class Database:
         """Write all that happens in the block, or nothing of it when the block raises."""
         patience = self._patience()
         with _LOCK:  # and not by acquire(), after which an interrupt would leave it locked
+            self._check_inode()
             if os.getpid() != self._process:  # SQLite says that a connection must not be used after a fork
                 if self.path == MEMORY:
                     raise LedgerError("a ledger in memory cannot be shared with a forked process")
                 self._connection, self._process = self._open(), os.getpid()
+            mark = self._mark.read()
             with self._transaction_of(self._connection, patience):
+                before = sums_of(self._connection)
+                self._mark.check(mark, before)
                 yield self._connection
+                after = sums_of(self._connection)
+            if after != before:
+                self._mark.write(after)
 
     @contextmanager
     def hurry(self, until: float | None) -> Iterator[None]:
@@ -132,18 +142,32 @@ class Database:
         _LOCK.release()
         return max(until - monotonic(), 0.0)
 
+    def _check_inode(self) -> None:
+        """Refuse a file that is not the one that was opened: SQLite would go on with one that has no name any more."""
+        if isinstance(self.path, Path):
+            with suppress(OSError):
+                if self.path.stat().st_ino == self._inode:
+                    return
+            raise LedgerError(
+                f"the ledger {self.path} was deleted or replaced while in use: put it back, or start this program again"
+            )
+
     def _open(self) -> sqlite3.Connection:
         try:
             if not isinstance(self.path, Path):
                 return _connect(self.path, _make_tables)
+            mark = self._mark.read()
             if not self.path.exists():
+                self._mark.check_present(mark)
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 _make_file(self.path)
             if self.path.stat().st_size == 0:
                 raise LedgerError(f"the ledger {self.path} is damaged: the file is empty, and left as it is")
-            return _connect(self.path, _check_format)
+            connection = _connect(self.path, _check_format)
+            self._inode = self.path.stat().st_ino
         except (sqlite3.Error, OSError, ValueError) as error:
             raise LedgerError(f"the ledger {self.path} cannot be opened: {error}") from None
+        return connection
 
     @contextmanager
     def _transaction_of(self, connection: sqlite3.Connection, patience: float) -> Iterator[None]:

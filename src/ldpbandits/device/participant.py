@@ -7,9 +7,11 @@ in how they wait, for the agent and until something is due.
 import atexit
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 from weakref import WeakSet
 
 from ldpbandits.checks import brief, is_number
@@ -23,6 +25,9 @@ from ldpbandits.errors import LedgerError, LimitError, ParameterError
 from ldpbandits.spec.protocol import decisions_path
 from ldpbandits.timely import Place
 from ldpbandits.types import Reward
+
+Allowance: TypeAlias = str | Callable[[], str] | None
+"""What the site's backend has signed for a decision, or what gets it."""
 
 PATIENCE = 2.0
 """How long leaving may take, in seconds: what was not sent by then is sent at the next start."""
@@ -42,7 +47,7 @@ class Participant:
     _outbox: Outbox
     _sender: Sender
 
-    def __init__(self, url: str, experiment: str, limits: Limits, timeout: float) -> None:
+    def __init__(self, url: str, experiment: str, limits: Limits, timeout: float, allowance: Allowance = None) -> None:
         """Take part in this experiment of the agent at `url`, once there is a ledger."""
         Place.of(url)  # which says what a URL looks like
         _check_name(experiment)
@@ -52,7 +57,7 @@ class Participant:
             raise ParameterError(f"timeout must be finite and > 0, got {brief(timeout)}")
         self._url, self._experiment = url.rstrip("/"), experiment
         self._decisions = decisions_path(experiment)
-        self._limits, self._timeout = limits, timeout
+        self._limits, self._timeout, self._allowance = limits, timeout, allowance
         self._owns_ledger = False
         self._mine: dict[str, float] = {}
         """The pulls that were decided here, and when they are over by a clock that nobody sets."""
@@ -72,7 +77,7 @@ class Participant:
         """Ask for an arm unless one is sticky, and charge it before it is known to anybody."""
         showing = self._outbox.showing(time.time())
         if showing is None:
-            decision = read_decision((yield Request(self._decisions, {})))
+            decision = read_decision((yield Request(self._decisions, self._asking())))
             if decision.ticket is None:
                 return Showing(decision.arm, decision.name, None)
             chosen = tuple(curator for curator in decision.curators if epsilon is None or curator.epsilon == epsilon)
@@ -85,6 +90,13 @@ class Participant:
                 self._mine[showing.entry.ticket] = time.monotonic() + showing.entry.report_at - now
                 self._wake()
         return showing
+
+    def _asking(self) -> dict[str, str]:
+        """Return what is said when an arm is asked for: an allowance, if there is one."""
+        allowance = self._allowance() if callable(self._allowance) else self._allowance
+        if allowance is not None and not isinstance(allowance, str):
+            raise ParameterError(f"an allowance must be a string, got {brief(allowance)}")
+        return {} if allowance is None else {"allowance": allowance}
 
     def _respond(self, ticket: str, reward: Reward | float, clip: bool) -> Steps[bool]:  # noqa: FBT001 - see Pull
         """Draw the response to a reward and write it down; send it only where that is to be done at once."""

@@ -18,6 +18,9 @@ from typing import Literal, TypeAlias
 Date: TypeAlias = Literal["accepted_at", "left_at"]
 """The dates of a charge, by the names of their columns."""
 
+UNIT = Fraction(1, 1 << 72)
+"""Of which each sum is a whole multiple."""
+
 _KINDS: dict[Date, int] = {"accepted_at": 0, "left_at": 1}
 _TABLE = """
 CREATE TABLE sums (
@@ -83,7 +86,7 @@ def keep_sums(connection: sqlite3.Connection) -> None:
 
 
 def _whole(high: int, middle: int, low: int) -> Fraction:
-    return Fraction((high << 52) + (middle << 26) + low, 1 << 72)
+    return ((high << 52) + (middle << 26) + low) * UNIT
 
 
 def _parts(epsilon: str) -> dict[str, str]:

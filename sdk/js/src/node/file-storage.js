@@ -7,6 +7,7 @@
 import { resolve } from "node:path";
 
 import { checkText } from "../checks.js";
+import { withHighWater } from "./high-water.js";
 import { storageAt } from "./storage-at.js";
 
 /**
@@ -15,5 +16,6 @@ import { storageAt } from "./storage-at.js";
  */
 export function fileStorage(path) {
   checkText("the path of a ledger", path);
-  return storageAt(resolve(path));
+  const place = resolve(path);
+  return withHighWater(storageAt(place), place);
 }

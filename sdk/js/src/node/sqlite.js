@@ -33,7 +33,8 @@ export function sqliteKeeper({ DatabaseSync }, file, isNew) {
   function within(edit) {
     const database = new DatabaseSync(file, { timeout: 0 }); // who waits in SQLite holds up the whole process
     try {
-      database.exec("PRAGMA synchronous = EXTRA"); // on the disk when it is reported, the end of its journal too
+      // On the disk when it is reported, the end of its journal too; on a Mac also beyond the disk's own memory.
+      database.exec("PRAGMA synchronous = EXTRA; PRAGMA fullfsync = ON");
       database.exec(edit ? "BEGIN EXCLUSIVE" : "BEGIN");
       const row = database.prepare("SELECT text FROM ldpbandits").get();
       if (typeof row?.text !== "string") throw damaged();
@@ -61,7 +62,7 @@ export function sqliteKeeper({ DatabaseSync }, file, isNew) {
       await (await open(draft, "wx", 0o600)).close();
       const database = new DatabaseSync(draft);
       try {
-        database.exec("PRAGMA synchronous = EXTRA; BEGIN; CREATE TABLE ldpbandits (text TEXT NOT NULL)");
+        database.exec("PRAGMA synchronous = EXTRA; PRAGMA fullfsync = ON; BEGIN; CREATE TABLE ldpbandits (text TEXT NOT NULL)");
         database.prepare("INSERT INTO ldpbandits VALUES (?)").run(text);
         database.exec("COMMIT");
       } finally {
