@@ -1,9 +1,10 @@
 // A device in JavaScript: takes part with the SDK against a real server, loses replies, comes back, and runs out of budget.
-//   node take_part.mjs URL EXPERIMENT KEY LEDGER PULLS REWARDS
+//   node take_part.mjs URL EXPERIMENT KEY LEDGER PULLS REWARDS [ALLOWANCES]
 import { Client, LimitError } from "../../sdk/js/src/index.js";
 import { fileStorage } from "../../sdk/js/src/node/index.js";
 
-const [url, experiment, key, ledger, pulls, rewards] = process.argv.slice(2);
+const [url, experiment, key, ledger, pulls, rewards, signed = "null"] = process.argv.slice(2);
+const allowances = JSON.parse(signed);
 let sent = 0;
 /** Loses the reply to every other response: the server has counted, the device does not know. */
 const lossy = async (...request) => {
@@ -16,6 +17,7 @@ const options = {
   limits: { rewards: JSON.parse(rewards), epsilon: 1, budget: Number(pulls), window: 3600 },
   storage: fileStorage(ledger),
   fetch: lossy,
+  allowance: allowances ? () => allowances.pop() : undefined,
 };
 const client = new Client(url, experiment, options);
 const shown = {};

@@ -8,7 +8,7 @@ from time import time
 
 import pytest
 
-from ldpbandits import Client, LimitError, Limits, Menu
+from ldpbandits import Client, LimitError, Limits, Menu, ServerError, sign_allowance
 from ldpbandits.cli import main
 from ldpbandits.demo import running
 
@@ -71,6 +71,40 @@ def test_the_python_client_takes_part(tmp_path: Path, curator: dict[str, object]
     assert [arm["pulls"] for arm in report["arms"]] == [arm["pulls"] for arm in tallies["arms"]]
     by_epsilon = [row for arm in tallies["arms"] for row in arm["by_epsilon"]]
     assert sum(row["pulls"] for row in by_epsilon if row["epsilon"] == 1) == PULLS
+
+
+def test_both_devices_take_part_with_allowances(tmp_path: Path) -> None:
+    """Each decision carries an allowance of its own, of which a device that has none gets nothing."""
+    script = Path(__file__).with_name("take_part.mjs")
+    node = shutil.which("node")
+    assert node is not None, "node is needed for this test: install Node.js 20 or newer"
+    with running() as agent:
+        key = agent.ask("/v1/keys/allowance/rotate", {})["key"]
+        agent.ask("/v1/experiments", {**BLUE_GREEN, "curator": CURATORS[0], "allowance_required": True})
+        limits = Limits(rewards=Menu.of(CURATORS[0]).transform, epsilon=1, budget=PULLS)
+
+        def sign() -> str:
+            return sign_allowance("colour", key, expires_at=int(time()) + 60)
+
+        signed = json.dumps([sign() for _ in range(PULLS + 1)])
+        rewards = json.dumps({"kind": "range", "low": 0, "high": 1})
+        ledger = str(tmp_path / "ledger.json")
+        command = [node, str(script), agent.url, "colour", agent.client, ledger, str(PULLS), rewards, signed]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, done.stderr
+        with Client(
+            agent.url, "colour", key=agent.client, limits=limits, ledger=tmp_path / "ledger.db", allowance=sign
+        ) as client:
+            first, second = client.decide(), client.decide()
+            assert first.ticket != second.ticket
+        with (
+            Client(agent.url, "colour", key=agent.client, limits=limits, ledger=tmp_path / "other.db") as client,
+            pytest.raises(ServerError, match="allowance") as refused,
+        ):
+            client.decide()
+        report = agent.ask("/v1/experiments/colour")
+    assert refused.value.code == "not_allowed"
+    assert report["responses"] == PULLS + 2
 
 
 def test_the_agent_finds_the_best_arm_and_says_how_sure_it_is(capsys: pytest.CaptureFixture[str]) -> None:
