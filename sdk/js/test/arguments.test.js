@@ -28,11 +28,11 @@ const SYMBOL = Symbol("s");
 
 test("each wrong argument of Client is refused by the rule and the value, but for keys", () => {
   const cases = [
-    [() => new Client(URL_, "buttons"), "the options of Client must be an object, with any of: key, limits, storage, fetch, clock"],
+    [() => new Client(URL_, "buttons"), "the options of Client must be an object, with any of: key, limits, allowance, storage, fetch, clock"],
     [() => new Client(URL_, "buttons", KEY), "the options of Client must be an object"],
     [() => new Client(URL_, "buttons", [good]), "the options of Client must be an object"],
     [make(null), "the options of Client must be an object"],
-    [make({ limit: LIMITS }), "Client has no option limit, only: key, limits"],
+    [make({ limit: LIMITS }), "Client has no option limit, only: key, limits, allowance"],
     ...[undefined, null, "", 5, {}, SYMBOL].map((url) => [() => new Client(url, "buttons", good), ["url must be a well-formed string", url && typeof url === "object" ? "an object" : `got ${String(url)}`]]),
     ...["agent.example", "ftp://agent.example", "javascript:alert(1)", "/agent", "https://", " https://agent.example", "https://agent.example/ ", "https://a.example?x=1", "https://a.example#x", "https://a.example?", "https://a.example#"].map((url) => [make({}, url), ["url must be an http or https address", `got "${url}"`]]),
     [make({}, "https://user:hunter2@agent.example"), ["without user", "https://...@agent.example"]],
