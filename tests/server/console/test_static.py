@@ -1,7 +1,10 @@
 """The files that pages are made with: which they are, and that what others wrote is as they wrote it."""
 
 import asyncio
+import json
 import re
+import shutil
+import subprocess
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -50,3 +53,33 @@ def test_our_script_and_style_ask_nobody_else() -> None:
     assert "//" not in re.sub(r"(?m)^\s*//.*$|\s// .*$", "", script)
     assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|Function\(", script)
     assert not re.search(r"url\(|@import|@font-face", style)
+
+
+LOOKED_AT_AGAIN = """
+const asked = [], heard = {};
+globalThis.location = { href: "http://x/console/?page=2&find=a#main", search: "?page=2&find=a", reload() {} };
+globalThis.addEventListener = () => {};
+globalThis.matchMedia = () => ({ addEventListener() {} });
+globalThis.fetch = async (url) => { asked.push(url); return { ok: false }; };
+const main = { dataset: {}, classList: { add() {} } };
+globalThis.document = {
+  hidden: false,
+  documentElement: main,
+  querySelector: (selector) => (selector === "#main" ? main : null),
+  querySelectorAll: () => [],
+  addEventListener: (name, call) => { heard[name] = call; },
+};
+(0, eval)(require("node:fs").readFileSync(process.argv[1], "utf8"));
+heard.visibilitychange();
+setTimeout(() => console.log(JSON.stringify(asked)));
+"""
+
+
+def test_a_page_asks_for_itself_again_with_its_query() -> None:
+    """A page of the list stays that page when it is brought up to date, and an arm that was picked stays picked."""
+    node = shutil.which("node")
+    assert node is not None, "node is needed for this test: install Node.js 20 or newer"
+    command = [node, "-e", LOOKED_AT_AGAIN, str(FOLDER / "console.js")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == ["http://x/console/?page=2&find=a"]

@@ -84,8 +84,8 @@ class PostgresStore:
         self._writer = self._counting.link
         self._looker = Looker(url, self._slots, self._counting.note_under)
         self._reader, self._reading = Link(url), Lock()
-        self._left: dict[int, changes.NoncePlace | None] = {}
-        """Of experiments that are being deleted: up to which nonce theirs are removed; None when nothing is left."""
+        self._left: dict[int, changes.Place | None] = {}
+        """Of experiments that are being deleted: how far that has come; None when nothing is left."""
         self.version = self.basis = 0
         try:
             connection = self._writer.connection()
@@ -220,7 +220,7 @@ class PostgresStore:
             return self._left[experiment] is not None and self._erase(experiment)
         with self._change(experiment) as connection:
             changes.hide(connection, experiment)
-            place = changes.erase(connection, experiment, changes.FIRST_NONCE)
+            place = changes.erase(connection, experiment, changes.FIRST)
         self._slots.forget(experiment)
         self._left[experiment] = place
         return place is not None
@@ -228,7 +228,7 @@ class PostgresStore:
     def _erase(self, experiment: int) -> bool:
         """Remove some of what is left of an experiment; tell whether there is more."""
         with self._writer.transaction() as connection:
-            place = changes.erase(connection, experiment, self._left.get(experiment) or changes.FIRST_NONCE)
+            place = changes.erase(connection, experiment, self._left.get(experiment) or changes.FIRST)
             self._failpoint("before commit")
         self._left[experiment] = place
         return place is not None

@@ -9,21 +9,25 @@ from psycopg.rows import TupleRow
 from ldpbandits.server.store import DELETED, ERASED_ROWS, CellTotal, Definition, Status
 from ldpbandits.server.store.postgres_schema import SLOTS
 
-NoncePlace: TypeAlias = tuple[int, bytes]
-"""The key of a nonce: its expiry and itself."""
+Place: TypeAlias = tuple[int, bytes, int]
+"""How far a deletion has come: the key of the last nonce, which is an expiry and itself, and the last response.
 
-FIRST_NONCE: NoncePlace = (-1, b"")
-LAST_NONCE: NoncePlace = ((1 << 63) - 1, b"")
-"""Places before and after all nonces."""
+Each piece goes on from there: a scan from the front would pass all rows that are deleted and not vacuumed yet.
+"""
 
-_NEXT_PLACE = (
+FIRST: Place = (-1, b"", 0)
+_LAST_NONCE = ((1 << 63) - 1, b"")
+"""A place after all nonces."""
+
+_NEXT_NONCE = (
     "SELECT expires_at, nonce FROM nonces WHERE (expires_at, nonce) > (%s, %s)"
     " ORDER BY expires_at, nonce OFFSET %s LIMIT 1"
 )
 _ERASE_NONCES = (
     "DELETE FROM nonces WHERE experiment = %s AND (expires_at, nonce) > (%s, %s) AND (expires_at, nonce) <= (%s, %s)"
 )
-_NEXT_RESPONSE = "SELECT id FROM responses WHERE experiment = %s ORDER BY id OFFSET %s LIMIT 1"
+_NEXT_RESPONSE = "SELECT id FROM responses WHERE experiment = %s AND id > %s ORDER BY id OFFSET %s LIMIT 1"
+_ERASE_RESPONSES = "DELETE FROM responses WHERE experiment = %s AND id > %s AND id <= %s"
 
 
 def begin(connection: Connection[TupleRow], version: int, experiment: int | None, token: bytes) -> None:
@@ -106,20 +110,22 @@ def hidden(connection: Connection[TupleRow]) -> list[int]:
     return [number for (number,) in connection.execute(sql, (f"{DELETED}%",)).fetchall()]
 
 
-def erase(connection: Connection[TupleRow], experiment: int, place: NoncePlace) -> NoncePlace | None:
+def erase(connection: Connection[TupleRow], experiment: int, place: Place) -> Place | None:
     """Remove some of its nonces after this place, or some responses; return the place to go on from, if any.
 
     The vacuum of PostgreSQL writes over them later.
     """
-    if place != LAST_NONCE:
-        end = connection.execute(_NEXT_PLACE, (*place, ERASED_ROWS - 1)).fetchone() or LAST_NONCE
-        connection.execute(_ERASE_NONCES, (experiment, *place, *end))
-        if end != LAST_NONCE:
-            return end
-    last = connection.execute(_NEXT_RESPONSE, (experiment, ERASED_ROWS - 1)).fetchone()
-    if last is not None:
-        connection.execute("DELETE FROM responses WHERE experiment = %s AND id <= %s", (experiment, *last))
-        return LAST_NONCE
+    connection.execute("SET LOCAL enable_seqscan = off")  # it is guessed from expiries alone how many rows are between
+    *nonce, response = place
+    if tuple(nonce) != _LAST_NONCE:
+        expiry, last_nonce = connection.execute(_NEXT_NONCE, (*nonce, ERASED_ROWS - 1)).fetchone() or _LAST_NONCE
+        connection.execute(_ERASE_NONCES, (experiment, *nonce, expiry, last_nonce))
+        if (expiry, last_nonce) != _LAST_NONCE:
+            return expiry, last_nonce, 0
+    row = connection.execute(_NEXT_RESPONSE, (experiment, response, ERASED_ROWS - 1)).fetchone()
+    if row is not None:
+        connection.execute(_ERASE_RESPONSES, (experiment, response, *row))
+        return *_LAST_NONCE, row[0]
     connection.execute("DELETE FROM responses WHERE experiment = %s", (experiment,))
     connection.execute("DELETE FROM experiments WHERE id = %s", (experiment,))
     return None
