@@ -113,8 +113,8 @@ def test_regret_stays_bounded_where_the_best_mean_is_1() -> None:
     """KL-UCB on CTB's bits, its indexes cut at the mean response to 1, pulls no bad arm after a while.
 
     Means 1 and 0.5 at epsilon 1: the sum Delta / kl, 4.16, would have regret grow by 19 from T = 100 to 10,000. The
-    mean of 60 trials grows by less than 3; over 300 trials with other seeds it grew by 0.16, and one trial has a standard
-    deviation of 1.5, so that 3 is fifteen standard errors away.
+    mean of 60 trials grows by less than 3. Over 300 trials of other seeds it grew by 0.16, a standard deviation of 1.5
+    per trial: 3 is fifteen standard errors away.
     """
     ones = [response_mean(1.0, 1.0), response_mean(0.5, 1.0)]
     early, late = zip(
