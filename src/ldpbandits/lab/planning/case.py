@@ -39,8 +39,8 @@ class Case:
     """A question with one of its epsilons. Without an epsilon there is no privacy: the rule sees the rewards.
 
     Rewards of 0 and 1 are then played as CTB at the largest epsilon that there is, where one response in 10^21 is
-    noise: its bits leap. The intervals of bits hold for all rewards of the same range (a^x b^(1 - x) <= x a + (1 - x) b, so
-    that their martingale does not grow), and the rules for bits take rewards between as they are.
+    noise: its bits leap. The intervals of bits hold for all rewards of the same range, since their martingale does not
+    grow (a^x b^(1 - x) <= x a + (1 - x) b), and the rules for bits take rewards between as they are.
     """
 
     question: Question
