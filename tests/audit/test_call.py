@@ -233,6 +233,16 @@ def test_time_is_left_to_judge_what_was_drawn() -> None:
     assert (drawn.calls, drawn.trouble) == (WHOLE_BATCH, None)
 
 
+def test_a_check_that_takes_long_ends_when_the_time_is_up() -> None:
+    """Between two of its parts, and not only before it begins."""
+    evidence = Evidence(subject_of(lambda _reward: 1), Claim.of(1.0, (0, 1), 1_000, 0.999), until=monotonic() + 60)
+    parts = evidence.in_time(iter("abc"))
+    assert next(parts) == "a"
+    late = replace(evidence, until=monotonic() - 1).in_time(iter("abc"))
+    with pytest.raises(Late, match="the time was up"):
+        next(late)
+
+
 def test_a_slow_function_is_not_asked_beyond_its_time() -> None:
     """A batch is cut short when the time is up, and what came is kept: 64 calls at the most are made between."""
     made = []

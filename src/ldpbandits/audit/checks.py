@@ -39,7 +39,7 @@ is left. A function is asked in the order of the table, since it may remember wh
 
 Any order keeps the level: each check has coins of its own.
 """
-PROGRAM_TIME_PARTS, FUNCTION_TIME_PARTS = (1.0, 0.5, 0.7, 1.0), (1.0, 1.0, 1.0, 0.7)
+PROGRAM_TIME_PARTS, FUNCTION_TIME_PARTS = (1.0, 0.6, 0.75, 1.0), (1.0, 1.0, 1.0, 0.7)
 """By which part of the time the checks of each turn must be done, so that those after them have the rest."""
 
 White: TypeAlias = Callable[[WhiteBox, float], Finding | None]

@@ -1,11 +1,11 @@
 """What a check gets to see: the claim, the suspect, and the responses that were drawn for all checks together."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from secrets import randbits
 from time import monotonic
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ldpbandits.spec.curator import CuratorSpec
 LEAST_SAMPLES = 1_000
 MAIN = "main sample"
 
+Part = TypeVar("Part")
 ResponseTable: TypeAlias = Mapping[float, Mapping[Any, Fraction]]
 """For each reward, the exact probability of each response."""
 Progress: TypeAlias = Callable[[int], None]
@@ -161,6 +162,12 @@ class Evidence:
         """Raise if the time is up: what would take long must not begin."""
         if self.until <= monotonic():
             raise Late("the time was up (--time allows more)")
+
+    def in_time(self, parts: Iterable[Part]) -> Iterator[Part]:
+        """Yield the parts of a long work one by one, as long as there is time."""
+        for part in parts:
+            self.check_time()
+            yield part
 
     @property
     def sample(self) -> Sample:

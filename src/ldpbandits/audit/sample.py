@@ -36,10 +36,10 @@ ROLES = 3
 DISCLOSED = 0.2
 """The part of the calls on which rules are ranked, and as many on which they are cut."""
 CHUNK = 1 << 18
-JUDGING_S, CLOSELY_S, CLOSELY, LEAST_JUDGING_S = 2e-5, 1.2e-4, 1 << 17, 0.5
+JUDGING_S, CLOSELY_S, CLOSELY, LEAST_JUDGING_S = 2e-5, 2e-4, 1 << 17, 1.0
 """Seconds that it takes to judge a response that is kept, and more for the first of them, which are looked at closely.
 
-Half as much again as was measured for JSON, which takes longest, on a busy machine (benchmarks/audit.py --time).
+Twice as much as was measured for JSON, which takes longest (benchmarks/audit_time.py).
 """
 RECORD = np.dtype([("chosen", np.uint8), ("response", np.float64)])
 Chosen: TypeAlias = NDArray[np.int64]

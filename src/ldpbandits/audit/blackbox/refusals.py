@@ -50,7 +50,7 @@ ENOUGH = 24
 """So often, if there is time at all: 2^-48 is enough to find a refusal that always tells."""
 LEAST_SECONDS = 0.2
 """For a run that begins when the time is up: some of them are asked at once."""
-TIME_PART, MOST_TIME_PART = 0.3, 0.5
+TIME_PART, MOST_TIME_PART = 0.1, 0.5
 """Of the time that is left; the larger one where a program takes long to start."""
 ITSELF = "a reward out of range is answered with itself"
 SHOWN = "what is said on refusal shows the reward: in an error, or in a printed line"

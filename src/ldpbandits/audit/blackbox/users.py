@@ -53,7 +53,7 @@ BEHIND = 4
 """By how many responses one run may be behind another."""
 COINS = 15
 """Calls at the end of a run whose rewards coins choose."""
-TIME_PART = 0.9
+TIME_PART = 0.8
 """Of the time that is left."""
 FEWEST_USERS = 100
 """With fewer not even a first call that is always bare, or a seed of 8 bits, is found for certain."""
