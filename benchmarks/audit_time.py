@@ -52,7 +52,10 @@ def main() -> None:
                 if done.stdout:
                     found = json.loads(done.stdout)
                     unfinished = f"; {len(found['not_finished'])} not finished" if found["not_finished"] else ""
-                    told = f"{found['verdict']}, {found['samples']:,} responses to each reward{unfinished}"
+                    told = (
+                        f"{found['seconds']:.1f} s without start-up: {found['verdict']}, {found['samples']:,} responses"
+                    )
+                    told += f" to each reward{unfinished}"
                 print(f"--time {seconds:<3g} {name:26} {took:5.1f} s  exit {done.returncode}  {told}", flush=True)
 
 
