@@ -138,8 +138,8 @@ def test_the_time_of_an_audit_is_the_time_of_all_its_runs(tmp_path: Path) -> Non
     started = monotonic()
     found = audit(program(suspect(slow, tmp_path)), (0, 1), 1.0, samples=2_000_000, time=8.0)
     assert monotonic() - started < 90  # a few runs are made whatever the time, and a busy machine is slow
-    assert 0 < found.samples < 2_000_000
-    assert "of 2,000,000 responses to each reward in the time given" in found.layers[-1].detail
+    assert found.samples < 2_000_000
+    assert found.verdict != "violated"
 
 
 @pytest.mark.parametrize(("wait", "trouble"), [(1.0, None), (0.0, "no response")])
@@ -266,19 +266,28 @@ def test_roles_do_not_depend_on_the_place() -> None:
             assert abs(part.mean() - 2 * sample.DISCLOSED) < 6 * (0.24 / len(part)) ** 0.5
 
 
-def test_a_subject_that_answers_too_little_is_incomplete() -> None:
-    """Too few responses in the time given: a layer says so, and no verdict is given."""
+@pytest.mark.parametrize("count", [1, 10, 100, 300])
+def test_a_subject_that_answers_too_little_is_incomplete(count: int) -> None:
+    """Too few responses in the time given, or next to none: a layer says so, and no verdict is given."""
     runs: list[int] = []
 
     def talk(rewards: Iterable[Sequence[float]], _seconds: float) -> Iterator[list[bytes]]:
         part = next(iter(rewards))
         is_main = 100 < len(part) <= 2_000
-        yield [b"1"] * (10 if is_main and not runs else 0 if is_main else len(part))
+        yield [b"%.3f" % SystemRandom().random()] * (count if is_main and not runs else 0 if is_main else len(part))
         runs.extend([1] * is_main)
 
     plain = subject_of(lambda _reward: 1)
     found = audit(Subject("slow", talk, plain.hear), (0, 1), 1.0, samples=1_000)
     assert found.verdict == "incomplete"
-    told = "5 of 1,000 responses to each reward in the time given (--time allows more); 1,000 are needed"
+    told = f"{count // 2} of 1,000 responses to each reward in the time given (--time allows more); 1,000 are needed"
     assert found.layers[-1] == Layer("the run", "not finished", told)
-    assert found.samples == 5
+    assert found.samples == count // 2
+    text = next(layer for layer in found.layers if layer.name == "empirical: text")
+    assert (text.verdict == "not finished") == (count < 100)
+
+
+@pytest.mark.parametrize("constant", [0.123, 1 / 3, "0.1,0.7"])
+def test_a_constant_response_is_private(constant: object) -> None:
+    """Whatever it is: a number that sums do not hold exactly ends no audit."""
+    assert audit(lambda _reward: constant, epsilon=1.0, samples=1_000).verdict == "consistent"

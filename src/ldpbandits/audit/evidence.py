@@ -10,12 +10,14 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from ldpbandits.audit.sample import Sample, draw_sample, judging_seconds
-from ldpbandits.audit.subject import FOREVER, Late, Subject
+from ldpbandits.audit.subject import FOREVER, Late, Subject, Unanswered
 from ldpbandits.checks import brief, check_count, check_epsilon, check_probability, is_number
 from ldpbandits.errors import ParameterError
 from ldpbandits.spec.curator import CuratorSpec
 
 LEAST_SAMPLES = 1_000
+FEWEST_CALLS = 100
+"""What has answered fewer calls than these is not judged."""
 MAIN = "main sample"
 
 Part = TypeVar("Part")
@@ -173,7 +175,12 @@ class Evidence:
     def sample(self) -> Sample:
         """The main sample, for a check that is about to judge it."""
         self.check_time()
-        return self.drawn
+        drawn = self.drawn
+        if drawn.calls < FEWEST_CALLS and drawn.trouble is not None:
+            raise Unanswered(drawn.trouble)
+        if drawn.calls < FEWEST_CALLS:
+            raise Late(f"{drawn.calls:,} responses in the time given (--time allows more)")
+        return drawn
 
     @property
     def drawn(self) -> Sample:

@@ -7,7 +7,7 @@ from time import monotonic, perf_counter
 
 from ldpbandits.audit.blackbox import events
 from ldpbandits.audit.checks import run_checks
-from ldpbandits.audit.evidence import LEAST_SAMPLES, Claim, Evidence, Guesser, Progress, ResponseTable
+from ldpbandits.audit.evidence import FEWEST_CALLS, LEAST_SAMPLES, Claim, Evidence, Guesser, Progress, ResponseTable
 from ldpbandits.audit.power import could_be
 from ldpbandits.audit.result import Audit, Layer
 from ldpbandits.audit.sample import Sample
@@ -23,8 +23,6 @@ OUR_SAMPLES = 10_000_000
 OTHERS_SAMPLES = 200_000
 RULE_SHARE = 0.015
 """The least share of a rule that reads responses, that of a window of calls."""
-FEWEST_CALLS = 100
-"""What answers fewer calls than these before it fails is no curator to be judged."""
 MOST_UNITS = 1 << 62
 """Responses in bulk are 64-bit integers, in units of the mechanism."""
 
