@@ -1,4 +1,4 @@
-"""Draw docs/regret.svg, the picture of docs/paper.md: private regret below the paper's baseline without privacy.
+"""Draw docs/regret.svg, the picture of docs/paper.md: private regret beside that of the same rules without privacy.
 
 Prints the numbers that the page says of it.
 """
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from ldpbandits.lab import paper
 from ldpbandits.lab.algorithms import algorithm
 from ldpbandits.lab.experiments import simulate
-from ldpbandits.output.colours import BLACK, BLUE, GREEN, PURPLE
+from ldpbandits.output.colours import BLACK, BLUE, GREEN, PURPLE, VERMILION
 from ldpbandits.output.progress import bar
 from ldpbandits.output.style import STYLE, save
 
@@ -23,11 +23,15 @@ CURVES = (
     ("ucb1", None, BLACK, (1, 1.2), "UCB1, no privacy: the paper's baseline"),
     ("ldp-kl-ucb++", EPSILON, GREEN, (1, 0), "LDP-KL-UCB++ on the same private bits: the default"),
     ("ldp-imed", EPSILON, PURPLE, (6, 1, 1, 1), "LDP-IMED on the same private bits"),
+    ("kl-ucb++", None, VERMILION, (2, 1), "KL-UCB++, no privacy"),
+    ("imed", None, VERMILION, (1, 2), "IMED, no privacy"),
 )
+EARLY = 10**5
+"""Where numbers are printed too, beside the end."""
 
 
 def main() -> None:
-    """Simulate the four curves and draw them."""
+    """Simulate the curves and draw them."""
     mpl.rcParams.update({**STYLE, "font.size": 10})
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.add_subplot()
@@ -39,7 +43,10 @@ def main() -> None:
         t, mean, band = np.array(played.checkpoints), played.mean_regret, 2 * played.sem_regret
         axes.plot(t, mean, color=colour, dashes=dashes, label=label, linewidth=1.8)
         axes.fill_between(t, mean - band, mean + band, color=colour, alpha=0.2, linewidth=0)
-        print(f"{name:12} {mean[-1]:7,.0f} ± {played.sem_regret[-1]:,.0f}")
+        told = [
+            f"T = {t[at]:.0e}: {mean[at]:7,.0f} ± {played.sem_regret[at]:,.0f}" for at in (list(t).index(EARLY), -1)
+        ]
+        print(f"{name:12} {'   '.join(told)}")
     axes.set(xscale="log", yscale="log", xlabel="pulls t", ylabel="regret", xlim=(100, HORIZON), ylim=(15, None))
     axes.set_title(f"20 Bernoulli arms, epsilon = {EPSILON:g}, mean of {TRIALS} trials", loc="left")
     axes.grid(visible=True, alpha=0.2, linewidth=0.5)

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from ldpbandits.cli import main, parser
+from ldpbandits.lab.planning.case import Case
+from ldpbandits.lab.planning.question import question
 
 PAGE = (Path(__file__).parent.parent / "docs" / "choosing.md").read_text(encoding="utf-8")
 SHOWN = re.findall(
@@ -56,6 +58,20 @@ def test_python_blocks_run(block: str, capsys: pytest.CaptureFixture[str]) -> No
     """Each block runs by itself and prints something."""
     exec(compile(block, "a block of docs/choosing.md", "exec"), {})  # noqa: S102 - our own page
     assert capsys.readouterr().out
+
+
+def test_the_numbers_of_star_ratings_are_those_of_the_z_test(tmp_path: Path) -> None:
+    """CTB at epsilon 1 and 4, CTL at epsilon 4, and no privacy; the law of the ratings stands in the text."""
+    shares = re.findall(r"(\d+) % are (\d)", " ".join(PAGE.split()))
+    assert sum(int(share) for share, _ in shares) == 100
+    place = tmp_path / "stars.csv"
+    place.write_text("reward\n" + "".join(f"{stars}\n" * int(share) for share, stars in shares), encoding="utf-8")
+    told = []
+    for curator, epsilon in (("ctb", 1.0), ("ctb", 4.0), ("ctl", 4.0), ("ctb", None)):
+        asked = question(data=str(place), declared=(1, 5), lift=0.05, epsilons=(1.0,), curator=curator)
+        told.append(f"{Case(asked, epsilon, 0.05).textbook():,}")
+    sentence = "takes {} responses with CTB at epsilon 1, {} at epsilon 4, {} with CTL at epsilon 4, and {} without"
+    assert sentence.format(*told) in " ".join(PAGE.split())
 
 
 def test_the_command_with_data_of_ones_own_runs(

@@ -150,7 +150,7 @@ def test_twins_that_spend_no_more_than_epsilon(name: str) -> None:
 def test_batches_are_among_neighbours() -> None:
     """The check itself finds them, with the lengths that it tries."""
     evidence = Evidence(subject_of(lambda reward: reward), Claim.of(1.0, (0, 1), CALLS // 2, 0.999, 1))
-    evidence.__dict__["sample"] = sampled(FAULTS["so many flips in a batch"])
+    evidence.shared["main sample"] = sampled(FAULTS["so many flips in a batch"])
     found = neighbours(evidence, 1e-4)
     assert found.verdict == "violated"
     assert "the last of 40 calls" in found.detail

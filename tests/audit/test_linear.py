@@ -91,7 +91,7 @@ def test_they_are_among_the_neighbours() -> None:
     """As part of what is learned from texts around a call."""
     make = FAULTS["noise a call later, in other units"]
     evidence = Evidence(subject_of(make()), Claim.of(1.0, (0, 1), CALLS // 2, 0.999, 1))
-    evidence.__dict__["sample"] = sample_of(make)
+    evidence.shared["main sample"] = sample_of(make)
     finding = neighbours(evidence, 1e-5)
     assert finding.verdict == "violated"
     assert "a combination of numbers" in finding.detail

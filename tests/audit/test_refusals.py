@@ -11,6 +11,7 @@ from typing import NoReturn
 import pytest
 
 from ldpbandits import BernoulliCurator, LaplaceCurator, Range, RealLine
+from ldpbandits.audit import audit
 from ldpbandits.audit.blackbox.refusals import bad_rewards
 from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.result import Finding
@@ -136,7 +137,7 @@ def test_a_bad_reward_that_comes_back_is_a_violation() -> None:
 
 
 def test_a_frame_that_keeps_the_reward() -> None:
-    """A violation for who claims to be one of our curators, a report for others; ours keep nothing."""
+    """A violation in code of ours, a report for all else: the frame may be that of the caller. Ours keep nothing."""
 
     def respond(reward: float) -> float:
         if not 0 <= reward <= 1:
@@ -144,7 +145,8 @@ def test_a_frame_that_keeps_the_reward() -> None:
         return CTB.respond(reward)
 
     assert judged(refusing(lambda _reward: ValueError("out of range")), SPEC).verdict == "consistent"
-    assert judged(respond, SPEC).verdict == "violated"
+    assert judged(respond, SPEC).verdict == "reported"
+    assert judged(lambda reward: CTB.respond(reward), SPEC).verdict == "reported"  # noqa: PLW0108 - a caller's own frame
     assert "a frame of the traceback keeps the reward" in judged(respond, SPEC).detail
     assert judged(respond).verdict == "reported"
     assert judged(CTB.respond, SPEC).verdict == "consistent"
@@ -210,9 +212,57 @@ def slow(seconds: float) -> Evidence:
         return Heard([b"1"] * len(rewards)) if 0 <= rewards[0] <= 1 else Heard([], is_whole=False)
 
     subject = Subject("slow", talk_with(lambda _reward: 1), hear)
-    seen = Evidence(subject, CLAIM, until=time.monotonic() + seconds)
-    assert seen.sample.calls == CLAIM.calls
-    return seen
+    return Evidence(subject, CLAIM, until=time.monotonic() + seconds)
+
+
+def answering(beside: Callable[[float], str]) -> Evidence:
+    """A program that answers whatever it gets, and writes something to standard error beside."""
+
+    def hear(rewards: Sequence[float], _seconds: float) -> Heard:
+        texts = [str(int(CTB.respond(0.5))).encode() for _ in rewards]
+        return Heard(texts, "\n".join(map(beside, rewards)).encode())
+
+    return Evidence(Subject("clips", talk_with(lambda _reward: 1), hear), CLAIM)
+
+
+def test_what_is_said_beside_an_answer_is_no_refusal() -> None:
+    """A program that clips, and says by how much, has refused nothing: it is reported, since nothing is claimed there.
+
+    One that refuses, and says by how much, is accused as before; so is one that answers with the reward itself.
+    """
+    for beside in (lambda reward: f"clipped {reward:.6g}", lambda reward: f"{random.random()} {reward > 5000}"):
+        found = bad_rewards(answering(beside), 1e-6)
+        assert found.verdict == "reported"
+        assert found.detail.startswith("answered, not refused: infinity, NaN, out of range")
+    assert judged(refusing(lambda reward: ValueError(f"clipped {reward:.6g}"))).verdict == "violated"
+
+
+def test_a_side_that_is_answered_now_and_then_does_not_accuse() -> None:
+    """One of two rewards is answered and the other refused, in words that are always the same. False alarm: 1e-6."""
+
+    def respond(reward: float) -> float:
+        if not 0 <= reward <= 1 and int(abs(reward)) % 2:
+            del reward
+            raise ValueError("out of range")
+        return CTB.respond(0.5)
+
+    assert {judged(respond).verdict for _ in range(8)} == {"reported"}
+
+
+def test_a_frame_is_judged_in_our_own_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A curator of ours whose method keeps the reward in its frame is violated; a wrapper of a caller is reported."""
+    assert "known attacks: bad rewards" not in {layer.name for layer in audit(CTB, samples=1_000).violated}
+    plain = BernoulliCurator.respond
+
+    def kept(self: BernoulliCurator, reward: float) -> float:
+        return float(plain(self, reward))
+
+    told = audit(lambda reward: CTB.respond(reward), spec=SPEC, samples=1_000, confidence=0.999999)  # noqa: PLW0108
+    layers = {layer.name: layer for layer in told.layers}
+    assert layers["known attacks: bad rewards"].verdict == "reported"
+    assert told.verdict == "consistent"
+    monkeypatch.setattr(BernoulliCurator, "respond", kept)
+    assert "known attacks: bad rewards" in {layer.name for layer in audit(CTB, samples=1_000).violated}
 
 
 def test_a_program_that_starts_slowly_does_not_use_up_more_than_the_time() -> None:

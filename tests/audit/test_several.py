@@ -85,7 +85,7 @@ def evidence(make: Callable[[], Respond]) -> Evidence:
     RNG.seed(5)
     subject, rng = subject_of(make()), np.random.default_rng(5)
     seen = Evidence(subject, Claim.of(1.0, (0, 1), CALLS // 2, 0.999, 1))
-    seen.__dict__["sample"] = draw_sample(subject, (0.0, 1.0), CALLS, rng, 1e9)
+    seen.shared["main sample"] = draw_sample(subject, (0.0, 1.0), CALLS, rng, 1e9)
     return seen
 
 

@@ -29,7 +29,7 @@ def judged(respond: Noise, calls: int = CALLS, seed: int = 1) -> str:
     texts = given if isinstance(given, list) else None
     numbers = np.array([float(text) for text in texts]) if texts else np.asarray(given)
     evidence = Evidence(subject_of(lambda reward: reward), Claim.of(1.0, (0, 1), calls // 2, 0.999))
-    evidence.__dict__["sample"] = Sample(
+    evidence.shared["main sample"] = Sample(
         (0.0, 1.0), chosen, numbers, None if texts is None else Texts.of(texts), rng=rng
     )
     return sharp_events(evidence, ALPHA).verdict

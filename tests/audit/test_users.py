@@ -9,12 +9,13 @@ import random
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
 from ldpbandits import LaplaceCurator
 from ldpbandits.audit.blackbox import users
-from ldpbandits.audit.blackbox.users import Layout, first_calls, shared_noise
+from ldpbandits.audit.blackbox.users import Layout, draw_users, first_calls, shared_noise
 from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.subject import Heard, Respond, Subject, hear_out, subject_of, talk_with
 
@@ -268,9 +269,32 @@ def test_runs_that_say_nothing_in_time_are_said_to_be_slow() -> None:
     subject = Subject("slow", talk_with(lambda reward: reward), hear, another_user=lambda: hear)
     begun = time.monotonic()
     found = first_calls(Evidence(subject, Claim.of(1.0, (0, 1), 1_000, 0.999, 3), until=begun + 0.3), 1e-6)
-    assert found.verdict == "not applicable"
+    assert found.verdict == "not finished"
     assert "--time" in found.detail
     assert time.monotonic() - begun < 4
+
+
+def test_too_few_runs_are_not_finished_unless_they_are_enough_for_a_verdict() -> None:
+    """Where the time was up after 40 of 1,200 runs, noise is not called consistent; bare responses are found."""
+    noise = random.SystemRandom()
+
+    def users(bare: float) -> Evidence:
+        def hear(rewards: Sequence[float], _seconds: float) -> Heard:
+            said = [reward if noise.random() < bare else noise.randrange(2) for reward in rewards]
+            return Heard([str(int(each)).encode() for each in said])
+
+        subject = Subject("slow", talk_with(lambda reward: reward), hear, another_user=lambda: hear)
+        evidence = Evidence(subject, Claim.of(0.1, (0, 1), 1_000, 0.999, 3))
+        drawn = draw_users(evidence, 40)
+        assert drawn is not None
+        evidence.shared["users"] = replace(drawn, wanted=1_200)
+        return evidence
+
+    for check in (first_calls, shared_noise):
+        found = check(users(bare=0), 1e-6)
+        assert found.verdict == "not finished"
+        assert found.detail == "40 of 1,200 runs in the time given (--time allows more)"
+    assert first_calls(users(bare=1), 1e-6).verdict == "violated"
 
 
 def test_short_runs_fit_the_calls_of_a_run() -> None:

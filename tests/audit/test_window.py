@@ -159,7 +159,7 @@ def verdict(make: Make) -> str:
     RNG.seed(6)
     subject, rng = subject_of(make()), np.random.default_rng(6)
     evidence = Evidence(subject, Claim.of(1.0, (0, 1), CALLS // 2, 0.999, 1))
-    evidence.__dict__["sample"] = draw_sample(subject, (0.0, 1.0), CALLS, rng, 1e9)
+    evidence.shared["main sample"] = draw_sample(subject, (0.0, 1.0), CALLS, rng, 1e9)
     return neighbours(evidence, 1e-5).verdict
 
 

@@ -54,10 +54,12 @@ def test_json_has_the_promised_keys(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "--curator", "ctl", "--epsilon", "2", *QUICK, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     keys = {"verdict", "epsilon_claimed", "epsilon_lower", "epsilon_could_be", "confidence", "samples", "seconds"}
-    keys.add("layers")
+    keys |= {"layers", "epsilon_could_be_of", "not_finished"}
     assert found.keys() == keys
     assert all(layer.keys() == {"name", "verdict", "detail"} for layer in found["layers"])
     verdicts = {"consistent", "violated", "reported", "not applicable"}
+    assert found["not_finished"] == []
+    assert found["epsilon_could_be_of"] == "a leak that a single response shows on its own"
     assert {layer["verdict"] for layer in found["layers"]} <= verdicts
 
 

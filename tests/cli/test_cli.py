@@ -134,7 +134,7 @@ def test_bounds_takes_a_theta_for_arms_of_any_law(capsys: pytest.CaptureFixture[
     odd = ["--arm", "gaussian(1,1)", "--arm", "gaussian(0.5,10)", "--horizon", "1e7"]  # satisfy no assumption
     code, out, _ = run(["bounds", "--epsilon", "0.5", *odd, "--theta", "3"], capsys)
     assert (code, "d  assumes" in out) == (0, True)
-    assert "b  assumes that the best arm has the largest P(reward > 3):\n   not so for these arms" in out
+    assert "b  assumes that the best arm has the largest P(reward > 3), below 1:\n   not so for these arms" in out
     code, out, err = run(["bounds", "--epsilon", "0.5", *arms, "--theta", "inf"], capsys)
     assert (code, out) == (2, "")
     assert "a threshold needs a finite theta" in err

@@ -120,7 +120,16 @@ def test_past_rewards_take_the_place_of_a_baseline(capsys: pytest.CaptureFixture
     assert code == 0
     assert out.startswith("6.4 (the mean of 5 rewards in past.csv) against 9.6, a lift of 50 %")
     assert "\nRewards beyond the range count as its ends: 1 of 5.\n" in out
-    assert "only the mean matters" in out
+    assert "only the mean matters to CTB" in out
+    assert "Without privacy the rewards themselves are played." in " ".join(out.split())
+
+
+def test_a_range_without_past_rewards_is_said_to_stand_for_its_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    """A mean of 3 stars does not tell how much they vary."""
+    arguments = ["--range", "1,5", "--lift", "0.5", "--epsilon", "4", "--trials", "10", "--horizon", "2e4"]
+    code, out, _ = called(["plan", "--baseline", "3", *arguments], capsys)
+    assert code == 0
+    assert "\nRewards are taken to be 1 or 5: of others, past ones (--data) tell" in out
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from ldpbandits.cli import first_keys, main
 from ldpbandits.cli.first_keys import keys_file
 from ldpbandits.cli.health import _UnixConnection
 from ldpbandits.errors import ParameterError
-from ldpbandits.server.keys import Role
+from ldpbandits.server.keys import FIRST_ROLES, Role
 from ldpbandits.server.service import Service
 from ldpbandits.server.store.sqlite import SqliteStore
 
@@ -240,7 +240,7 @@ def test_a_first_start_that_is_killed_loses_no_key(tmp_path: Path, moment: str) 
     with closing(Service(SqliteStore(database), keep=keep)) as service:
         told = dict(line.split("=") for line in keys.read_text().splitlines())
         assert {name: service.role(key.encode()) for name, key in told.items()} == {
-            each.variable: each for each in Role
+            each.variable: each for each in FIRST_ROLES
         }
     assert stat.S_IMODE(keys.stat().st_mode) == 0o600
 

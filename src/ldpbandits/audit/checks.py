@@ -11,7 +11,8 @@ no chance is involved has no share. Why each check keeps its level is in `docs/p
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from time import monotonic
 from typing import TypeAlias
 
 from ldpbandits.audit.blackbox.beside import beside_responses
@@ -27,10 +28,19 @@ from ldpbandits.audit.blackbox.timing import response_time
 from ldpbandits.audit.blackbox.users import first_calls, shared_noise
 from ldpbandits.audit.evidence import Evidence
 from ldpbandits.audit.result import Finding, Layer
-from ldpbandits.audit.subject import Unanswered
+from ldpbandits.audit.subject import Late, Unanswered
 from ldpbandits.audit.whitebox import known, ours
 from ldpbandits.audit.whitebox.exact import prove_code, prove_law, replay
 from ldpbandits.audit.whitebox.ours import WhiteBox
+
+NEEDS_NOTHING, ASKS_A_LITTLE, ASKS_MUCH, JUDGES_ALL = range(4)
+"""The order in which checks of a program run. What needs short runs comes before the main sample, which takes what time
+is left. A function is asked in the order of the table, since it may remember what it was asked: bad rewards come late.
+
+Any order keeps the level: each check has coins of its own.
+"""
+PROGRAM_TIME_PARTS, FUNCTION_TIME_PARTS = (1.0, 0.6, 0.75, 1.0), (1.0, 1.0, 1.0, 0.7)
+"""By which part of the time the checks of each turn must be done, so that those after them have the rest."""
 
 White: TypeAlias = Callable[[WhiteBox, float], Finding | None]
 Black: TypeAlias = Callable[[Evidence, float], Finding | None]
@@ -46,31 +56,31 @@ class Check:
     """Its share and its function for a curator whose code the audit knows; None if it is not run on one."""
     black: tuple[float, Black] | None
     """The same for any other suspect."""
-    asks: bool = False
-    """Whether it asks for responses of its own; then it is not run on a program that could not give those for all."""
+    turn: int = JUDGES_ALL
+    """When it runs."""
 
 
 CHECKS = (
-    Check("exact", (0, prove_code), (0, prove_law)),
-    Check("exact: the sampler is the device", (0, replay), None),
+    Check("exact", (0, prove_code), (0, prove_law), NEEDS_NOTHING),
+    Check("exact: the sampler is the device", (0, replay), None, NEEDS_NOTHING),
     Check("empirical: best guess", (0.82, ours.best_guess), (0.19, known.best_guess)),
     Check("empirical: chosen event", None, (0.19, chosen_event)),
     Check("empirical: low-order bits", (0.03, ours.low_bits), (0.05, low_bits)),
     Check("empirical: sharp events", (0.01, sharp_events), (0.26, sharp_events)),
     Check("empirical: text", None, (0.08, text)),
     Check("empirical: neighbours", (0.03, neighbours), (0.06, neighbours)),
-    Check("empirical: rewards between", None, (0.04, interior_rewards), asks=True),
+    Check("empirical: rewards between", None, (0.04, interior_rewards), ASKS_MUCH),
     Check("empirical: own guesser", None, (0.02, own_guesser)),
     Check("empirical: chosen event on the device", (0.02, chosen_event), None),
     Check("empirical: low-order bits on the device", (0.01, low_bits), None),
     Check("known attacks: precision event", (0.02, precision), (0.01, precision)),
-    Check("known attacks: bad rewards", (0.01, bad_rewards), (0.01, bad_rewards), asks=True),
-    Check("known attacks: fork", (0.01, fork), (0.01, fork), asks=True),
-    Check("known attacks: memoised responses", (0.01, memory), (0.01, memory), asks=True),
-    Check("known attacks: beside responses", None, (0.01, beside_responses), asks=True),
-    Check("known attacks: first calls", None, (0.02, first_calls), asks=True),
-    Check("known attacks: shared noise", (0.01, shared_noise), (0.02, shared_noise), asks=True),
-    Check("known attacks: response time", (0, response_time), (0, response_time), asks=True),
+    Check("known attacks: bad rewards", (0.01, bad_rewards), (0.01, bad_rewards), ASKS_A_LITTLE),
+    Check("known attacks: fork", (0.01, fork), (0.01, fork), ASKS_A_LITTLE),
+    Check("known attacks: memoised responses", (0.01, memory), (0.01, memory), ASKS_A_LITTLE),
+    Check("known attacks: beside responses", None, (0.01, beside_responses), ASKS_A_LITTLE),
+    Check("known attacks: first calls", None, (0.02, first_calls), ASKS_A_LITTLE),
+    Check("known attacks: shared noise", (0.01, shared_noise), (0.02, shared_noise), ASKS_A_LITTLE),
+    Check("known attacks: response time", (0, response_time), (0, response_time), ASKS_A_LITTLE),
     Check("sanity: mean and variance", (0.01, ours.mean_and_variance), (0.02, known.mean_and_variance)),
     Check("sanity: the device's own code", (0.01, known.mean_and_variance), None),
 )
@@ -94,13 +104,20 @@ def share(check: Check, evidence: Evidence) -> float:
 
 
 def run_checks(evidence: Evidence) -> tuple[Layer, ...]:
-    """Run every check that looks at this suspect, in order; what one has found is not lost if another fails."""
-    layers = []
-    for check in CHECKS:
-        finding = _run(check, evidence, evidence.claim.alpha(share(check, evidence)))
-        if finding is not None:
-            layers.append(finding.layer(check.name))
-    return tuple(layers)
+    """Run every check that looks at this suspect, by its turn; what one has found is not lost if another fails.
+
+    Layers are in the order of the table.
+    """
+    begun, left = monotonic(), evidence.until - monotonic()
+    is_program = evidence.subject.respond is None
+    parts = PROGRAM_TIME_PARTS if is_program else FUNCTION_TIME_PARTS
+    limited = [evidence if part == 1 else replace(evidence, until=begun + part * left) for part in parts]
+    found = {
+        check.name: _run(check, limited[check.turn], evidence.claim.alpha(share(check, evidence)))
+        for check in (sorted(CHECKS, key=lambda check: check.turn) if is_program else CHECKS)
+    }
+    findings = [(check.name, found[check.name]) for check in CHECKS]
+    return tuple(finding.layer(name) for name, finding in findings if finding is not None)
 
 
 def _run(check: Check, evidence: Evidence, alpha: float) -> Finding | None:
@@ -108,13 +125,9 @@ def _run(check: Check, evidence: Evidence, alpha: float) -> Finding | None:
         return None if check.white is None else check.white[1](evidence, alpha)
     if check.black is None:
         return None
-    if check.asks and evidence.sample.trouble is not None:
-        return Finding("not applicable", f"not finished: {evidence.sample.trouble}")
-    if check.asks and evidence.seconds(1.0) <= 0:
-        return Finding("not applicable", "not finished: the time was up (--time)")
     try:
         return check.black[1](evidence, alpha)
     except Unanswered as error:
-        if "sample" not in evidence.__dict__:
+        if check.turn == JUDGES_ALL and not isinstance(error, Late):
             raise  # there is nothing to judge at all
-        return Finding("not applicable", f"not finished: {error}")
+        return Finding("not finished", str(error))

@@ -1,25 +1,26 @@
 """What a check gets to see: the claim, the suspect, and the responses that were drawn for all checks together."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from secrets import randbits
 from time import monotonic
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from ldpbandits.audit.sample import Sample, draw_sample
-from ldpbandits.audit.subject import FOREVER, Subject
+from ldpbandits.audit.sample import Sample, draw_sample, judging_seconds
+from ldpbandits.audit.subject import FOREVER, Late, Subject, Unanswered
 from ldpbandits.checks import brief, check_count, check_epsilon, check_probability, is_number
 from ldpbandits.errors import ParameterError
 from ldpbandits.spec.curator import CuratorSpec
 
 LEAST_SAMPLES = 1_000
-MAIN_PART = 0.7
-"""Of the time that is left, what the responses for most checks may take."""
+FEWEST_CALLS = 100
+"""What has answered fewer calls than these is not judged."""
+MAIN = "main sample"
 
+Part = TypeVar("Part")
 ResponseTable: TypeAlias = Mapping[float, Mapping[Any, Fraction]]
 """For each reward, the exact probability of each response."""
 Progress: TypeAlias = Callable[[int], None]
@@ -147,10 +148,58 @@ class Evidence:
         """Return this part of the time that is left, for something that may take long."""
         return max(0.0, part * (self.until - monotonic()))
 
-    @cached_property
+    def seconds_to_respond(self) -> float:
+        """Ask a reward or two; return how long a suspect takes from its start to the response. It raises if none comes.
+
+        So one that cannot be judged at all is told so at once.
+        """
+        if "seconds to respond" not in self.shared:
+            begun = monotonic()
+            self.subject.ask(self.claim.rewards[: self.claim.calls_per_run], self.seconds(1.0))
+            self.shared["seconds to respond"] = monotonic() - begun
+        seconds: float = self.shared["seconds to respond"]
+        return seconds
+
+    def check_time(self) -> None:
+        """Raise if the time is up: what would take long must not begin."""
+        if self.until <= monotonic():
+            raise Late("the time was up (--time allows more)")
+
+    def in_time(self, parts: Iterable[Part]) -> Iterator[Part]:
+        """Yield the parts of a long work one by one, as long as there is time."""
+        for part in parts:
+            self.check_time()
+            yield part
+
+    @property
     def sample(self) -> Sample:
-        """Responses that were asked for one by one."""
+        """The main sample, for a check that is about to judge it."""
+        self.check_time()
+        drawn = self.drawn
+        if drawn.calls < FEWEST_CALLS and drawn.trouble is not None:
+            raise Unanswered(drawn.trouble)
+        if drawn.calls < FEWEST_CALLS:
+            raise Late(f"{drawn.calls:,} responses in the time given (--time allows more)")
+        return drawn
+
+    @property
+    def drawn(self) -> Sample:
+        """The main sample."""
+        if MAIN not in self.shared:
+            self.shared[MAIN] = self.draw()
+        sample: Sample = self.shared[MAIN]
+        return sample
+
+    def draw(self) -> Sample:
+        """Ask for the responses of the main sample, one by one."""
         claim, rng = self.claim, self.rng(0)
         return draw_sample(
-            self.subject, claim.rewards, claim.calls, rng, self.seconds(MAIN_PART), self.progress, claim.calls_per_run
+            self.subject,
+            claim.rewards,
+            claim.calls,
+            rng,
+            self.seconds(1.0),
+            self.progress,
+            claim.calls_per_run,
+            leave=judging_seconds,
         )

@@ -1,4 +1,4 @@
-"""What would have passed: `consistent` says little where no rule had the power to say anything else.
+"""What would have passed in single responses: `consistent` says little where no rule had the power to say more.
 
 A rule that makes m guesses calls a claim violated if k or more of them are right, for some k. A curator whose guesses
 are right with probability e^x / (1 + e^x) is caught nineteen times in twenty if x is at least
@@ -6,8 +6,10 @@ are right with probability e^x / (1 + e^x) is caught nineteen times in twenty if
     logit of the p with P(Binomial(m, p) >= k) = 0.95
 
 and there is no such x if even m right ones would not do. That is what epsilon could be, as far as this rule goes. It
-is all that can be said if responses are few different ones, since then a rule by value sees all that there is to see;
-or if a rule came near the claim. Otherwise responses are many and no rule could read them: epsilon could be anything.
+is all that can be said of single responses if they are few different ones, since then a rule by value sees all that
+one of them shows; or if a rule came near the claim. Otherwise responses are many and no rule could read them: epsilon
+could be anything. It says nothing of a leak that several responses show together, such as noise that is used twice: a
+curator may have any epsilon by such a leak and still pass the rules that are counted here.
 """
 
 from collections.abc import Sequence
@@ -16,10 +18,10 @@ from math import inf, log
 import numpy as np
 from scipy.special import betaincinv
 
-from ldpbandits.audit.evidence import Evidence
+from ldpbandits.audit.evidence import Claim
 from ldpbandits.audit.guess import epsilon_lower
 from ldpbandits.audit.result import Layer
-from ldpbandits.audit.sample import TEST
+from ldpbandits.audit.sample import TEST, Sample
 
 CAUGHT = 0.95
 OFTEN = 20
@@ -41,9 +43,8 @@ def detectable(guesses: int, alpha: float, epsilon: float) -> float:
     return log(p) - log(1 - p) if p < 1 else inf
 
 
-def could_be(evidence: Evidence, layers: Sequence[Layer], alpha: float) -> float:
+def could_be(claim: Claim, sample: Sample, layers: Sequence[Layer], alpha: float) -> float:
     """Return what epsilon could be, as far as the rules of these layers go, each at this level or a larger one."""
-    claim, sample = evidence.claim, evidence.sample
     _, counts = np.unique(sample.said.hashes, return_counts=True)
     if counts[counts >= OFTEN].sum() >= MOST * len(sample.chosen):
         tested = np.count_nonzero(sample.roles == TEST) + sample.calls - len(sample.chosen)

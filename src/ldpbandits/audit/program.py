@@ -20,7 +20,7 @@ from threading import Thread
 from time import monotonic
 from typing import IO
 
-from ldpbandits.audit.subject import FOREVER, Heard, Subject, Turn, Unanswered
+from ldpbandits.audit.subject import FOREVER, Heard, Late, Subject, Turn, Unanswered
 from ldpbandits.audit.turns import take_turns
 from ldpbandits.checks import brief, without_controls
 from ldpbandits.errors import ParameterError
@@ -148,7 +148,7 @@ def _check(name: str, asked: int, got: int, ending: Ending, seconds: float) -> N
         raise Unanswered(_too_many(name))
     if ending.code is None:
         if not got:
-            raise Unanswered(f"{name} gave no response within {seconds:.3g} s (--time allows more)")
+            raise Late(f"{name} gave no response within {seconds:.3g} s (--time allows more)")
         return
     if ending.code != 0 and got < asked:  # how a program ends that has answered all is judged with its first calls
         told = f" after {got:,} responses (see --calls-per-run)" if got else ""

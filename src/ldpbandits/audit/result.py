@@ -10,15 +10,20 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-Verdict: TypeAlias = Literal["consistent", "violated"]
-LayerVerdict: TypeAlias = Literal["consistent", "violated", "reported", "not applicable"]
-"""`reported` layers inform and never decide; `not applicable` ones could not be run, and say why."""
+Verdict: TypeAlias = Literal["consistent", "violated", "incomplete"]
+LayerVerdict: TypeAlias = Literal["consistent", "violated", "reported", "not applicable", "not finished"]
+"""`reported` layers inform and never decide. `not applicable` ones have nothing to look at in this suspect.
+
+`not finished` ones apply, and did not run or saw too little: the time was up, or the suspect failed.
+"""
 
 Reals: TypeAlias = NDArray[np.float64]
 Counts: TypeAlias = NDArray[np.int64]
 """Of shape (2, cells): how many responses to either of two rewards fell into each cell."""
 POWER = 2.0
 """An audit has power if it would catch a curator of this many times the epsilon that is claimed."""
+COULD_BE_OF = "a leak that a single response shows on its own"
+"""The only leaks that `epsilon_could_be` is about: noise that is used twice may leak more, and so may text or time."""
 LOWEST_BIT = "position of the lowest bit of the response"
 
 
@@ -80,7 +85,7 @@ class Audit:
 
     If the curator keeps its claim, it is called violated with probability at most 1 - confidence; and with probability
     at least `confidence` its true epsilon is no less than `epsilon_lower`. `consistent` is no proof: only the layer
-    `exact` proves.
+    `exact` proves. `incomplete` says that nothing was found, and that some layers did not finish.
     """
 
     what: str
@@ -93,11 +98,11 @@ class Audit:
     profiles: tuple[Profile, ...] = field(default=(), repr=False, compare=False)
     """The privacy loss over responses, and over their low-order bits if they have any, to be drawn."""
     epsilon_could_be: float = inf
-    """Up to which epsilon a curator would have passed, as far as the audit can tell: see `power.py`."""
+    """Up to which epsilon a leak that a single response shows on its own would have passed: see `power.py`."""
 
     @property
     def has_power(self) -> bool:
-        """Whether a curator of twice the epsilon that is claimed would have been caught."""
+        """Whether single responses of twice the epsilon that is claimed would have been caught."""
         return bool(self.violated) or self.epsilon_could_be <= POWER * self.epsilon_claimed
 
     @property
@@ -107,8 +112,13 @@ class Audit:
 
     @property
     def verdict(self) -> Verdict:
-        """`violated` if any layer says so, else `consistent`."""
-        return "violated" if self.violated else "consistent"
+        """`violated` if any layer says so, else `incomplete` if any did not finish, else `consistent`."""
+        return "violated" if self.violated else "incomplete" if self.unfinished else "consistent"
+
+    @property
+    def unfinished(self) -> tuple[Layer, ...]:
+        """The layers that apply and did not finish."""
+        return tuple(layer for layer in self.layers if layer.verdict == "not finished")
 
     @property
     def epsilon_lower(self) -> float:
@@ -121,8 +131,11 @@ class Audit:
         bound = f"{self.epsilon_lower:.4g} at {100 * self.confidence:.10g} %"
         if not self.violated:
             text = f"consistent with epsilon = {self.epsilon_claimed:g} (lower bound reached: {bound})"
+            if self.unfinished:
+                names = ", ".join(layer.name for layer in self.unfinished)
+                text = f"incomplete: {names} did not finish; what did is {text}"
             most = f"{self.epsilon_could_be:.4g}" if isfinite(self.epsilon_could_be) else "infinity"
-            return text if self.has_power else f"{text}; no power: an epsilon up to {most} would have passed"
+            return text if self.has_power else f"{text}; no power: single responses of epsilon {most} would have passed"
         if self.epsilon_lower > self.epsilon_claimed:
             return f"VIOLATED: at least {bound}"
         return f"VIOLATED: {', '.join(layer.name for layer in self.violated)}"
@@ -134,6 +147,8 @@ class Audit:
             "epsilon_claimed": self.epsilon_claimed,
             "epsilon_lower": self.epsilon_lower if isfinite(self.epsilon_lower) else None,
             "epsilon_could_be": self.epsilon_could_be if isfinite(self.epsilon_could_be) else None,
+            "epsilon_could_be_of": COULD_BE_OF,
+            "not_finished": [layer.name for layer in self.unfinished],
             "confidence": self.confidence,
             "samples": self.samples,
             "seconds": self.seconds,
@@ -144,6 +159,7 @@ class Audit:
         """Say it for people: the verdict first, then every layer."""
         width = max(len(layer.name) for layer in self.layers)
         mark = {"consistent": "ok", "violated": "VIOLATED", "reported": "note", "not applicable": "-"}
+        mark["not finished"] = "NOT DONE"
         lines = [f"{layer.name:{width}}  {mark[layer.verdict]:8}  {layer.detail}" for layer in self.layers]
         head = f"{self.what}: {self.sentence}"
         return "\n".join([head, f"{self.samples:,} responses to each reward, {self.seconds:.1f} s", "", *lines])

@@ -7,10 +7,11 @@ from time import monotonic, perf_counter
 
 from ldpbandits.audit.blackbox import events
 from ldpbandits.audit.checks import run_checks
-from ldpbandits.audit.evidence import LEAST_SAMPLES, Claim, Evidence, Guesser, Progress, ResponseTable
+from ldpbandits.audit.evidence import FEWEST_CALLS, LEAST_SAMPLES, Claim, Evidence, Guesser, Progress, ResponseTable
 from ldpbandits.audit.power import could_be
 from ldpbandits.audit.result import Audit, Layer
-from ldpbandits.audit.subject import FOREVER, Respond, Subject, Unanswered, subject_of
+from ldpbandits.audit.sample import Sample
+from ldpbandits.audit.subject import FOREVER, Late, Respond, Subject, Unanswered, subject_of
 from ldpbandits.audit.whitebox import ours
 from ldpbandits.audit.whitebox.known import is_known_by_code, knowledge
 from ldpbandits.audit.whitebox.ours import WhiteBox
@@ -22,8 +23,6 @@ OUR_SAMPLES = 10_000_000
 OTHERS_SAMPLES = 200_000
 RULE_SHARE = 0.015
 """The least share of a rule that reads responses, that of a window of calls."""
-FEWEST_CALLS = 100
-"""What answers fewer calls than these before it fails is no curator to be judged."""
 MOST_UNITS = 1 << 62
 """Responses in bulk are 64-bit integers, in units of the mechanism."""
 
@@ -75,13 +74,19 @@ def audit(  # noqa: PLR0913 - a claim, what supports it, and how hard to look
         else Evidence(subject, claim, law, progress, monotonic() + time, interior=rewards is None, guesser=guesser)
     )
     _check_coverage(evidence)
+    evidence.seconds_to_respond()  # it raises where nothing can be judged
     layers = run_checks(evidence)
     if isinstance(evidence, WhiteBox):
         found = claim.samples, ours.profiles(evidence), _proved(layers, claim.epsilon)
     else:
-        layers, samples_drawn = _with_trouble(evidence, layers)
-        most = could_be(evidence, layers, claim.alpha(RULE_SHARE))
-        found = samples_drawn, events.profiles(evidence.sample), most
+        try:
+            sample = evidence.drawn
+        except Late:  # before the first response of the main sample: its checks are not finished
+            found = 0, (), inf
+        else:
+            layers, samples_drawn = _with_trouble(claim, sample, layers)
+            most = could_be(claim, sample, layers, claim.alpha(RULE_SHARE))
+            found = samples_drawn, events.profiles(sample), most
     drawn, profiles, most = found
     seconds = perf_counter() - start
     return Audit(subject.what, claim.epsilon, claim.confidence, drawn, seconds, layers, profiles, most)
@@ -92,17 +97,19 @@ def _proved(layers: Sequence[Layer], epsilon: float) -> float:
     return epsilon if layers[0].verdict == "consistent" else inf
 
 
-def _with_trouble(evidence: Evidence, layers: tuple[Layer, ...]) -> tuple[tuple[Layer, ...], int]:
-    """Return how many responses there are to each reward. Too few of them are an error, unless enough was found.
+def _with_trouble(claim: Claim, sample: Sample, layers: tuple[Layer, ...]) -> tuple[tuple[Layer, ...], int]:
+    """Return how many responses there are to each reward, and say so where the time was up before there were all.
 
-    A violation stands, whatever happened to the program afterwards.
+    A suspect that fails is an error, unless enough was found: a violation stands, whatever happens afterwards.
     """
-    claim, sample = evidence.claim, evidence.sample
     trouble, drawn = sample.trouble, sample.calls // len(claim.rewards)
-    if trouble is None and drawn < min(LEAST_SAMPLES, claim.samples):
-        trouble = f"{drawn:,} responses to each reward in the time given, and {LEAST_SAMPLES:,} are needed (--time)"
+    if trouble is None and sample.calls >= claim.calls:
+        return layers, claim.samples
     if trouble is None:
-        return layers, min(drawn, claim.samples) if sample.calls < claim.calls else claim.samples
+        told = f"{drawn:,} of {claim.samples:,} responses to each reward in the time given (--time allows more)"
+        if drawn < LEAST_SAMPLES:
+            return (*layers, Layer("the run", "not finished", f"{told}; {LEAST_SAMPLES:,} are needed")), drawn
+        return (*layers, Layer("the run", "reported", told)), min(drawn, claim.samples)
     if sample.calls < FEWEST_CALLS or not any(layer.verdict == "violated" for layer in layers):
         raise Unanswered(trouble)
     return (*layers, Layer("the run", "reported", f"not finished: {trouble}")), drawn

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from ldpbandits.audit.moments import LARGEST, Moments
 from ldpbandits.audit.result import Reals
-from ldpbandits.audit.subject import WHOLE_BATCH, Subject, Unanswered
+from ldpbandits.audit.subject import WHOLE_BATCH, Late, Subject, Unanswered
 from ldpbandits.audit.texts import Texts, numbers, texts_of
 
 KEPT = 1 << 21
@@ -36,6 +36,11 @@ ROLES = 3
 DISCLOSED = 0.2
 """The part of the calls on which rules are ranked, and as many on which they are cut."""
 CHUNK = 1 << 18
+JUDGING_S, CLOSELY_S, CLOSELY, LEAST_JUDGING_S = 2e-5, 2e-4, 1 << 17, 1.0
+"""Seconds that it takes to judge a response that is kept, and more for the first of them, which are looked at closely.
+
+Twice as much as was measured for JSON, which takes longest (benchmarks/audit_time.py).
+"""
 RECORD = np.dtype([("chosen", np.uint8), ("response", np.float64)])
 Chosen: TypeAlias = NDArray[np.int64]
 
@@ -171,6 +176,11 @@ class _Tape:
         self.later.write(record.tobytes())
 
 
+def judging_seconds(kept: int) -> float:
+    """Return how many seconds it takes to judge so many responses."""
+    return LEAST_JUDGING_S + CLOSELY_S * min(kept, CLOSELY) + JUDGING_S * kept
+
+
 def draw_sample(  # noqa: PLR0913, PLR0917 - what to ask, how often, and for how long
     subject: Subject,
     rewards: Sequence[float],
@@ -179,30 +189,34 @@ def draw_sample(  # noqa: PLR0913, PLR0917 - what to ask, how often, and for how
     seconds: float,
     progress: Callable[[int], None] = lambda _count: None,
     calls_per_run: int | None = None,
+    *,
+    leave: Callable[[int], float] = lambda _kept: 0.0,
 ) -> Sample:
     """Ask for `calls` responses, each to a reward chosen at random, in runs of `calls_per_run` at the most.
 
-    If the time is up, or the suspect fails, what has been received is what there is. It raises if that is nothing.
+    If the time is up, or the suspect fails, what has been received is what there is. It raises if that is nothing. Of
+    the time, as much is left over as it takes to judge the responses that are kept: `leave` tells how many seconds.
     """
-    tape, until, trouble = _Tape(), monotonic() + seconds, None
+    tape, until, failure = _Tape(), monotonic() + seconds, None
     values = np.asarray(rewards, np.float64)
-    while tape.count < calls and trouble is None and (left := until - monotonic()) > 0:
+    while tape.count < calls and failure is None and (left := until - monotonic()) > leave(tape.kept):
         size = calls - tape.count if calls_per_run is None else min(calls_per_run, calls - tape.count)
         if tape.later is None:
             tape.starts.append(tape.count)
         before = tape.count
         try:
-            _draw_run(subject, values, size, rng, left, progress, tape)
+            _draw_run(subject, values, size, rng, left, progress, tape, leave)
         except Unanswered as error:
             if not before or tape.count > before or monotonic() < until:  # a run that began too late is not to blame
-                trouble = str(error)
-        if tape.count == before and trouble is None:
+                failure = error
+        if tape.count == before and failure is None:
             break
-    if not tape.count and trouble is not None:
-        raise Unanswered(trouble)
+    if not tape.count:
+        raise failure or Late("no response in the time that was left (--time allows more)")
     chosen = np.concatenate(tape.chosen) if tape.chosen else np.zeros(0, np.int64)
     responses = np.concatenate(tape.responses) if tape.responses else np.zeros(0)
     starts = np.array([start for start in tape.starts if start < len(chosen)] or [0], np.int64)
+    trouble = None if failure is None else str(failure)
     sample = Sample(tuple(rewards), chosen, responses, Texts.join(tape.texts), starts, rng, tape.later, trouble)
     if tape.later is not None:
         finalize(sample, tape.later.close)
@@ -217,6 +231,7 @@ def _draw_run(  # noqa: PLR0913, PLR0917 - as above
     seconds: float,
     progress: Callable[[int], None],
     tape: _Tape,
+    leave: Callable[[int], float],
 ) -> None:
     """Ask within one run. Coins are tossed as rewards are sent, and wait for their responses."""
     waiting: deque[NDArray[np.uint8]] = deque()
@@ -228,10 +243,12 @@ def _draw_run(  # noqa: PLR0913, PLR0917 - as above
             waiting.append(part)
             yield [places[each] for each in part.tolist()]
 
-    rest = np.zeros(0, np.uint8)
+    until, rest = monotonic() + seconds, np.zeros(0, np.uint8)
     for texts in subject.talk(coins(), seconds):
         while len(rest) < len(texts):
             rest = np.concatenate([rest, waiting.popleft()])
         tape.add(rest[: len(texts)].astype(np.int64), texts)
         rest = rest[len(texts) :]
         progress(tape.count)
+        if monotonic() + leave(tape.kept) >= until:
+            return

@@ -24,12 +24,18 @@ Talk: TypeAlias = Callable[[Iterable[Sequence[float]], float], Iterator[list[byt
 do, or the time does. If it cannot go on it raises `Unanswered`, after all responses that there were."""
 WHOLE_BATCH = 1 << 13
 """How many rewards are given at once."""
+CALLS_AT_ONCE = 64
+"""Calls of a function between two looks at the clock."""
 FOREVER = 1e9
 """Seconds: some thirty years."""
 
 
 class Unanswered(ParameterError):  # noqa: N818 - reads as what it is
     """A reward that the curator should answer, and did not."""
+
+
+class Late(Unanswered):
+    """A response that did not come in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +105,7 @@ class Subject:
         """Ask for one response to each reward, and take no fewer."""
         texts = [text for part in self.talk(batches(rewards), seconds) for text in part]
         if len(texts) < len(rewards):
-            raise Unanswered(f"{len(rewards):,} rewards, {len(texts):,} responses in {seconds:.3g} s")
+            raise Late(f"{len(rewards):,} rewards, {len(texts):,} responses in {seconds:.3g} s (--time allows more)")
         return texts
 
 
@@ -145,7 +151,9 @@ def talk_with(respond: Respond) -> Talk:
         until = monotonic() + seconds
         for part in rewards:
             texts: list[bytes] = []
-            fault = _ask_each(respond, part, texts)
+            fault = None
+            while len(texts) < len(part) and fault is None and monotonic() <= until:
+                fault = _ask_each(respond, part[len(texts) : len(texts) + CALLS_AT_ONCE], texts)
             yield texts
             if fault is not None:
                 raise Unanswered(fault)

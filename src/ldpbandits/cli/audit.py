@@ -1,4 +1,4 @@
-"""`ldpbandits audit`: is a curator really epsilon-LDP? Exit code 0: consistent, 1: violated, 2: anything else.
+"""`ldpbandits audit`: is a curator really epsilon-LDP? Exit code 0: consistent, 1: violated, 2: incomplete, or a fault.
 
 1 accuses a curator. So whatever else goes wrong, a full disk, too little memory, a fault of our own, ends with 2.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CONSISTENT, VIOLATED = 0, 1
 ABOUT = """\
 Check that a curator keeps its epsilon: one of ours, or any program that reads one reward per line and writes one
-response per line. Exit code 0: consistent, 1: violated, 2: a wrong call, or an audit that could not be finished.
+response per line. Exit code 0: consistent, 1: violated, 2: incomplete, a wrong call, or an audit that failed.
 
   ldpbandits audit --curator ctl --epsilon 1
   ldpbandits audit --curator 'ctb-t(0.9)' --epsilon 1
@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is, it is no violation
         _fail(error)
-    return CONSISTENT if result.verdict == "consistent" else VIOLATED
+    return {"consistent": CONSISTENT, "violated": VIOLATED, "incomplete": BAD_INPUT}[result.verdict]
 
 
 def _fail(error: Exception) -> NoReturn:

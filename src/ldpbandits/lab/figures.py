@@ -86,7 +86,8 @@ def _thin_bounds(axes: Axes, lines: Sequence[Line]) -> None:
     if len(epsilons) == 1 and all(isinstance(arm, Bernoulli) for arm in arms):
         constant = bounds.exact_constant([arm.mean for arm in arms], epsilons.pop() or 0.0)
         t = np.geomspace(lines[0].simulation.checkpoints[-1] / 100, lines[0].simulation.checkpoints[-1], 20)
-        axes.plot(t, constant * np.log(t), color=GREEN, linewidth=0.9, label="lower bound if private, as t grows")
+        if constant > 0:  # there is no such bound where the best mean is 1, or all arms are equal
+            axes.plot(t, constant * np.log(t), color=GREEN, linewidth=0.9, label="lower bound if private, as t grows")
     if has_upper:
         axes.plot([], [], color="#555555", linewidth=0.6, linestyle=UPPER, label="upper bounds, by colour")
     axes.set_ylim(low, high)

@@ -1,7 +1,9 @@
 """The theory: one function for each theorem, corollary, lemma or remark of Ren, Zhou, Liu, Shroff (2020), and beyond.
 
 `gaps` are the Delta_a of all arms, zeros included. Lower bounds are multiples of log T, for T to infinity and for
-policies that are consistent on every instance, which Theorem 1 needs and does not say. Upper bounds hold at every T.
+policies that are consistent on every instance, which Theorem 1 needs and does not say. They hold for a best mean below
+1: their proofs compare with an instance in which a bad arm is better than the best one. Where the best mean is 1 there
+is none, and the regret of a consistent policy may stay bounded. Upper bounds hold at every T.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -108,12 +110,15 @@ def kl_bound_paper(p: float, q: float, epsilon: float) -> float:
 
 
 def theorem_1(gaps: Sequence[float], epsilon: float) -> float:
-    """liminf R(T) / log T >= sum 1 / Delta / (e^epsilon - e^-epsilon)^2 for Bernoulli arms, any epsilon-LDP policy."""
+    """liminf R(T) / log T >= sum 1 / Delta / (e^epsilon - e^-epsilon)^2 for Bernoulli arms, any epsilon-LDP policy.
+
+    For a best mean below 1, which the gaps do not tell.
+    """
     return _lower(gaps, lambda gap: kl_bound_paper(gap, 0, epsilon))
 
 
 def theorem_1_tightened(gaps: Sequence[float], epsilon: float) -> float:
-    """Theorem 1 with the tightened Lemma 7: four times as large."""
+    """Theorem 1 with the tightened Lemma 7: four times as large; for a best mean below 1, too."""
     return _lower(gaps, lambda gap: kl_bound(gap, 0, epsilon))
 
 
@@ -123,7 +128,7 @@ def exact_constant(means: Sequence[float], epsilon: float) -> float:
     Every epsilon-LDP channel on {0, 1} is a garbling of randomised response, which is CTB there. Let f and g be its
     laws of the response to 0 and 1; then K(x|1) = (e^epsilon g - f) / (e^epsilon - 1) and
     K(x|0) = (e^epsilon f - g) / (e^epsilon - 1) are non-negative just because it is epsilon-LDP, and CTB followed by K
-    is that channel.
+    is that channel. It is 0 where the best mean is 1.
     """
     return threshold_constant(means, means, epsilon)
 
@@ -133,7 +138,8 @@ def threshold_constant(means: Sequence[float], chances: Sequence[float], epsilon
 
     For policies that see rewards only as CTB's responses behind Threshold(theta): those are bits of means p_epsilon,
     whatever the law. The sum is over arms with p_a < p*; it is infinite where no arm of largest p has the largest mean:
-    a policy that finds the largest p on every instance then has regret in proportion to T. The bound can be reached.
+    a policy that finds the largest p on every instance then has regret in proportion to T. It is 0 where p* is 1. The
+    bound can be reached.
     """
     return _information_bound(means, chances, lambda chance, best: response_kl(chance, best, epsilon))
 
@@ -184,11 +190,17 @@ def _lower(gaps: Sequence[float], information: Callable[[float], float]) -> floa
 def _information_bound(
     means: Sequence[float], chances: Sequence[float], information: Callable[[float, float], float]
 ) -> float:
-    """Sum Delta / information over the arms whose responses are of smaller mean than the largest."""
+    """Sum Delta / information over the arms whose responses are of smaller mean than the largest.
+
+    The information is the least that tells an arm's chance from a chance above the largest. No chance is above 1, so
+    that there the least is infinite, and the sum 0.
+    """
     top, largest = max(means), max(chances)
     arms = list(zip(means, chances, strict=True))
     if all(mean < top for mean, chance in arms if chance == largest):
         return inf
+    if largest >= 1:
+        return 0.0
     return sum(_ratio(top - mean, information(chance, largest)) for mean, chance in arms if chance < largest)
 
 

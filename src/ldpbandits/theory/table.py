@@ -15,6 +15,9 @@ from ldpbandits.theory import bounds
 
 Kind: TypeAlias = Literal["lower", "upper"]
 
+CONSISTENT = "Bernoulli arms of best mean below 1, consistent policies"
+"""The assumption of the lower bounds. A best mean of 1 has the trivial bound 0: no arm could be better."""
+
 C_S = {"general c_s": bounds.PAPER_GENERAL, "Gaussian c_s": bounds.PAPER_GAUSSIAN, "Jensen c_s": bounds.JENSEN}
 
 
@@ -67,6 +70,7 @@ class BoundTable:
         self._in_unit = all(0 <= arm.range[0] <= arm.range[1] <= 1 for arm in arms)
         self._means_in_unit = all(0 <= mean <= 1 for mean in self.means)
         sds = {arm.sd if isinstance(arm, Gaussian) else None for arm in arms}
+        self._has_lower = self._is_bernoulli and max(self.means) < 1
         self._same_noise = self._means_in_unit and len(sds) == 1 and all(sd is not None and sd <= 1 for sd in sds)
 
     def bounds(self) -> list[Bound]:
@@ -113,11 +117,9 @@ class BoundTable:
 
     def _lower(self) -> list[Bound]:
         def line(name: str, of: str, constant: Callable[[], float]) -> Bound:
-            value = constant() if self._means_in_unit else None
+            value = None if not self._means_in_unit else constant() if max(self.means) < 1 else 0.0
             at_horizon = None if value is None else value * log(self.horizon)
-            return Bound(
-                name, "lower", of, value, at_horizon, "Bernoulli arms, consistent policies", self._is_bernoulli
-            )
+            return Bound(name, "lower", of, value, at_horizon, CONSISTENT, self._has_lower)
 
         private = "any private policy"
         return [
@@ -139,8 +141,8 @@ class BoundTable:
                 "any policy on those bits",
                 value,
                 value * log(self.horizon),
-                f"that the best arm has the largest {self.threshold.of}",
-                isfinite(value),
+                _ordered(self.threshold),
+                isfinite(value) and max(chances) < 1,
             )
         ]
 
@@ -150,7 +152,7 @@ class BoundTable:
             return []
         behind = self.threshold
         chances = self.means if behind is None else [arm.above(behind.theta) for arm in self.arms]
-        applies = self._is_bernoulli if behind is None else True
+        applies = self._has_lower if behind is None else max(chances) < 1
         value = bounds.mixed_constant(self.means, chances, self.mix) if self._means_in_unit or behind else None
         return [
             Bound(
@@ -159,9 +161,7 @@ class BoundTable:
                 "any policy on those bits",
                 value,
                 None if value is None else value * log(self.horizon),
-                "Bernoulli arms, consistent policies"
-                if behind is None
-                else f"that the best arm has the largest {behind.of}",
+                CONSISTENT if behind is None else _ordered(behind),
                 applies and value is not None and isfinite(value),
             )
         ]
@@ -207,6 +207,11 @@ class BoundTable:
         constant = bound(1.0)  # log 1 = 0 leaves the terms that do not grow
         value = bound(self.horizon)
         return Bound(name, "upper", of, (value - constant) / log(self.horizon), value, assumes, applies)
+
+
+def _ordered(threshold: Threshold) -> str:
+    """Return the assumption of the lower bounds for thresholded rewards."""
+    return f"that the best arm has the largest {threshold.of}, below 1"
 
 
 def _finite(fields: dict[str, Any]) -> dict[str, Any]:

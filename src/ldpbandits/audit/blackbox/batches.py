@@ -167,4 +167,5 @@ def _most_like(columns: Reals, coins: Indices, mine: NDArray[np.bool_]) -> Reals
     columns /= np.maximum(columns[mine].std(axis=0), 1e-9)
     known = columns[mine]
     spread = known.T @ known + RIDGE * len(known) * np.eye(columns.shape[1])
-    return np.asarray(columns @ np.linalg.solve(spread, known.T @ (2.0 * coins[mine] - 1)), np.float64)
+    best = np.linalg.lstsq(spread, known.T @ (2.0 * coins[mine] - 1), rcond=None)[0]  # responses may all be the same
+    return np.asarray(columns @ best, np.float64)

@@ -20,18 +20,16 @@ from ldpbandits.audit.guess import count_cells
 from ldpbandits.audit.result import Finding, Reals
 from ldpbandits.audit.sample import Sample
 from ldpbandits.audit.stakes import Cells, Way, judge_ways
-from ldpbandits.audit.subject import Turn
+from ldpbandits.audit.subject import Late, Turn
 from ldpbandits.audit.texts import Texts, numbers
+from ldpbandits.audit.turns import PATIENCE
 
 TURNS = 20_000
 """Rewards that are given one at a time: some hundred microseconds each."""
 LEAST_TURNS = 100
 TIME_PART = 0.15
 """Of the time that is left."""
-HELD_BACK = (
-    "no response before the input ended, or in the time that was left: "
-    "a program that sends each response at once is asked one by one"
-)
+HELD_BACK = "no response before the input ended: a program that sends each response at once is asked one by one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +47,15 @@ class Turns:
 
 
 def turns_of(evidence: Evidence) -> Turns | None:
-    """Return the turns that the checks of one audit share; None if a program does not take turns, or is none."""
+    """Return the turns that the checks of one audit share; None if a program holds its responses back, or is none."""
     if "turns" not in evidence.shared:
-        evidence.shared["turns"] = _draw(evidence)
-    turns: Turns | None = evidence.shared["turns"]
+        try:
+            evidence.shared["turns"] = _draw(evidence)
+        except Late as error:
+            evidence.shared["turns"] = error
+    turns: Turns | Late | None = evidence.shared["turns"]
+    if isinstance(turns, Late):
+        raise turns
     return turns
 
 
@@ -60,11 +63,15 @@ def _draw(evidence: Evidence) -> Turns | None:
     claim, take = evidence.claim, evidence.subject.turns
     if take is None:
         return None
+    evidence.check_time()
     count = min(TURNS, claim.samples, claim.calls_per_run or TURNS)
     chosen = evidence.rng(6).integers(2, size=count)
-    taken = take([(claim.low, claim.high)[each] for each in chosen.tolist()], evidence.seconds(TIME_PART))
-    if len(taken) < min(LEAST_TURNS, count):
+    seconds = evidence.seconds(TIME_PART)
+    taken = take([(claim.low, claim.high)[each] for each in chosen.tolist()], seconds)
+    if not taken and min(seconds, PATIENCE) > 2 * evidence.seconds_to_respond():
         return None
+    if len(taken) < min(LEAST_TURNS, count):
+        raise Late(f"{len(taken):,} rewards, one at a time, in the time given (--time allows more)")
     return Turns((claim.low, claim.high), chosen[: len(taken)], taken)
 
 

@@ -21,16 +21,16 @@ from ldpbandits.audit.blackbox.text import ways_apart
 from ldpbandits.audit.evidence import Evidence
 from ldpbandits.audit.guess import count_cells
 from ldpbandits.audit.result import Finding
-from ldpbandits.audit.sample import Sample, draw_sample
+from ldpbandits.audit.sample import Sample, draw_sample, judging_seconds
 from ldpbandits.audit.stakes import Cells, Event, Way, judge_ways
-from ldpbandits.audit.subject import Unanswered
+from ldpbandits.audit.subject import Late, Unanswered
 
 PART = 7
 """Each reward has a seventh of the responses that each end has elsewhere."""
 DRAWN = 3
 """Rewards that are drawn, each from its own part of the range."""
 LEAST = 400
-TIME_PART, SCREEN_TIME_PART = 0.3, 0.05
+TIME_PART, SCREEN_TIME_PART = 0.9, 0.1
 TEXT_CALLS = 1 << 15
 ATOMS = 4096
 NEAR = (5e-2, 5e-3, 5e-4, 5e-5, 5e-7, 1e-9)
@@ -58,9 +58,14 @@ def interior_rewards(evidence: Evidence, alpha: float) -> Finding:
             evidence.seconds(TIME_PART),
             lambda count: evidence.progress(claim.calls + count),
             claim.calls_per_run,
+            leave=judging_seconds,
         )
+    except Late:
+        raise
     except Unanswered:
         return REFUSED
+    if sample.trouble is None and sample.calls < min(calls, LEAST * len(rewards)):
+        raise Late(f"{sample.calls:,} of {calls:,} responses in the time given (--time allows more)")
     pairs = _answered(sample)
     if not pairs:
         return REFUSED

@@ -75,7 +75,7 @@ def neighbours(evidence: Evidence, alpha: float) -> Finding:
         return judge_sorted(chain(near, _same_noise(sample)), sample, sample.pairs, alpha, epsilon)
     far, alphas = proposed(sample), alpha / len(sample.pairs)
     single = (1 - WINDOW_PART - TEXT_PART - BATCH_PART) * alpha
-    ways = chain(ways_among(sample, far), _noise_again(sample, far))
+    ways = evidence.in_time(chain(ways_among(sample, far), _noise_again(sample, far)))
     found = [judge_sorted(ways, sample, sample.pairs, single, epsilon)]
     windows = sample.first(min(WINDOW_CALLS, len(sample.chosen)))
     learned = ((windows, WINDOW_PART, _windows), (some_texts(sample, TEXT_CALLS), TEXT_PART, _texts_later))
@@ -83,10 +83,12 @@ def neighbours(evidence: Evidence, alpha: float) -> Finding:
         if found[-1].verdict == "violated":
             return found[-1]
         each = [
-            judge_sorted(ways_of(part, pair, far), part, [pair], part_of_level * alphas, epsilon) for pair in part.pairs
+            judge_sorted(evidence.in_time(ways_of(part, pair, far)), part, [pair], part_of_level * alphas, epsilon)
+            for pair in part.pairs
         ]
         found.append(max(each, key=lambda finding: finding.epsilon_lower))
     if found[-1].verdict != "violated":
+        evidence.check_time()
         part = some_texts(sample, BATCH_CALLS)
         lengths, cells = dict.fromkeys((*LENGTHS, *_periods(part), *far)), by_last_number(part)
         found += [judge_batches(part, pair, cells, lengths, BATCH_PART * alphas, epsilon) for pair in part.pairs]

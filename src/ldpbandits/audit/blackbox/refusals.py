@@ -9,11 +9,16 @@ is said does not depend on the reward, each guess is right with probability one 
 counter, a date, the name of a worker. So the stakes of stakes.py apply, with epsilon = 0. The same is done with rewards
 in range and what is printed or logged meanwhile; that may depend on the response, so there epsilon is the claim's.
 
+Where any reward on a side is answered nothing is staked there but that an answer is the reward itself: what is said
+beside an answer may depend on the answer, and nothing is claimed of answers to rewards out of range. This keeps the
+level. Where words on refusal do not depend on the reward, the chance of some coins, some words and no answer is at most
+that of the same with coins that are fair, whatever decides on answering; and a fortune on fair coins is 1 at the most.
+
 An error may say on which side of the range the reward lies, and that is reported: a refused reward becomes no response,
 so that no promise covers it, but whoever reads the errors learns its side.
 
 Frames of a traceback hold local variables, which collectors of errors send along: our own curators must not keep the
-reward there; for other functions it is reported, since the frame may be that of a wrapper of one's own.
+reward there. For all else it is reported, also for what claims to be one of ours: the frame may be the caller's own.
 """
 
 import re
@@ -31,19 +36,21 @@ from ldpbandits.audit.evidence import Evidence
 from ldpbandits.audit.guess import count_cells
 from ldpbandits.audit.result import Finding, LayerVerdict
 from ldpbandits.audit.stakes import Cells, Event, Way, judge_ways
-from ldpbandits.audit.subject import Heard, Unanswered
+from ldpbandits.audit.subject import Heard, Late
 from ldpbandits.audit.texts import Texts, numbers
 
 TIMES = 40
 """How often a coin chooses a reward on either side. If they are told apart each time, chance has 2^-80."""
 TIMES_WITHIN = 400
 """How often in range, of a function; of a program that is done with its standard error, by its short runs."""
+IN_RANGE = 40
+"""Rewards in range by which it is seen what a response looks like."""
 LEAST_TIMES = 8
 ENOUGH = 24
 """So often, if there is time at all: 2^-48 is enough to find a refusal that always tells."""
 LEAST_SECONDS = 0.2
 """For a run that begins when the time is up: some of them are asked at once."""
-TIME_PART, MOST_TIME_PART = 0.3, 0.5
+TIME_PART, MOST_TIME_PART = 0.1, 0.5
 """Of the time that is left; the larger one where a program takes long to start."""
 ITSELF = "a reward out of range is answered with itself"
 SHOWN = "what is said on refusal shows the reward: in an error, or in a printed line"
@@ -76,14 +83,11 @@ class Tries:
     rewards: Sequence[float]
     coins: NDArray[np.int64]
     heard: list[Heard]
-    answers: Callable[[Heard], bool]
-    """Tells whether a reward was answered: the claim says nothing of such responses to rewards out of range."""
 
     @property
     def words(self) -> list[bytes]:
-        """Everything that was said, but for responses."""
-        said = [[each.beside, _ending(each)] + ([] if self.answers(each) else each.texts) for each in self.heard]
-        return [ADDRESS.sub(b"at", b"\n".join(parts)) for parts in said]
+        """Everything that was said."""
+        return [ADDRESS.sub(b"at", b"\n".join([each.beside, _ending(each), *each.texts])) for each in self.heard]
 
     @property
     def itself(self) -> Event:
@@ -127,19 +131,23 @@ def _try(evidence: Evidence, rewards: Sequence[float], times: int, rng: np.rando
             heard += pool.map(hear, given) if evidence.subject.workers > 1 else map(hear, given)
             if monotonic() > (until if len(heard) >= ENOUGH else at_last):
                 break
-    return Tries(rewards, coins[: len(heard)], heard, _answers(evidence))
+    return Tries(rewards, coins[: len(heard)], heard)
 
 
 def _answers(evidence: Evidence) -> Callable[[Heard], bool]:
     """Return what tells answers from refusals: an answer is a number, unless responses in range are none either."""
-    if np.isnan(evidence.sample.responses).mean() > 0.5:  # noqa: PLR2004 - most
+    claim = evidence.claim
+    size = min(IN_RANGE, claim.calls_per_run or IN_RANGE)
+    given = numbers(evidence.subject.ask(([claim.low, claim.high] * IN_RANGE)[:size], evidence.seconds(TIME_PART)))
+    if np.isnan(given).mean() > 0.5:  # noqa: PLR2004 - most
         return lambda heard: heard.response is not None
     return lambda heard: heard.number is not None and (not isnan(heard.number) or heard.response in {b"nan", b"NaN"})
 
 
 def bad_rewards(evidence: Evidence, alpha: float) -> Finding:
     """Give rewards that cannot be taken, and judge what comes back."""
-    rng = evidence.rng(5)
+    evidence.check_time()
+    answers, rng = _answers(evidence), evidence.rng(5)
     kinds = {"infinity": [inf, -inf], "NaN": [nan]}
     probes = {
         kind: [evidence.subject.hear([reward], max(1.0, evidence.seconds(0.1))) for reward in rewards]
@@ -148,22 +156,22 @@ def bad_rewards(evidence: Evidence, alpha: float) -> Finding:
     outside = [_try(evidence, pair, TIMES, rng) for pair in _rewards_out_of_range(evidence, rng)]
     if outside:
         probes["out of range"] = [heard for tries in outside for heard in tries.heard]
-    words = [tries.words for tries in outside]
+    refused_all = [tries for tries in outside if not any(map(answers, tries.heard))]
+    words = [tries.words for tries in refused_all]
     ways: list[Way] = [tries.itself for tries in outside]
-    for tries, said in zip(outside, words, strict=True):
+    for tries, said in zip(refused_all, words, strict=True):
         ways += tries.ways(said, "what is said on refusal")
     if ways and (finding := judge_ways(ways, 0.0, alpha / 2)).verdict == "violated":
         is_shown = any(
             shows(text.decode(errors="replace"), tries.rewards[coin])
-            for tries, said in zip(outside, words, strict=True)
+            for tries, said in zip(refused_all, words, strict=True)
             for coin, text in zip(tries.coins.tolist(), said, strict=True)
         )
         return Finding("violated", ITSELF if ITSELF in finding.detail else SHOWN if is_shown else TOLD)
     if _is_said_within(evidence, alpha / 2, rng):
         return Finding("violated", "rewards in range are shown: in a printed or logged line, or in an error")
-    if any(len(tries.heard) < ENOUGH for tries in outside):  # a run that was cut short has refused nothing
-        raise Unanswered("the time was up (--time)")
-    answers = _answers(evidence)
+    if any(len(tries.heard) < min(ENOUGH, TIMES) for tries in outside):  # a run that was cut short has refused nothing
+        raise Late("the time was up (--time)")
     answered = [kind for kind, heard in probes.items() if any(map(answers, heard))]
     is_side_told = len(words) > 1 and len({*words[0]}) == len({*words[1]}) == 1 and words[0][0] != words[1][0]
     is_in_frame = any(each.is_in_frame for heard in probes.values() for each in heard)
@@ -173,7 +181,7 @@ def bad_rewards(evidence: Evidence, alpha: float) -> Finding:
         return Finding(if_not_refused, text if evidence.spec is not None else f"{text}. {CHECK_FIRST}")
     if is_in_frame:
         text = "refused; but a frame of the traceback keeps the reward, for collectors of errors to send on"
-        return Finding(if_not_refused, text)
+        return Finding("violated" if evidence.is_known else "reported", text)
     refused = f"{', '.join(probes)}: refused"
     if is_side_told:
         text = "what is said tells on which side of the range it lay, to whoever reads errors; no response does"

@@ -33,7 +33,7 @@ from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.guess import best_rule, count_cells, try_rule
 from ldpbandits.audit.result import Finding, Reals
 from ldpbandits.audit.stakes import Event, judge_ways
-from ldpbandits.audit.subject import Subject, Unanswered
+from ldpbandits.audit.subject import Late, Subject, Unanswered
 from ldpbandits.audit.texts import hash_texts
 
 Hashes = NDArray[np.uint64]
@@ -61,14 +61,16 @@ def fork(evidence: Evidence, alpha: float) -> Finding:
         return Finding("not applicable", "a program is started anew for each user; see shared noise")
     if not hasattr(os, "fork"):
         return Finding("not applicable", "this system has no fork")
+    evidence.check_time()
     length = min(LONGEST, max(LENGTH, ceil(64 * exp(claim.epsilon))))
     chosen = evidence.rng(1).integers(2, size=(3, length))
     rewards = [[(claim.low, claim.high)[each] for each in row.tolist()] for row in chosen]
     subject.ask(rewards[0][:8])  # so that what is made at the first response is there to be copied
-    one, two = (_ask_in_child(subject, rewards[child]) for child in (1, 2))
+    one, two = (_ask_in_child(subject, rewards[child], evidence.seconds(1.0)) for child in (1, 2))
     if one is None or two is None:
+        evidence.check_time()
         return Finding("not applicable", "the curator does not respond in a forked process")
-    parent = hash_texts(subject.ask(rewards[0]))
+    parent = hash_texts(subject.ask(rewards[0], evidence.seconds(1.0)))
     pairs = [
         ("child and parent", (parent, chosen[0]), (one, chosen[1])),
         ("two children", (one, chosen[1]), (two, chosen[2])),
@@ -102,7 +104,7 @@ def _ways(
     return ways
 
 
-def _ask_in_child(subject: Subject, rewards: Sequence[float]) -> Hashes | None:
+def _ask_in_child(subject: Subject, rewards: Sequence[float], seconds: float) -> Hashes | None:
     """Ask in a forked child for hashes of its responses; None if it fails or takes too long."""
     read, write = os.pipe()
     with warnings.catch_warnings():
@@ -116,7 +118,7 @@ def _ask_in_child(subject: Subject, rewards: Sequence[float]) -> Hashes | None:
         finally:
             os._exit(0)  # whatever happened: this process is a copy, and must not go on as one
     os.close(write)
-    data, until = b"", monotonic() + PATIENCE
+    data, until = b"", monotonic() + min(PATIENCE, seconds)
     try:
         while select.select([read], [], [], max(0.0, until - monotonic()))[0]:
             part = os.read(read, 1 << 16)
@@ -143,9 +145,10 @@ def memory(evidence: Evidence, alpha: float) -> Finding:
         return Finding("not applicable", f"needs {len(asked):,} calls in a run")
     try:
         responses = hash_texts(subject.ask(asked, evidence.seconds(TIME_PART)))
+    except Late:
+        raise
     except Unanswered:
-        why = "so many rewards, or rewards between those given, are refused, or take more than the time that was left"
-        return Finding("not applicable", why)
+        return Finding("not applicable", "so many rewards, or rewards between those given, are refused")
     soon, later = responses[: 3 * half].reshape(half, 3), responses[3 * half :]
     first = np.concatenate([soon[:, :2], later[: 2 * half].reshape(half, 2)])
     second = np.concatenate([soon[:, 2], later[2 * half :]])

@@ -17,7 +17,6 @@ from ldpbandits.audit.blackbox.events import judge_event, size_bins
 from ldpbandits.audit.evidence import Evidence
 from ldpbandits.audit.result import Finding, Reals
 from ldpbandits.audit.sample import Sample
-from ldpbandits.audit.subject import Respond
 from ldpbandits.audit.texts import Texts, number, text_of
 
 CALLS = 2_000
@@ -37,7 +36,7 @@ def response_time(evidence: Evidence, _alpha: float) -> Finding:
         if turns is None:
             return Finding("not applicable", f"not measured through a pipe; to be safe, {REMEDY}")
         return _through_a_pipe(turns)
-    measured = _measure(evidence.subject.respond, evidence.claim.low, evidence.claim.high)
+    measured = _measure(evidence)
     if isinstance(measured, str):
         return Finding("reported", f"not measured: {measured}")
     times, responses = measured
@@ -69,11 +68,14 @@ def _through_a_pipe(turns: Turns) -> Finding:
     return Finding("reported", f"{text}. To be safe, {REMEDY}")
 
 
-def _measure(respond: Respond, low: float, high: float) -> tuple[Reals, Reals] | str:
+def _measure(evidence: Evidence) -> tuple[Reals, Reals] | str:
     """Return times and responses, or why there are none; what an error says is not repeated."""
+    respond = evidence.subject.respond
+    assert respond is not None  # noqa: S101 - as was asked before
     times, responses = np.empty((2, CALLS)), np.empty((2, CALLS))
     for call in range(CALLS):
-        for side, reward in enumerate((low, high)):
+        evidence.check_time()
+        for side, reward in enumerate((evidence.claim.low, evidence.claim.high)):
             try:
                 started = perf_counter_ns()
                 response = respond(reward)

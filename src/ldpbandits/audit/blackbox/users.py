@@ -53,8 +53,10 @@ BEHIND = 4
 """By how many responses one run may be behind another."""
 COINS = 15
 """Calls at the end of a run whose rewards coins choose."""
-TIME_PART = 0.4
+TIME_PART = 0.8
 """Of the time that is left."""
+FEWEST_USERS = 100
+"""With fewer not even a first call that is always bare, or a seed of 8 bits, is found for certain."""
 LEAST_USERS = 16
 """So many are asked whatever the time; a program that takes long to start has no more."""
 LEAST_SECONDS = 0.2
@@ -96,6 +98,8 @@ class Users:
     """Of the runs with a single reward, the number of each reward."""
     single: list[Heard]
     """What these runs said."""
+    wanted: int
+    """How many runs were to be."""
 
     def at(self, run: int, call: int) -> bytes:
         """Return what a run said at one of its calls."""
@@ -134,6 +138,7 @@ def draw_users(evidence: Evidence, count: int) -> Users | None:
     make, claim = evidence.subject.another_user, evidence.claim
     if make is None:
         return None
+    evidence.check_time()
     layout, until = Layout.of(claim.epsilon, claim.calls_per_run), monotonic() + evidence.seconds(TIME_PART)
     chosen = evidence.rng(3).integers(2, size=(count, 1 + layout.same + layout.coins))
     chosen[[not is_open(run) for run in range(count)], 1 : 1 + layout.same] = 0
@@ -157,7 +162,7 @@ def draw_users(evidence: Evidence, count: int) -> Users | None:
             heard, single = heard + told[: len(whole)], single + told[len(whole) :]
             if not any(each.texts for each in heard):
                 return None
-    return Users(layout, chosen[: len(heard)], heard, coins[: len(single)], single)
+    return Users(layout, chosen[: len(heard)], heard, coins[: len(single)], single, count)
 
 
 def _contained(evidence: Evidence) -> Hear | None:
@@ -165,21 +170,29 @@ def _contained(evidence: Evidence) -> Hear | None:
     hear = evidence.subject.contained
     if hear is None:
         return None
-    return hear if hear([evidence.claim.low], max(1.0, evidence.seconds(TIME_PART / 4))).texts else None
+    return hear if hear([evidence.claim.low], max(1.0, evidence.seconds(0.1))).texts else None
 
 
-def _why_none(evidence: Evidence) -> str:
+def _no_users(evidence: Evidence) -> Finding:
     """Say why there are no users."""
     if evidence.subject.another_user is None:
-        return "give another_user, a function that makes the curator of another user"
-    return "no run gave a response in the time that was left (--time allows more)"
+        return Finding("not applicable", "give another_user, a function that makes the curator of another user")
+    return Finding("not finished", "no run gave a response in the time that was left (--time allows more)")
+
+
+def _enough(users: Users, finding: Finding) -> Finding:
+    """Return a finding, which is not finished where the time was up after a few runs and nothing was found."""
+    if finding.verdict == "violated" or len(users.heard) >= min(FEWEST_USERS, users.wanted):
+        return finding
+    told = f"{len(users.heard):,} of {users.wanted:,} runs in the time given (--time allows more)"
+    return Finding("not finished", told, finding.epsilon_lower)
 
 
 def first_calls(evidence: Evidence, alpha: float) -> Finding:
     """Stake on what is said at the first call, at each place, and to standard error."""
     users = users_of(evidence)
     if users is None:
-        return Finding("not applicable", _why_none(evidence))
+        return _no_users(evidence)
     rewards, runs = (evidence.claim.low, evidence.claim.high), range(len(users.heard))
     first = [users.at(run, 0) for run in runs]
     ways = list(ways_with(rewards, users.chosen[:, 0], first, "first call"))
@@ -193,7 +206,8 @@ def first_calls(evidence: Evidence, alpha: float) -> Finding:
             lines = [users.lines(run)[call] for run, call in tossed]
             ways += ways_with(rewards, users.chosen[tuple(np.transpose(tossed))], lines, "standard error of a call")
     finding = judge_ways([*ways, *_by_place(users), *_by_ending(users, rewards)], evidence.claim.epsilon, alpha)
-    return Finding(finding.verdict, f"{len(runs) + len(users.single):,} runs: {finding.detail}", finding.epsilon_lower)
+    told = f"{len(runs) + len(users.single):,} runs: {finding.detail}"
+    return _enough(users, Finding(finding.verdict, told, finding.epsilon_lower))
 
 
 def _by_ending(users: Users, rewards: tuple[float, float]) -> Iterator[Way]:
@@ -255,7 +269,7 @@ def shared_noise(evidence: Evidence, alpha: float) -> Finding:
     """Stake on coins of a run from those of a run that is like it."""
     users = users_of(evidence)
     if users is None:
-        return Finding("not applicable", _why_none(evidence))
+        return _no_users(evidence)
     if not users.layout.coins or users.layout.same <= BEHIND:
         return Finding("not applicable", "runs are too short to be compared: --calls-per-run allows more")
     alike = list(_alike(users))
@@ -265,14 +279,14 @@ def shared_noise(evidence: Evidence, alpha: float) -> Finding:
         for is_same, is_right in _guesses(users, run, other, lag):
             tallies[lag, is_same][is_right] += 1
     if not tallies:
-        return Finding("consistent", f"no two of {len(users.heard):,} runs are alike")
+        return _enough(users, Finding("consistent", f"no two of {len(users.heard):,} runs are alike"))
     ways = [
         Event(f"{'the same' if same else 'another'} response as a run like it{_behind(lag)}", right, wrong)
         for (lag, same), (wrong, right) in tallies.items()
     ]
     finding = judge_ways(ways, evidence.claim.epsilon, alpha)
     told = f"{len(alike):,} of {len(users.heard):,} runs are like one before: {finding.detail}"
-    return Finding(finding.verdict, told, finding.epsilon_lower)
+    return _enough(users, Finding(finding.verdict, told, finding.epsilon_lower))
 
 
 def _behind(lag: int) -> str:

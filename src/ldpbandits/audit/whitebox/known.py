@@ -81,12 +81,13 @@ def is_known_by_code(respond: object) -> TypeGuard[Curator]:
 
 def best_guess(evidence: Evidence, alpha: float) -> Finding | None:
     """Guess as is best against the mechanism that is claimed; nothing to say if none is claimed."""
-    spec, sample, claim = evidence.spec, evidence.sample, evidence.claim
+    spec, claim = evidence.spec, evidence.claim
     if spec is None:
         return None
     known = knowledge(spec)
     if known is None:
         return Finding("not applicable", f"the audit knows no best guess against {spec.mechanism.kind}")
+    sample = evidence.sample
     low, high = known.edges(spec.value(claim.low), spec.value(claim.high))
     lowest, highest = sample.rewards.index(claim.low), sample.rewards.index(claim.high)
     right = total = 0

@@ -49,8 +49,7 @@ class WhiteBox(Evidence):
         """What the audit knows of it."""
         return KNOWN[type(self.spec.mechanism)]
 
-    @cached_property
-    def sample(self) -> Sample:
+    def draw(self) -> Sample:
         """As many responses as a device gives in a moment, one by one, and fresh ones each time."""
         claim, samples = self.claim, min(self.claim.samples, DEVICE_SAMPLES)
         return draw_sample(self.subject, (claim.low, claim.high), 2 * samples, self.rng(0), FOREVER)

@@ -18,7 +18,7 @@ from ldpbandits.agent.rules import Rule, default_rule, reading_of
 from ldpbandits.agent.tally import ArmTally
 from ldpbandits.checks import LARGEST_EPSILON
 from ldpbandits.errors import SpecError
-from ldpbandits.lab.algorithms import Algorithm
+from ldpbandits.lab.algorithms import Algorithm, NotPrivate
 from ldpbandits.lab.engine.sums import encode_sums
 from ldpbandits.lab.planning.question import FARTHEST, Question
 from ldpbandits.lab.rewards import Bernoulli, Empirical, Law
@@ -36,9 +36,11 @@ MANY = 10**9
 
 @dataclass(frozen=True)
 class Case:
-    """A question with one of its epsilons. Without an epsilon there is no privacy: CTB whose noise hides nothing.
+    """A question with one of its epsilons. Without an epsilon there is no privacy: the rule sees the rewards.
 
-    (At the largest epsilon that there is, one response in 10^21 is noise.)
+    Rewards of 0 and 1 are then played as CTB at the largest epsilon that there is, where one response in 10^21 is
+    noise: its bits leap. The intervals of bits hold for all rewards of the same range, since their martingale does not
+    grow (a^x b^(1 - x) <= x a + (1 - x) b), and the rules for bits take rewards between as they are.
     """
 
     question: Question
@@ -47,7 +49,7 @@ class Case:
 
     @cached_property
     def curator(self) -> CuratorSpec:
-        """The curator, on values in [0, 1]."""
+        """The curator, on values in [0, 1]; without privacy one by whose intervals rewards are judged."""
         if self.epsilon is None:
             return CuratorSpec(mechanisms.Bernoulli(LARGEST_EPSILON))
         kind = mechanisms.Bernoulli if self.question.curator == "ctb" else mechanisms.Laplace
@@ -92,11 +94,12 @@ class Case:
     def laws(self) -> tuple[Law, ...]:
         """The law of each arm's values.
 
-        CTB makes the same bits of all laws of one mean. For CTL they are those of the data, and the best arm's are
-        lifted by making some rewards the largest: for rewards of 0 and 1 that is what a lift is.
+        CTB makes the same bits of all laws of one mean. For CTL, and without privacy, they are those of the data, and
+        the best arm's are lifted by making some rewards the largest: for rewards of 0 and 1 that is what a lift is.
         """
         past, (baseline, *_, best) = self.question.past, self.values
-        if past is None or self.question.curator == "ctb" or self.epsilon is None or set(past.values) <= {0.0, 1.0}:
+        are_bits = self.epsilon is not None and self.question.curator == "ctb"
+        if past is None or are_bits or set(past.values) <= {0.0, 1.0}:
             return tuple(Bernoulli(value) for value in self.values)
         raised = (best - baseline) / (1 - baseline)
         chances = [count / past.rewards for count in past.counts]
@@ -107,9 +110,14 @@ class Case:
         return (*[old] * (self.question.arms - 1), new)
 
     @cached_property
+    def sees_rewards(self) -> bool:
+        """Whether the rule sees rewards that are not 0 or 1, as they are."""
+        return self.epsilon is None and not isinstance(self.laws[0], Bernoulli)
+
+    @cached_property
     def algorithm(self) -> Algorithm:
         """What is played by the rule."""
-        return Algorithm(self.rule_name, self.rule, self.curator)
+        return Algorithm(self.rule_name, self.rule, NotPrivate() if self.sees_rewards else self.curator)
 
     @cached_property
     def gaps(self) -> NDArray[np.float64]:
@@ -178,9 +186,10 @@ class Case:
 
     def _variance(self, arm: int) -> float:
         """Return the variance of a response of this arm, divided by the square of what a unit of value makes of it."""
-        mechanism = self.curator.mechanism
+        mechanism, law = self.curator.mechanism, self.laws[arm]
+        if self.sees_rewards:
+            return _spread(law)
         if isinstance(mechanism, mechanisms.Laplace):
-            law = self.laws[arm]
             spread = law.mean * (1 - law.mean) if isinstance(law, Bernoulli) else _spread(law)
             return spread + 2 / mechanism.epsilon**2
         chance = mechanism.response_mean(self.values[arm])

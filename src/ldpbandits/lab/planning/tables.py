@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from ldpbandits.lab.planning.answer import Plan
 from ldpbandits.lab.planning.rows import QUANTILES, Row, Standing
 from ldpbandits.lab.planning.verdict import percent
+from ldpbandits.spec.transforms import Range
 
 
 @dataclass(frozen=True)
@@ -29,14 +30,22 @@ def heading(plan: Plan) -> str:
 
 def remarks(plan: Plan) -> list[str]:
     """Say what is to be known of data."""
-    past = plan.question.past
-    if past is None:
+    past, declared = plan.question.past, plan.question.declared
+    if past is None and declared == Range():
         return []
+    if past is None:
+        ends = f"{declared.low:g} or {declared.high:g}"
+        return [f"Rewards are taken to be {ends}: of others, past ones (--data) tell what they take without privacy."]
     told = (
         [f"Rewards beyond the range count as its ends: {past.clipped:,} of {past.rewards:,}."] if past.clipped else []
     )
     if plan.question.curator == "ctb":
-        told.append("Of past rewards only the mean matters here: CTB makes the same bits of all laws of one mean.")
+        told.append("Of past rewards only the mean matters to CTB, which makes the same bits of all laws of one mean.")
+    if not set(past.values) <= {0.0, 1.0}:
+        told.append(
+            "Without privacy the rewards themselves are played. Intervals take them to vary as far as the range lets "
+            "them; the z-test knows how much they vary, and tells what privacy costs."
+        )
     return told
 
 

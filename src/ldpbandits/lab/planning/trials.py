@@ -172,7 +172,7 @@ def _equal_trial(case: Case, looked_at: Whole, looks: Looks) -> _Play:
 def _sums(rng: np.random.Generator, case: Case, new: Whole) -> NDArray[Any]:
     """Draw the sum of so many new responses of each arm, for each moment."""
     mechanism = case.curator.mechanism
-    if is_bits(mechanism):
+    if is_bits(mechanism) and not case.sees_rewards:
         chances = [mechanism.response_mean(value) for value in case.values]
         return np.stack([rng.binomial(new, chance) for chance in chances], axis=1)
     columns = []
@@ -184,8 +184,10 @@ def _sums(rng: np.random.Generator, case: Case, new: Whole) -> NDArray[Any]:
             values = rng.multinomial(new, shares / shares.sum()) @ np.array(law.values)
         else:
             raise NotImplementedError(type(law))
-        noise = rng.standard_gamma(new.astype(float)) - rng.standard_gamma(new.astype(float))
-        columns.append(values + noise / mechanism.epsilon)
+        if not case.sees_rewards:
+            noise = rng.standard_gamma(new.astype(float)) - rng.standard_gamma(new.astype(float))
+            values = values + noise / mechanism.epsilon
+        columns.append(values)
     return np.stack(columns, axis=1)
 
 
