@@ -17,8 +17,8 @@ from threading import RLock, local
 from time import monotonic
 from typing import TypeAlias
 
-from ldpbandits.device.high_water import HighWaterMark, sums_of
-from ldpbandits.device.sums import keep_sums
+from ldpbandits.device.high_water import HighWaterMark
+from ldpbandits.device.sums import keep_sums, sums_of
 from ldpbandits.errors import LedgerError
 
 MEMORY = ":memory:"

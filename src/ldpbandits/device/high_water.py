@@ -10,19 +10,13 @@ before the ledger, for another process may change both meanwhile.
 
 import os
 import re
-import sqlite3
 from contextlib import suppress
 from fractions import Fraction
 from functools import cached_property
-from math import inf
 from pathlib import Path
-from typing import TypeAlias
 
-from ldpbandits.device.sums import UNIT, spent_until
+from ldpbandits.device.sums import UNIT, Sums
 from ldpbandits.errors import LedgerError
-
-Sums: TypeAlias = tuple[Fraction, Fraction]
-"""What was ever accepted, and what has ever left."""
 
 SUFFIX = ".high-water"
 _NOTHING: Sums = (Fraction(0), Fraction(0))
@@ -82,11 +76,6 @@ class HighWaterMark:
                 os.write(handle, 2 * line)
             finally:
                 os.close(handle)
-
-
-def sums_of(transaction: sqlite3.Connection) -> Sums:
-    """Return the sums of a ledger, exactly."""
-    return spent_until(transaction, "accepted_at", inf), spent_until(transaction, "left_at", inf)
 
 
 def _largest(one: Sums, other: Sums) -> Sums:

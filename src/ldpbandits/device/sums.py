@@ -13,10 +13,14 @@ A sum is exact. An epsilon is at least 1e-6, and so a whole multiple of 2^-72. I
 import sqlite3
 from collections.abc import Iterator
 from fractions import Fraction
+from math import inf
 from typing import Literal, TypeAlias
 
 Date: TypeAlias = Literal["accepted_at", "left_at"]
 """The dates of a charge, by the names of their columns."""
+
+Sums: TypeAlias = tuple[Fraction, Fraction]
+"""What was ever accepted, and what has ever left."""
 
 UNIT = Fraction(1, 1 << 72)
 """Of which each sum is a whole multiple."""
@@ -83,6 +87,11 @@ def keep_sums(connection: sqlite3.Connection) -> None:
     connection.execute(
         f"CREATE TRIGGER discharge AFTER DELETE ON spent BEGIN {_removed('accepted_at')} {_removed('left_at')} END"
     )
+
+
+def sums_of(transaction: sqlite3.Connection) -> Sums:
+    """Return what was ever accepted, and what has ever left, exactly."""
+    return spent_until(transaction, "accepted_at", inf), spent_until(transaction, "left_at", inf)
 
 
 def _whole(high: int, middle: int, low: int) -> Fraction:
