@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ldpbandits.server.history import Moment, replay
-from ldpbandits.server.messages import NewExperiment
+from ldpbandits.server.api.messages import NewExperiment
+from ldpbandits.server.experiments.history import Moment, replay
+from ldpbandits.server.experiments.tickets import Ticket, new_nonce
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import Answer
-from ldpbandits.server.store.sqlite import SqliteStore
-from ldpbandits.server.tickets import Ticket, new_nonce
+from ldpbandits.server.store.sqlite.store import SqliteStore
 from ldpbandits.types import Arm
 
 RESPONSES = 1_000_000

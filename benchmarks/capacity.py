@@ -16,9 +16,9 @@ import psycopg
 from crowd import spent
 from tests.server.postgres_server import running_postgres
 
+from ldpbandits.server.experiments.tickets import Ticket, new_nonce
 from ldpbandits.server.store import Answer, Definition
-from ldpbandits.server.store.postgres import PostgresStore
-from ldpbandits.server.tickets import Ticket, new_nonce
+from ldpbandits.server.store.postgres.store import PostgresStore
 from ldpbandits.types import Arm
 
 ARMS = 10

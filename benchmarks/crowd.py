@@ -11,7 +11,7 @@ from typing import NamedTuple, cast
 import msgspec
 import psutil
 
-from ldpbandits.server.tickets import Signer, Ticket, new_nonce
+from ldpbandits.server.experiments.tickets import Signer, Ticket, new_nonce
 from ldpbandits.types import Arm
 
 KEYS = {

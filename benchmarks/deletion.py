@@ -20,11 +20,13 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from crowd import EXPERIMENT
 from tests.server.postgres_server import running_postgres
 
-from ldpbandits.server.messages import NewExperiment, ResponseMessage
+from ldpbandits.server.api.messages import NewExperiment, ResponseMessage
+from ldpbandits.server.experiments.tickets import Ticket, new_nonce
 from ldpbandits.server.service import Service
-from ldpbandits.server.store import ERASED_ROWS, Answer, postgres_changes, sqlite
+from ldpbandits.server.store import ERASED_ROWS, Answer
 from ldpbandits.server.store.opening import open_store
-from ldpbandits.server.tickets import Ticket, new_nonce
+from ldpbandits.server.store.postgres import changes as postgres_changes
+from ldpbandits.server.store.sqlite import store as sqlite
 from ldpbandits.types import Arm
 
 RESPONSES = 1_000_000

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from time import process_time
 
-from ldpbandits.server.messages import NewExperiment
+from ldpbandits.server.api.messages import NewExperiment
+from ldpbandits.server.experiments.tickets import Ticket, new_nonce
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import Answer
-from ldpbandits.server.store.sqlite import SqliteStore
-from ldpbandits.server.tickets import Ticket, new_nonce
+from ldpbandits.server.store.sqlite.store import SqliteStore
 from ldpbandits.types import Arm
 
 EXPERIMENTS = 10_000

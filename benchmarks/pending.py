@@ -9,7 +9,8 @@ play in them. During the next 10,000 an agent that spread the first ones evenly 
 best mean so far. The least is what that costs, with no regret at all in the 30,000 decisions after them.
 
 Then strangers: for each device that answers, 20 ask and never do. Their tickets count in full, or as the server weighs
-them (server/traffic.py). A run is locked when the worse of two arms gets most of the last quarter of the decisions.
+them (server/experiments/traffic.py). A run is locked when the worse of two arms gets most of the last quarter of the
+decisions.
 """
 
 import math
@@ -27,7 +28,7 @@ from ldpbandits.agent.agent import Agent
 from ldpbandits.agent.rules import IMED, KLUCB, UCB, KLUCBPlus, Rule, Thompson, ldp_ucb_b
 from ldpbandits.agent.tally import UNKNOWN
 from ldpbandits.lab.engine.compiled import inlined, uncached
-from ldpbandits.server.traffic import Traffic
+from ldpbandits.server.experiments.traffic import Traffic
 from ldpbandits.spec.mechanisms import response_mean
 from ldpbandits.types import Arm
 

@@ -19,9 +19,9 @@ from http.client import HTTPConnection
 from pathlib import Path
 from statistics import median, quantiles
 
-from ldpbandits.server.process import Server
+from ldpbandits.server.process.server import Server
 from ldpbandits.server.service import Service
-from ldpbandits.server.store.sqlite import SqliteStore
+from ldpbandits.server.store.sqlite.store import SqliteStore
 
 ARMS = 256
 RESPONSES = 2000

@@ -27,10 +27,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import psutil
 from crowd import EXPERIMENT, KEYS, create, spent
 
-from ldpbandits.server.front_door import FrontDoor
-from ldpbandits.server.process import Server
+from ldpbandits.server.process.front_door import FrontDoor
+from ldpbandits.server.process.server import Server
 from ldpbandits.server.service import Service
-from ldpbandits.server.store.sqlite import SqliteStore
+from ldpbandits.server.store.sqlite.store import SqliteStore
 
 EXPERIMENTS = 10_000
 SECONDS = 2.0

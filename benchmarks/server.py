@@ -33,11 +33,11 @@ from starlette.routing import Route
 from tests.server.postgres_server import running_postgres
 from tests.server.running import running
 
-from ldpbandits.server.committer import LARGEST_BATCH
-from ldpbandits.server.process import Server
+from ldpbandits.server.process.server import Server
 from ldpbandits.server.service import Service
-from ldpbandits.server.store.postgres import PostgresStore
-from ldpbandits.server.store.sqlite import SqliteStore
+from ldpbandits.server.store.committer import LARGEST_BATCH
+from ldpbandits.server.store.postgres.store import PostgresStore
+from ldpbandits.server.store.sqlite.store import SqliteStore
 
 CONNECTIONS = 32
 CROWDS = (32, 128, 256)

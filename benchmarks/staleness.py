@@ -14,9 +14,9 @@ from multiprocessing import Pool
 from random import Random
 from statistics import fmean, stdev
 
-from ldpbandits.server.experiments import LiveExperiment, restore
+from ldpbandits.server.experiments.live import LiveExperiment, restore
+from ldpbandits.server.experiments.tickets import Ticket
 from ldpbandits.server.store import CellTotal, Definition, StoredArm, StoredExperiment
-from ldpbandits.server.tickets import Ticket
 from ldpbandits.spec.mechanisms import response_mean
 from ldpbandits.types import Arm
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
-from ldpbandits.server.openapi import openapi
-from ldpbandits.server.operations import OPERATIONS
+from ldpbandits.server.api.openapi import openapi
+from ldpbandits.server.api.operations import OPERATIONS
 from pieces import cell, code, table
 
 Schema: TypeAlias = Mapping[str, Any]

@@ -26,7 +26,7 @@ from ldpbandits import (
     Threshold,
 )
 from ldpbandits.admin.messages import Ramp
-from ldpbandits.server.messages import NewExperiment
+from ldpbandits.server.api.messages import NewExperiment
 from ldpbandits.spec.mechanisms import Laplace
 
 NUMBERS = count()

@@ -17,7 +17,7 @@ from ldpbandits.admin.calibration import IN_TURN, search_live
 from ldpbandits.agent.bisection import Bisection
 from ldpbandits.cli import main
 from ldpbandits.demo import DemoServer, running
-from ldpbandits.server.limits import LARGEST_PARAMETER
+from ldpbandits.server.experiments.limits import LARGEST_PARAMETER
 
 ARMS = ("blue", "green")
 EPSILON = 4.0

@@ -11,8 +11,8 @@ from ldpbandits.admin import messages
 from ldpbandits.admin.messages import Best, History, Report, Settings, Summary
 from ldpbandits.admin.reading import read
 from ldpbandits.errors import ServerError
-from ldpbandits.server import messages as server_messages
-from ldpbandits.server import settings as server_settings
+from ldpbandits.server.api import messages as server_messages
+from ldpbandits.server.experiments import settings as server_settings
 
 TWINS = {name: kind for name, kind in vars(messages).items() if dataclasses.is_dataclass(kind)}
 SERVERS = {**vars(server_settings), **vars(server_messages)}

@@ -11,7 +11,7 @@ from ldpbandits.cli import main
 from ldpbandits.cli.config import add_options, fill, misspelt, option, options_of, read_secrets, settle, variable
 from ldpbandits.cli.serve_options import GROUPS, OPTIONS, SECRETS
 from ldpbandits.errors import ParameterError
-from ldpbandits.server.front_door import FrontDoor
+from ldpbandits.server.process.front_door import FrontDoor
 
 KEY = "admin-key-that-nobody-may-see"
 

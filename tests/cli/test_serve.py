@@ -26,7 +26,7 @@ from ldpbandits.cli.health import _UnixConnection
 from ldpbandits.errors import ParameterError
 from ldpbandits.server.keys import FIRST_ROLES, Role
 from ldpbandits.server.service import Service
-from ldpbandits.server.store.sqlite import SqliteStore
+from ldpbandits.server.store.sqlite.store import SqliteStore
 
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("LDPBANDITS_")}
 MARKER = "marker-of-a-person"

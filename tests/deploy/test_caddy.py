@@ -21,8 +21,8 @@ import pytest
 from tests.server.running import HEADLINE, PATIENCE, Running, running
 from tests.tools import ROOT, tool
 
-from ldpbandits.server.front_door import FrontDoor
-from ldpbandits.server.limits import LARGEST_EXPERIMENT
+from ldpbandits.server.experiments.limits import LARGEST_EXPERIMENT
+from ldpbandits.server.process.front_door import FrontDoor
 
 CADDYFILE = ROOT / "deploy" / "Caddyfile"
 ADDRESS, MARKER = "127.0.0.77", "marker-of-a-person"

@@ -18,7 +18,7 @@ from tests.server.test_read_only import READ_ONLY
 from tests.tools import ROOT
 
 from ldpbandits.cli.serve_options import OPTIONS, SECRETS
-from ldpbandits.server.front_door import FrontDoor
+from ldpbandits.server.process.front_door import FrontDoor
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())

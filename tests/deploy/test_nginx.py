@@ -13,8 +13,8 @@ from pathlib import Path
 from tests.server.running import HEADLINE, PATIENCE, running
 from tests.tools import ROOT, tool
 
-from ldpbandits.server.front_door import FrontDoor
-from ldpbandits.server.limits import LARGEST_EXPERIMENT
+from ldpbandits.server.experiments.limits import LARGEST_EXPERIMENT
+from ldpbandits.server.process.front_door import FrontDoor
 
 SITE = ROOT / "deploy" / "nginx.conf"
 STRANGER, VISITOR = "127.0.0.66", "127.0.0.77"

@@ -10,7 +10,7 @@ from tests.server.running import PATIENCE
 from tests.tools import ROOT, tool
 
 from ldpbandits.cli.serve_options import OPTIONS, SECRETS
-from ldpbandits.server.front_door import FrontDoor
+from ldpbandits.server.process.front_door import FrontDoor
 
 UNIT = (ROOT / "deploy" / "ldpbandits.service").read_text()
 PROGRAM = "/opt/ldpbandits/bin/ldpbandits"

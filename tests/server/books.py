@@ -12,7 +12,7 @@ from threading import Event, Thread
 from typing import Any
 
 from ldpbandits.agent.laplace_rules import mean_excess
-from ldpbandits.server.tickets import Signer, Ticket, new_nonce
+from ldpbandits.server.experiments.tickets import Signer, Ticket, new_nonce
 from ldpbandits.types import Arm
 
 ENVIRONMENT = {

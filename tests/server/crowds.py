@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable
 
 from tests.server.memory_store import Memory, MemoryStore
 
-from ldpbandits.server.messages import Decision, NewExperiment, ResponseMessage
+from ldpbandits.server.api.messages import Decision, NewExperiment, ResponseMessage
+from ldpbandits.server.experiments.tickets import Ticket, new_nonce
 from ldpbandits.server.service import Service
-from ldpbandits.server.tickets import Ticket, new_nonce
 from ldpbandits.types import Arm
 
 LIFETIME = 100

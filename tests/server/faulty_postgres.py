@@ -5,10 +5,10 @@ from typing import Any
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
-from ldpbandits.server.store.postgres import PostgresStore
-from ldpbandits.server.store.postgres_account import EventKey
-from ldpbandits.server.store.postgres_counting import COUNT, Batch
-from ldpbandits.server.store.postgres_trying import Counting
+from ldpbandits.server.store.postgres.account import EventKey
+from ldpbandits.server.store.postgres.counting import COUNT, Batch
+from ldpbandits.server.store.postgres.retry import Counting
+from ldpbandits.server.store.postgres.store import PostgresStore
 
 _NO_TALLY = COUNT.replace("GROUP BY new.experiment", "WHERE false GROUP BY new.experiment")
 _ADD = (

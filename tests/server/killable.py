@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ldpbandits.server.committer import Committer
-from ldpbandits.server.process import Server
+from ldpbandits.server.process.server import Server
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import Answer, CellTotal, Event, Outcome, Store
+from ldpbandits.server.store.committer import Committer
 from ldpbandits.server.store.opening import is_shared
-from ldpbandits.server.store.sqlite import SqliteStore
+from ldpbandits.server.store.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:
     import sqlite3

@@ -7,9 +7,9 @@ from typing import Any
 
 from tests.server.inprocess import Reply, ask
 
-from ldpbandits.server.app import application
+from ldpbandits.server.api.app import application
 from ldpbandits.server.service import Service
-from ldpbandits.server.store.sqlite import SqliteStore
+from ldpbandits.server.store.sqlite.store import SqliteStore
 
 ADMIN, VIEWER, CLIENT = (f"{role}-key-of-the-tests" for role in ("admin", "viewer", "client"))
 KEYS = {"LDPBANDITS_ADMIN_KEY": ADMIN, "LDPBANDITS_VIEWER_KEY": VIEWER, "LDPBANDITS_CLIENT_KEY": CLIENT}

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
-from ldpbandits.server.messages import NewExperiment, ResponseMessage
+from ldpbandits.server.api.messages import NewExperiment, ResponseMessage
 from ldpbandits.server.service import Service
-from ldpbandits.server.store.postgres import PostgresStore
+from ldpbandits.server.store.postgres.store import PostgresStore
 
 NEW = NewExperiment("headline", ["blue", "green"], {"mechanism": "bernoulli", "epsilon": 1.0}, ticket_lifetime=100)
 T = TypeVar("T")

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeAlias
 
 import pytest
 
+from ldpbandits.server.experiments.tickets import Ticket
 from ldpbandits.server.store import (
     Answer,
     CellTotal,
@@ -25,7 +26,6 @@ from ldpbandits.server.store import (
     StoredSecret,
     Unavailable,
 )
-from ldpbandits.server.tickets import Ticket
 from ldpbandits.types import Arm
 
 COUNTED, DUPLICATE, CHANGED = Outcome.COUNTED, Outcome.DUPLICATE, Outcome.CHANGED

@@ -10,9 +10,10 @@ from functools import partial
 from pathlib import Path
 
 from ldpbandits.errors import DatabaseError
-from ldpbandits.server import logs, workers
-from ldpbandits.server.listening import shared_out
-from ldpbandits.server.workers import Tie, Workers
+from ldpbandits.server.process import logs
+from ldpbandits.server.process import supervisor as workers
+from ldpbandits.server.process.sockets import shared_out
+from ldpbandits.server.process.supervisor import Tie, Workers
 
 PATIENCE = 1.0
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from tests.server.crowds import Place
 
-from ldpbandits.server import batches
-from ldpbandits.server.allowances import ALLOWANCE_LIFETIME_S
+from ldpbandits.server.api import batches
+from ldpbandits.server.api.messages import Batch, Decision, NewExperiment, NewKey, ResponseMessage, ShippedArm
+from ldpbandits.server.api.refusals import Refusal
+from ldpbandits.server.experiments.allowances import ALLOWANCE_LIFETIME_S
 from ldpbandits.server.keys import Role
-from ldpbandits.server.messages import Batch, Decision, NewExperiment, NewKey, ResponseMessage, ShippedArm
-from ldpbandits.server.refusals import Refusal
 from ldpbandits.server.service import Service
 from ldpbandits.spec.allowance import LONGEST_ALLOWANCE, read_allowance, sign_allowance
 from ldpbandits.spec.protocol import Code

@@ -8,7 +8,7 @@ import pytest
 from tests.server.inprocess import Reply, ask
 from tests.server.memory_store import MemoryStore
 
-from ldpbandits.server.app import application
+from ldpbandits.server.api.app import application
 from ldpbandits.server.service import Service
 
 E = "/v1/experiments/headline"

@@ -18,9 +18,9 @@ from tests.server.running import HEADLINE, PATIENCE, Running, running
 
 from ldpbandits.cli import main
 from ldpbandits.server.keys import SECRET_VARIABLE
-from ldpbandits.server.store import sqlite_copy
-from ldpbandits.server.store.sqlite import SqliteStore
-from ldpbandits.server.store.sqlite_schema import MIGRATIONS, migrate
+from ldpbandits.server.store.sqlite import copy as sqlite_copy
+from ldpbandits.server.store.sqlite.schema import MIGRATIONS, migrate
+from ldpbandits.server.store.sqlite.store import SqliteStore
 
 SECRET = "a-signing-secret-of-the-environment"  # noqa: S105 - of these tests
 

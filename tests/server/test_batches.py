@@ -9,7 +9,7 @@ from tests.server.inprocess import Reply, ask
 from tests.server.local import CLIENT, E, Local
 
 from ldpbandits.server.store import Unavailable
-from ldpbandits.server.store.sqlite import SqliteStore
+from ldpbandits.server.store.sqlite.store import SqliteStore
 
 COUNTED = {"status": "counted", "code": None, "message": None}
 DUPLICATE = {**COUNTED, "status": "duplicate"}

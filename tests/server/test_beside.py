@@ -11,11 +11,13 @@ from tests.server.local import KEYS
 from tests.server.running import running
 from tests.server.threaded import until
 
-from ldpbandits.server import beside, jobs, reports
-from ldpbandits.server.messages import NewExperiment, ResponseMessage
+from ldpbandits.server.api.messages import NewExperiment, ResponseMessage
+from ldpbandits.server.reports import jobs
+from ldpbandits.server.reports import report as reports
+from ldpbandits.server.reports import worker as beside
+from ldpbandits.server.reports.snapshot import Snapshot
 from ldpbandits.server.service import Service
-from ldpbandits.server.snapshots import Snapshot
-from ldpbandits.server.store.sqlite import SqliteStore
+from ldpbandits.server.store.sqlite.store import SqliteStore
 
 ARMS = 6
 """Of many, here: intervals take their time."""

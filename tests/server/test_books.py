@@ -11,14 +11,14 @@ from tests.server.inprocess import ask
 
 from ldpbandits.cli import main
 from ldpbandits.errors import DatabaseError
-from ldpbandits.server import books
-from ldpbandits.server.app import application
-from ldpbandits.server.books import Findings, compare
-from ldpbandits.server.messages import NewArm, NewExperiment
+from ldpbandits.server.api.app import application
+from ldpbandits.server.api.messages import NewArm, NewExperiment
 from ldpbandits.server.service import Service
-from ldpbandits.server.store.sqlite import SqliteStore
-from ldpbandits.server.store.sqlite_books import sqlite_books
-from ldpbandits.server.store.sqlite_schema import MIGRATIONS, migrate
+from ldpbandits.server.store import integrity as books
+from ldpbandits.server.store.integrity import Findings, compare
+from ldpbandits.server.store.sqlite.integrity import sqlite_books
+from ldpbandits.server.store.sqlite.schema import MIGRATIONS, migrate
+from ldpbandits.server.store.sqlite.store import SqliteStore
 
 BITS = {"mechanism": "bernoulli", "epsilon": 2}
 

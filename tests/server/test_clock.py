@@ -6,9 +6,9 @@ import logging
 import pytest
 from tests.server.memory_store import Memory, MemoryStore
 
-from ldpbandits.server.clock import AT_START, LEAP, PATIENCE, Clock, elapsed
-from ldpbandits.server.messages import NewExperiment, NewKey, ResponseMessage
-from ldpbandits.server.refusals import Refusal
+from ldpbandits.server.api.messages import NewExperiment, NewKey, ResponseMessage
+from ldpbandits.server.api.refusals import Refusal
+from ldpbandits.server.process.clock import AT_START, LEAP, PATIENCE, Clock, elapsed
 from ldpbandits.server.service import Service
 
 START = 1_700_000_000

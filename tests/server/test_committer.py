@@ -10,12 +10,12 @@ from threading import Event
 import pytest
 from tests.server.memory_store import MemoryStore
 
-from ldpbandits.server import committer as module
-from ldpbandits.server.committer import Committer
+from ldpbandits.server.experiments.tickets import Ticket, new_nonce
 from ldpbandits.server.store import Answer, CellTotal, Definition, Outcome, Unavailable
 from ldpbandits.server.store import Event as Happened
-from ldpbandits.server.store.sqlite import SqliteStore
-from ldpbandits.server.tickets import Ticket, new_nonce
+from ldpbandits.server.store import committer as module
+from ldpbandits.server.store.committer import Committer
+from ldpbandits.server.store.sqlite.store import SqliteStore
 from ldpbandits.types import Arm
 
 

@@ -13,9 +13,9 @@ from ldpbandits import Agent
 from ldpbandits.agent.estimates import estimate_arm, share
 from ldpbandits.agent.missing import worst_case
 from ldpbandits.agent.separation import ALPHA
-from ldpbandits.server.conclusions import MANY_MISSING
-from ldpbandits.server.forecasting import FEWEST
-from ldpbandits.server.messages import Decision, Forecast, NewArm, Report
+from ldpbandits.server.api.messages import Decision, Forecast, NewArm, Report
+from ldpbandits.server.reports.conclusions import MANY_MISSING
+from ldpbandits.server.reports.forecast import FEWEST
 from ldpbandits.spec.mechanisms import Bernoulli
 from ldpbandits.types import Arm
 

@@ -11,11 +11,12 @@ from tests.server.inprocess import ask
 from tests.server.local import NEW, E, Local
 from tests.server.store_contract import answer, exported
 
-from ldpbandits.server import committer
-from ldpbandits.server.books import compare
-from ldpbandits.server.store import Answer, Definition, Event, Outcome, Store, Unavailable, postgres_changes, sqlite
+from ldpbandits.server.store import Answer, Definition, Event, Outcome, Store, Unavailable, committer
+from ldpbandits.server.store.integrity import compare
 from ldpbandits.server.store.opening import books_of, open_store
-from ldpbandits.server.store.sqlite import SqliteStore
+from ldpbandits.server.store.postgres import changes as postgres_changes
+from ldpbandits.server.store.sqlite import store as sqlite
+from ldpbandits.server.store.sqlite.store import SqliteStore
 
 RESPONSES = 7
 LATER = int(time.time()) + 3600

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from tests.server.memory_store import Memory, MemoryStore
 
-from ldpbandits.server.messages import ArmReport, NewExperiment, Report, ResponseMessage
-from ldpbandits.server.refusals import Refusal
+from ldpbandits.server.api.messages import ArmReport, NewExperiment, Report, ResponseMessage
+from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import Unavailable
-from ldpbandits.server.store.sqlite import SqliteStore
+from ldpbandits.server.store.sqlite.store import SqliteStore
 
 NEW = NewExperiment("one", ["a"], {"mechanism": "bernoulli", "epsilon": 1}, ticket_lifetime=100)
 

@@ -8,7 +8,7 @@ import pytest
 from tests.server.local import NEW, E, Local
 
 from ldpbandits.server import service
-from ldpbandits.server.export import harmless
+from ldpbandits.server.api.csv_export import harmless
 
 ODD = ['say "hi"', "a,b", "a;b", " before", "after ", "größer 🎈", "plain", "x=1", "back\\slash", "1e5"]
 FORMULAS = ['=HYPERLINK("https://evil.example";"blue")', "+1", "-1+1", "@SUM(A1)", " =1", "\uff1d1+1", "'quoted", "'=1"]

@@ -7,10 +7,10 @@ from random import Random
 import pytest
 from tests.server.crowds import Place, visit
 
-from ldpbandits.server.messages import Decision, NewExperiment, Report, ResponseMessage
-from ldpbandits.server.refusals import Refusal
+from ldpbandits.server.api.messages import Decision, NewExperiment, Report, ResponseMessage
+from ldpbandits.server.api.refusals import Refusal
+from ldpbandits.server.experiments.stopping import stop_separated, watch_traffic
 from ldpbandits.server.service import Service
-from ldpbandits.server.stopping import stop_separated, watch_traffic
 from ldpbandits.spec.mechanisms import response_mean
 from ldpbandits.spec.protocol import Code
 

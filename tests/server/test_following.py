@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from tests.server.several import Workers
 
-from ldpbandits.server.messages import NewArm, ResponseMessage
-from ldpbandits.server.refusals import Refusal
+from ldpbandits.server.api.messages import NewArm, ResponseMessage
+from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import News
-from ldpbandits.server.store import postgres as postgres_module
-from ldpbandits.server.store.postgres import PostgresStore
+from ldpbandits.server.store.postgres import store as postgres_module
+from ldpbandits.server.store.postgres.store import PostgresStore
 
 
 def store_of(worker: Service) -> PostgresStore:

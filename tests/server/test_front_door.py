@@ -15,12 +15,12 @@ from tests.server.running import HEADLINE, PATIENCE, running
 from tests.server.threaded import ADMIN, CLIENT, NEW, Threaded, all_of, pour, reply, request, threaded, until
 
 from ldpbandits.errors import ParameterError
-from ldpbandits.server.connections import AHEAD
-from ldpbandits.server.front_door import FrontDoor
+from ldpbandits.server.api.rate_limits import Rates
 from ldpbandits.server.keys import Role
-from ldpbandits.server.process import _files
-from ldpbandits.server.rates import Rates
-from ldpbandits.server.store.sqlite import SqliteStore
+from ldpbandits.server.process.connections import AHEAD
+from ldpbandits.server.process.front_door import FrontDoor
+from ldpbandits.server.process.server import _files
+from ldpbandits.server.store.sqlite.store import SqliteStore
 
 SHORT = 1.0
 """A limit in seconds that is over soon, and long enough for a busy machine to answer what is complete."""

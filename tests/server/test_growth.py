@@ -15,7 +15,7 @@ from tests.server.memory_store import MemoryStore
 from tests.server.store_contract import answer, defined, exported
 
 from ldpbandits.server.service import Service
-from ldpbandits.server.store.sqlite import SqliteStore
+from ldpbandits.server.store.sqlite.store import SqliteStore
 
 FEW, MANY = 3, 300
 

@@ -15,12 +15,12 @@ import pytest
 
 from ldpbandits import Agent, ldp_ucb_b
 from ldpbandits.agent.tally import ArmTally, Tally
-from ldpbandits.server.guardrails import Guardrails
-from ldpbandits.server.messages import NewArm, NewExperiment, Report, ResponseMessage
-from ldpbandits.server.refusals import Refusal
+from ldpbandits.server.api.messages import NewArm, NewExperiment, Report, ResponseMessage
+from ldpbandits.server.api.refusals import Refusal
+from ldpbandits.server.experiments.guardrails import Guardrails
+from ldpbandits.server.experiments.settings import Ramp, Settings
 from ldpbandits.server.service import Service
-from ldpbandits.server.settings import Ramp, Settings
-from ldpbandits.server.store.sqlite import SqliteStore
+from ldpbandits.server.store.sqlite.store import SqliteStore
 
 DECISIONS = 20_000
 MARGIN = 0.02

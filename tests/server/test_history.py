@@ -15,11 +15,12 @@ from tests.server.inprocess import ask
 from ldpbandits import UCB, estimate
 from ldpbandits.agent.estimates import estimate_arm, share
 from ldpbandits.agent.separation import ALPHA
-from ldpbandits.server import experiments, reports
-from ldpbandits.server.app import application
-from ldpbandits.server.history import MOST, Moment, Trail, replay
-from ldpbandits.server.messages import History, NewArm, NewExperiment
-from ldpbandits.server.settings import Settings
+from ldpbandits.server.api.app import application
+from ldpbandits.server.api.messages import History, NewArm, NewExperiment
+from ldpbandits.server.experiments import live as experiments
+from ldpbandits.server.experiments.history import MOST, Moment, Trail, replay
+from ldpbandits.server.experiments.settings import Settings
+from ldpbandits.server.reports import report as reports
 from ldpbandits.server.store import CellTotal, StoredResponse
 from ldpbandits.spec.menu import Menu
 

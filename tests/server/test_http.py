@@ -20,8 +20,8 @@ from tests.server.threaded import until
 
 from ldpbandits import CuratorSpec, curator_from_json
 from ldpbandits.errors import DatabaseError
-from ldpbandits.server.store.sqlite import SqliteStore
-from ldpbandits.server.store.sqlite_schema import MIGRATIONS, migrate
+from ldpbandits.server.store.sqlite.schema import MIGRATIONS, migrate
+from ldpbandits.server.store.sqlite.store import SqliteStore
 from ldpbandits.spec import mechanisms
 
 MARKER = "marker-of-a-person"

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from tests.server.books import ENVIRONMENT, Books, Crowd, audited, create
 
-from ldpbandits.server.store.sqlite import SqliteStore
+from ldpbandits.server.store.sqlite.store import SqliteStore
 
 POINTS = ("before transaction", "between nonce and tally", "before commit", "after commit")
 FAULTS = "LDPBANDITS_FAULTS" in os.environ

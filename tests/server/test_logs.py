@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from ldpbandits.server.logs import Line, set_up
+from ldpbandits.server.process.logs import Line, set_up
 
 ADDRESS, ADDRESS6, KEY = "203.0.113.7", "2001:db8::7", "admin-c0q2c1wq8YYypLuDnFnWCFy7TR9mqQOd"
 
@@ -32,7 +32,7 @@ def failure() -> BaseException:
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_an_exception_is_told_by_its_type_and_place(form: str) -> None:
     """Not by its own text, which may hold anything."""
-    line = Line(form).format(record("ldpbandits.server.app", "a chore has failed", failure()))
+    line = Line(form).format(record("ldpbandits.server.api.app", "a chore has failed", failure()))
     assert "\n" not in line
     assert "ValueError" in line
     assert "test_logs.py:" in line
@@ -59,10 +59,10 @@ def test_our_own_addresses_may_be_told_but_no_key() -> None:
 def test_an_event_has_a_name() -> None:
     """Its own, or that of the module which tells of it."""
     line = Line("json")
-    assert json.loads(line.format(record("ldpbandits.server.meters", "503")))["event"] == "meters"
-    assert json.loads(line.format(record("ldpbandits.server.workers", "x", event="worker_died")))["event"] == (
-        "worker_died"
-    )
+    assert json.loads(line.format(record("ldpbandits.server.process.meters", "503")))["event"] == "meters"
+    assert json.loads(line.format(record("ldpbandits.server.process.supervisor", "x", event="worker_died")))[
+        "event"
+    ] == ("worker_died")
     assert Line("text").format(record("uvicorn.error", "odd")).endswith(" error uvicorn: odd")
 
 

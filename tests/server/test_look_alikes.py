@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from tests.server.local import NEW, E, Local
 
-from ldpbandits.server.look_alikes import look_alike, skeleton
-from ldpbandits.server.store.sqlite import SqliteStore
+from ldpbandits.server.experiments.look_alikes import look_alike, skeleton
+from ldpbandits.server.store.sqlite.store import SqliteStore
 
 ALIKE = [
     ("caf\u00e9", "cafe\u0301"),  # composed, and with a combining mark

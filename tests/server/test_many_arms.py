@@ -17,12 +17,12 @@ from ldpbandits.agent.kernels import Index, Parameters
 from ldpbandits.agent.rules import IMED, KLUCB, UCB, KLUCBPlus, Rule, Thompson, ldp_ucb_b
 from ldpbandits.agent.tally import ArmTally, Tally
 from ldpbandits.errors import SpecError
-from ldpbandits.server import limits
-from ldpbandits.server.conclusions import MOST_WARNINGS, ArmFacts, warnings
 from ldpbandits.server.console.words import MOST_SHOWN
-from ldpbandits.server.guardrails import Guardrails
-from ldpbandits.server.reports import MOST_FOLLOWED
-from ldpbandits.server.settings import Settings
+from ldpbandits.server.experiments import limits
+from ldpbandits.server.experiments.guardrails import Guardrails
+from ldpbandits.server.experiments.settings import Settings
+from ldpbandits.server.reports.conclusions import MOST_WARNINGS, ArmFacts, warnings
+from ldpbandits.server.reports.report import MOST_FOLLOWED
 from ldpbandits.spec.menu import Menu
 from ldpbandits.types import Arm
 

@@ -9,11 +9,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.server.inprocess import Reply, ask
 from tests.server.local import CLIENT, CURATOR, VIEWER, E, Local
 
-from ldpbandits.server import metrics
 from ldpbandits.server import service as service_module
-from ldpbandits.server.meters import Histogram
-from ldpbandits.server.once import REST, Paced
+from ldpbandits.server.process import metrics
+from ldpbandits.server.process.meters import Histogram
 from ldpbandits.server.service import Service
+from ldpbandits.server.single_flight import REST, Paced
 from ldpbandits.server.store import Unavailable
 
 

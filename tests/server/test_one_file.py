@@ -16,8 +16,8 @@ from tests.server.store_contract import answer, arm_totals, start
 
 from ldpbandits.errors import DatabaseError
 from ldpbandits.server.store import Outcome, Unavailable
-from ldpbandits.server.store.sqlite import SqliteStore
-from ldpbandits.server.store.sqlite_hold import check_mounts
+from ldpbandits.server.store.sqlite.lock import check_mounts
+from ldpbandits.server.store.sqlite.store import SqliteStore
 
 OPEN = "import pathlib, sys; from ldpbandits.server.store import sqlite; sqlite.SqliteStore(pathlib.Path(sys.argv[1]))"
 

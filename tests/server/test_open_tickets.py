@@ -3,7 +3,7 @@
 import random
 from collections import Counter
 
-from ldpbandits.server.open_tickets import STRETCHES, OpenTickets
+from ldpbandits.server.experiments.open_tickets import STRETCHES, OpenTickets
 from ldpbandits.types import Arm
 
 

@@ -8,16 +8,16 @@ import pytest
 from starlette.applications import Starlette
 
 from ldpbandits.errors import DatabaseError
-from ldpbandits.server import app as app_module
 from ldpbandits.server import service as service_module
-from ldpbandits.server.app import application
+from ldpbandits.server.api import app as app_module
+from ldpbandits.server.api.app import application
+from ldpbandits.server.api.messages import NewExperiment
+from ldpbandits.server.api.operations import OPERATIONS, Text
+from ldpbandits.server.experiments.tickets import Ticket, new_nonce
 from ldpbandits.server.keys import Keys, Role
-from ldpbandits.server.messages import NewExperiment
-from ldpbandits.server.operations import OPERATIONS, Text
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import Answer, Outcome, Store, Unavailable
-from ldpbandits.server.store.sqlite import SqliteStore
-from ldpbandits.server.tickets import Ticket, new_nonce
+from ldpbandits.server.store.sqlite.store import SqliteStore
 from ldpbandits.types import Arm
 
 NEW = NewExperiment("headline", ["blue", "green"], {"mechanism": "bernoulli", "epsilon": 1.0}, ticket_lifetime=100)

@@ -9,7 +9,7 @@ from tests.server.several import working
 from tests.server.test_books import live
 
 from ldpbandits.cli import main
-from ldpbandits.server.store.postgres import PostgresStore
+from ldpbandits.server.store.postgres.store import PostgresStore
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ from tests.server.postgres_server import Postgres
 from tests.server.store_contract import COUNTED, DUPLICATE, EXPIRED, answer, arm_totals, start
 
 from ldpbandits.server.store import Unavailable
-from ldpbandits.server.store.postgres import PostgresStore
-from ldpbandits.server.store.postgres_nonces import DAY, KEPT, Days
-from ldpbandits.server.store.postgres_schema import SETUP_LOCK
+from ldpbandits.server.store.postgres.nonces import DAY, KEPT, Days
+from ldpbandits.server.store.postgres.schema import SETUP_LOCK
+from ldpbandits.server.store.postgres.store import PostgresStore
 
 LONG_AGO = 20 * DAY
 TODAY = int(time.time()) // DAY * DAY

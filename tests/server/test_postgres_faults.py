@@ -21,10 +21,10 @@ from tests.server.books import ENVIRONMENT, Books, Crowd, audited, create
 from tests.server.cutting import MOMENTS, Proxy, cutting
 from tests.server.postgres_server import Postgres
 
-from ldpbandits.server.messages import ArmReport
+from ldpbandits.server.api.messages import ArmReport
 from ldpbandits.server.service import Service
-from ldpbandits.server.store import postgres as postgres_module
-from ldpbandits.server.store.postgres import PostgresStore
+from ldpbandits.server.store.postgres import store as postgres_module
+from ldpbandits.server.store.postgres.store import PostgresStore
 
 FAULTS = "LDPBANDITS_FAULTS" in os.environ
 """Set by `make faults`: many more of them."""

@@ -14,7 +14,7 @@ from tests.server.store_contract import COUNTED, DUPLICATE, answer, arm_totals, 
 
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import Answer, CellTotal, Event, Unavailable
-from ldpbandits.server.store.postgres import PostgresStore
+from ldpbandits.server.store.postgres.store import PostgresStore
 
 SLOW = """
 CREATE FUNCTION linger() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.4); RETURN NULL; END';

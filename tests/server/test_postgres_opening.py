@@ -15,12 +15,13 @@ from tests.server.postgres_server import Postgres
 
 from ldpbandits.cli import main
 from ldpbandits.errors import LDPBanditsError, MissingExtra
+from ldpbandits.server.experiments.tickets import Ticket, new_nonce
 from ldpbandits.server.keys import Keys, Role
 from ldpbandits.server.service import Service
-from ldpbandits.server.store import Unavailable, postgres_connection
+from ldpbandits.server.store import Unavailable
 from ldpbandits.server.store.opening import open_store
-from ldpbandits.server.store.postgres import PostgresStore
-from ldpbandits.server.tickets import Ticket, new_nonce
+from ldpbandits.server.store.postgres import connection as postgres_connection
+from ldpbandits.server.store.postgres.store import PostgresStore
 from ldpbandits.types import Arm
 
 PASSWORD = "sesame"  # noqa: S105 - of nothing

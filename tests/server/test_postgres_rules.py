@@ -15,9 +15,10 @@ from tests.server.postgres_server import Postgres
 from tests.server.store_contract import COUNTED, answer, arm_totals, of_copies_in_one_batch_the_first_counts, start
 from tests.server.test_store_contract import PostgresPlace
 
-from ldpbandits.server.store import Answer, postgres_trying
-from ldpbandits.server.store.postgres import PostgresStore
-from ldpbandits.server.store.postgres_counting import COUNT, Batch
+from ldpbandits.server.store import Answer
+from ldpbandits.server.store.postgres import retry as postgres_trying
+from ldpbandits.server.store.postgres.counting import COUNT, Batch
+from ldpbandits.server.store.postgres.store import PostgresStore
 
 FAULTS = "LDPBANDITS_FAULTS" in os.environ
 MOST = 40

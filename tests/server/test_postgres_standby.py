@@ -16,9 +16,9 @@ from tests.server.postgres_server import SETTINGS, Postgres, running_postgres
 from tests.server.store_contract import COUNTED, answer, arm_totals, defined, start
 from tests.server.test_postgres_faults import check, live_through, site
 
-from ldpbandits.server.store import postgres_trying
-from ldpbandits.server.store.postgres import PostgresStore
-from ldpbandits.server.store.postgres_counting import COUNT
+from ldpbandits.server.store.postgres import retry as postgres_trying
+from ldpbandits.server.store.postgres.counting import COUNT
+from ldpbandits.server.store.postgres.store import PostgresStore
 
 pytestmark = pytest.mark.skipif("LDPBANDITS_FAULTS" not in os.environ, reason="for `make faults`: it takes a while")
 

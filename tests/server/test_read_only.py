@@ -10,7 +10,7 @@ from tests.server.namespaces import in_a_namespace
 from tests.server.running import HEADLINE, running
 from tests.server.store_contract import answer, start
 
-from ldpbandits.server.store.sqlite import SqliteStore
+from ldpbandits.server.store.sqlite.store import SqliteStore
 
 READ_ONLY = (
     'mount --bind "$1" "$1" && mount -o remount,bind,ro /'

@@ -13,12 +13,12 @@ from tests.server.local import ADMIN, CLIENT, KEYS, NEW, E
 
 from ldpbandits.cli import health
 from ldpbandits.server import service as service_module
-from ldpbandits.server.app import application
-from ldpbandits.server.meters import Meters
-from ldpbandits.server.once import Once
+from ldpbandits.server.api.app import application
+from ldpbandits.server.process.meters import Meters
 from ldpbandits.server.service import Service
+from ldpbandits.server.single_flight import Once
 from ldpbandits.server.store import Unavailable
-from ldpbandits.server.store.sqlite import SqliteStore
+from ldpbandits.server.store.sqlite.store import SqliteStore
 
 
 class Failing(SqliteStore):

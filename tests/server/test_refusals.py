@@ -12,10 +12,10 @@ from tests.server.inprocess import Reply, ask
 from tests.server.local import ADMIN, CLIENT, CURATOR, NEW, VIEWER, E, Local
 
 from ldpbandits.errors import ParameterError
-from ldpbandits.server.limits import LARGEST_BODY, MOST_ARMS
-from ldpbandits.server.operations import OPERATIONS
+from ldpbandits.server.api.operations import OPERATIONS
+from ldpbandits.server.experiments.limits import LARGEST_BODY, MOST_ARMS
 from ldpbandits.server.service import Service
-from ldpbandits.server.store.sqlite import SqliteStore
+from ldpbandits.server.store.sqlite.store import SqliteStore
 
 
 def ticket(local: Local) -> str:

@@ -10,10 +10,10 @@ import pytest
 from ldpbandits import CuratorSpec, Range, Response, Sigmoid, estimate
 from ldpbandits.agent.estimates import share
 from ldpbandits.agent.separation import ALPHA
-from ldpbandits.server.messages import NewArm, NewExperiment, Report, ResponseMessage
+from ldpbandits.server.api.messages import NewArm, NewExperiment, Report, ResponseMessage
+from ldpbandits.server.experiments.tickets import Ticket, new_nonce
 from ldpbandits.server.service import Service
-from ldpbandits.server.store.sqlite import SqliteStore
-from ldpbandits.server.tickets import Ticket, new_nonce
+from ldpbandits.server.store.sqlite.store import SqliteStore
 from ldpbandits.spec.mechanisms import Bernoulli, Laplace
 from ldpbandits.types import Arm
 

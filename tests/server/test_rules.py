@@ -10,9 +10,9 @@ from tests.spec.kind_contract import example
 
 from ldpbandits import CuratorSpec, Rule
 from ldpbandits.agent.rules import RULES, ldp_ucb_b, ldp_ucb_l, rule_to_json
-from ldpbandits.server.messages import NewExperiment, Report, ResponseMessage
+from ldpbandits.server.api.messages import NewExperiment, Report, ResponseMessage
 from ldpbandits.server.service import Service
-from ldpbandits.server.store.sqlite import SqliteStore
+from ldpbandits.server.store.sqlite.store import SqliteStore
 
 CURATORS: list[dict[str, Any]] = [{"mechanism": "bernoulli", "epsilon": 4.0}, {"mechanism": "laplace", "epsilon": 1.0}]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.server.running import PATIENCE, running
 
-from ldpbandits.server.operations import OPERATIONS
+from ldpbandits.server.api.operations import OPERATIONS
 
 CONFIG = """
 # These refuse some bodies that are right by themselves, for a reason that is written in /openapi.json.

@@ -15,13 +15,13 @@ from tests.server.postgres_server import Postgres
 from tests.server.shared_model import SharedModel
 from tests.server.test_state_machine import ADMIN, ENVIRONMENT, LONG, SETTINGS, Life
 
-from ldpbandits.server import sharing
-from ldpbandits.server.app import application
-from ldpbandits.server.clock import elapsed
+from ldpbandits.server.api.app import application
+from ldpbandits.server.peers import peers as sharing
+from ldpbandits.server.process.clock import elapsed
 from ldpbandits.server.service import Service
-from ldpbandits.server.store import postgres as postgres_module
-from ldpbandits.server.store.postgres import PostgresStore
-from ldpbandits.server.store.postgres_nonces import Days
+from ldpbandits.server.store.postgres import store as postgres_module
+from ldpbandits.server.store.postgres.nonces import Days
+from ldpbandits.server.store.postgres.store import PostgresStore
 
 T = TypeVar("T")
 

@@ -11,16 +11,18 @@ from tests.server.inprocess import ask
 from tests.server.postgres_server import Postgres
 from tests.server.several import Workers, working
 
-from ldpbandits.server import metrics, sharing
-from ldpbandits.server.app import application
-from ldpbandits.server.clock import elapsed
+from ldpbandits.server.api.app import application
+from ldpbandits.server.api.messages import NewArm, NewKey, ShippedArm
+from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.keys import Role
-from ldpbandits.server.messages import NewArm, NewKey, ShippedArm
-from ldpbandits.server.refusals import Refusal
+from ldpbandits.server.peers import peers as sharing
+from ldpbandits.server.process import metrics
+from ldpbandits.server.process.clock import elapsed
 from ldpbandits.server.service import Service
-from ldpbandits.server.store import Unavailable, postgres_looking
-from ldpbandits.server.store import postgres as postgres_module
-from ldpbandits.server.store.postgres import PostgresStore
+from ldpbandits.server.store import Unavailable
+from ldpbandits.server.store.postgres import poller as postgres_looking
+from ldpbandits.server.store.postgres import store as postgres_module
+from ldpbandits.server.store.postgres.store import PostgresStore
 
 
 def test_the_first_keys_are_made_once(postgres: Postgres) -> None:

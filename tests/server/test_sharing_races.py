@@ -10,15 +10,17 @@ import pytest
 from tests.server.inprocess import ask
 from tests.server.several import NEW, Workers
 
-from ldpbandits.server import metrics, sharing
-from ldpbandits.server.app import application
-from ldpbandits.server.clock import elapsed
+from ldpbandits.server.api.app import application
+from ldpbandits.server.api.messages import Key, NewArm, NewKey
+from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.keys import Role
-from ldpbandits.server.messages import Key, NewArm, NewKey
-from ldpbandits.server.refusals import Refusal
+from ldpbandits.server.peers import peers as sharing
+from ldpbandits.server.process import metrics
+from ldpbandits.server.process.clock import elapsed
 from ldpbandits.server.service import Service
-from ldpbandits.server.store import Unavailable, postgres_looking
-from ldpbandits.server.store.postgres import PostgresStore
+from ldpbandits.server.store import Unavailable
+from ldpbandits.server.store.postgres import poller as postgres_looking
+from ldpbandits.server.store.postgres.store import PostgresStore
 
 
 def store_of(worker: Service) -> PostgresStore:

@@ -9,7 +9,7 @@ from tests.server.inprocess import ask
 from tests.server.local import CLIENT, NEW, E, Local
 
 from ldpbandits.server.store import Unavailable
-from ldpbandits.server.store.sqlite import SqliteStore
+from ldpbandits.server.store.sqlite.store import SqliteStore
 
 NULL = {"ticket", "curator", "default", "report_after", "expires_at", "expires_in"}
 

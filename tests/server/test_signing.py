@@ -10,10 +10,10 @@ import pytest
 from tests.server.memory_store import Memory, MemoryStore
 
 from ldpbandits.errors import ParameterError
+from ldpbandits.server.experiments.tickets import Signer, Ticket, new_nonce
 from ldpbandits.server.keys import SECRET_VARIABLE, Keys
-from ldpbandits.server.store.sqlite import SqliteStore
-from ldpbandits.server.store.sqlite_schema import MIGRATIONS, migrate
-from ldpbandits.server.tickets import Signer, Ticket, new_nonce
+from ldpbandits.server.store.sqlite.schema import MIGRATIONS, migrate
+from ldpbandits.server.store.sqlite.store import SqliteStore
 from ldpbandits.types import Arm
 
 OLD, NEW, NEWEST = (f"{word}-secret-of-more-than-32-bytes" for word in ("old", "new", "newest"))

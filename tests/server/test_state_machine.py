@@ -29,11 +29,11 @@ from tests.server.model import Model, ModelArm, ModelExperiment, Ticket
 
 from ldpbandits.agent import estimates
 from ldpbandits.server import service
-from ldpbandits.server.app import application
+from ldpbandits.server.api.app import application
+from ldpbandits.server.experiments.tickets import Signer
+from ldpbandits.server.experiments.tickets import Ticket as RealTicket
 from ldpbandits.server.service import Service
-from ldpbandits.server.store.sqlite import SqliteStore
-from ldpbandits.server.tickets import Signer
-from ldpbandits.server.tickets import Ticket as RealTicket
+from ldpbandits.server.store.sqlite.store import SqliteStore
 from ldpbandits.types import Arm
 
 LONG = os.environ.get("LDPBANDITS_FAULTS") == "1"

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from tests.server.crowds import Place, answer, bits, new, visit
 
-from ldpbandits.server import conclusions
-from ldpbandits.server.app import application
-from ldpbandits.server.messages import NewArm, Report
+from ldpbandits.server.api.app import application
+from ldpbandits.server.api.messages import NewArm, Report
+from ldpbandits.server.experiments.stopping import stop_separated
+from ldpbandits.server.reports import conclusions
 from ldpbandits.server.service import Service
-from ldpbandits.server.stopping import stop_separated
 from ldpbandits.server.store import Status, Unavailable
 
 APART = {0: bits(90, 210), 1: bits(210, 90)}

@@ -28,9 +28,9 @@ from tests.server.store_contract import (
 )
 
 from ldpbandits.server.store import Answer, CellTotal, Event, Outcome, Store
-from ldpbandits.server.store.postgres import PostgresStore
-from ldpbandits.server.store.postgres_nonces import Days
-from ldpbandits.server.store.sqlite import SqliteStore
+from ldpbandits.server.store.postgres.nonces import Days
+from ldpbandits.server.store.postgres.store import PostgresStore
+from ldpbandits.server.store.sqlite.store import SqliteStore
 
 
 class SqlitePlace:

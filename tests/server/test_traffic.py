@@ -2,7 +2,7 @@
 
 import pytest
 
-from ldpbandits.server.traffic import HOUR_S, JUMP_LEAST, MINUTE_S, Sample, Samples, Traffic
+from ldpbandits.server.experiments.traffic import HOUR_S, JUMP_LEAST, MINUTE_S, Sample, Samples, Traffic
 
 CAP = 6000
 REPORT_AFTER = 300.0

@@ -17,9 +17,9 @@ from msgspec.inspect import (
 )
 from tests.server.local import CURATOR, NEW, E, Local
 
-from ldpbandits.server.messages import NewExperiment
-from ldpbandits.server.operations import OPERATIONS, Operation
-from ldpbandits.server.wording import WORDS, complaint, words
+from ldpbandits.server.api.messages import NewExperiment
+from ldpbandits.server.api.operations import OPERATIONS, Operation
+from ldpbandits.server.api.validation import WORDS, complaint, words
 
 TALLIES = {"curator": CURATOR, "arms": [{"name": "blue", "pulls": 1, "total": 1}]}
 GOOD: dict[str, dict[str, Any]] = {

@@ -18,9 +18,9 @@ import pytest
 from tests.server.running import PATIENCE
 
 from ldpbandits.errors import ParameterError
-from ldpbandits.server import listening as listening_module
-from ldpbandits.server import workers
-from ldpbandits.server.listening import IS_SHARED_OUT, Listeners, listening, shared_out, unix_listening
+from ldpbandits.server.process import sockets as listening_module
+from ldpbandits.server.process import supervisor as workers
+from ldpbandits.server.process.sockets import IS_SHARED_OUT, Listeners, listening, shared_out, unix_listening
 
 
 class Supervised:

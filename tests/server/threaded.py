@@ -10,10 +10,10 @@ from time import monotonic, sleep
 from tests.server.local import ADMIN, CLIENT, KEYS, NEW
 from tests.server.running import PATIENCE
 
-from ldpbandits.server.front_door import FrontDoor
-from ldpbandits.server.process import Server
+from ldpbandits.server.process.front_door import FrontDoor
+from ldpbandits.server.process.server import Server
 from ldpbandits.server.service import Service
-from ldpbandits.server.store.sqlite import SqliteStore
+from ldpbandits.server.store.sqlite.store import SqliteStore
 
 __all__ = ["ADMIN", "CLIENT", "NEW", "Threaded", "threaded"]
 

@@ -12,8 +12,8 @@ from api_page import GROUPS, api_page
 from command_page import command_page
 from http_page import http_page
 from ldpbandits.cli import COMMANDS, parser
-from ldpbandits.server.openapi import openapi
-from ldpbandits.server.operations import OPERATIONS
+from ldpbandits.server.api.openapi import openapi
+from ldpbandits.server.api.operations import OPERATIONS
 from notebook_page import notebook_page
 from plain_docstrings import process, public
 

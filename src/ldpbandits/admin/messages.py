@@ -1,6 +1,6 @@
 """What a server tells an experimenter, field by field as it says it.
 
-Each class is the twin of one in `ldpbandits.server.messages`. These need nothing but Python, and draw themselves.
+Each class is the twin of one in `ldpbandits.server.api.messages`. These need nothing but Python, and draw themselves.
 """
 
 from dataclasses import asdict, dataclass, fields

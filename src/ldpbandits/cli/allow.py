@@ -8,7 +8,7 @@ from ldpbandits.checks import check_count
 from ldpbandits.cli.common import Command, number, show, show_json
 from ldpbandits.cli.experiments.server import NoKeyOption, read_key
 from ldpbandits.errors import ParameterError
-from ldpbandits.server.allowances import ALLOWANCE_LIFETIME_S
+from ldpbandits.server.experiments.allowances import ALLOWANCE_LIFETIME_S
 from ldpbandits.server.keys import Role
 from ldpbandits.spec.allowance import sign_allowance
 

@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> None:
     """Copy, and say what there is now."""
     database = sqlite_path(options, "pg_dump, or pg_basebackup with an archive of the log")
     with needs("server"):
-        from ldpbandits.server.store.sqlite_copy import back_up
+        from ldpbandits.server.store.sqlite.copy import back_up
     start = perf_counter()
     back_up(database, options.file)
     seconds, size = perf_counter() - start, options.file.stat().st_size

@@ -8,7 +8,7 @@ from ldpbandits.cli.database import Loaded, add_database, settled
 from ldpbandits.extras import needs
 
 if TYPE_CHECKING:
-    from ldpbandits.server.books import Findings
+    from ldpbandits.server.store.integrity import Findings
 
 ABOUT = """\
 Read the database of a server, which may be running, or a copy of it, and compare: each tally with its responses, each
@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     database: str = asked["database"]
     load_modules(asked["load"])
     with needs("server"):
-        from ldpbandits.server.books import compare
+        from ldpbandits.server.store.integrity import compare
         from ldpbandits.server.store.opening import books_of, is_shared
     with books_of(database) as books:
         found = compare(books)

@@ -11,7 +11,7 @@ from ldpbandits.cli.common import Command, number, say, show_json
 from ldpbandits.demo import LIKED, DemoServer, ReportJson, play, running
 from ldpbandits.errors import ParameterError
 from ldpbandits.extras import needs
-from ldpbandits.server.limits import SMALLEST_EPSILON
+from ldpbandits.server.experiments.limits import SMALLEST_EPSILON
 
 BAR = 24
 _CLEAR_LINE, _UP = "\x1b[K", "\x1b[{}A"
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> None:
         raise ParameterError(f"a server asks for an epsilon {limits}, got {options.epsilon:g}")
     epsilon = float(options.epsilon)
     with needs("server"):
-        import ldpbandits.server.process  # noqa: F401 - another process runs it; here we learn whether it can
+        import ldpbandits.server.process.server  # noqa: F401 - another process runs it; here we learn whether it can
     is_watched, chart = sys.stderr.isatty(), Chart()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # to be told to end is as good as Ctrl-C
     with running() as agent:

@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> None:
     """Restore, and say what there is now."""
     database = sqlite_path(options, "pg_restore, or the archive of pg_basebackup")
     with needs("server"):
-        from ldpbandits.server.store.sqlite_copy import restore
+        from ldpbandits.server.store.sqlite.copy import restore
     restore(options.backup, database)
     if options.json:
         show_json({"database": str(database), "backup": str(options.backup)})

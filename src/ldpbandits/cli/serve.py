@@ -19,18 +19,18 @@ from ldpbandits.cli.config import add_options, fill, misspelt, read_secrets, set
 from ldpbandits.cli.serve_options import GROUPS, OPTIONS, SECRETS, Listening, Serving
 from ldpbandits.errors import DatabaseError, ParameterError
 from ldpbandits.extras import needs
-from ldpbandits.server import logs
-from ldpbandits.server.front_door import FrontDoor
 from ldpbandits.server.keys import Role, from_environment
-from ldpbandits.server.listening import Listeners, shared_out, unix_listening, url_of
-from ldpbandits.server.notify import notify
+from ldpbandits.server.process import logs
+from ldpbandits.server.process.front_door import FrontDoor
+from ldpbandits.server.process.sockets import Listeners, shared_out, unix_listening, url_of
+from ldpbandits.server.process.systemd import notify
 from ldpbandits.server.store import Unavailable
 from ldpbandits.server.store.opening import is_shared, open_store
 
 if TYPE_CHECKING:
-    from ldpbandits.server.process import Server
+    from ldpbandits.server.process.server import Server
+    from ldpbandits.server.process.supervisor import Tie
     from ldpbandits.server.service import Service
-    from ldpbandits.server.workers import Tie
 
 ABOUT = f"""\
 Run the agent server: hand out arms, count each private response exactly once.
@@ -90,7 +90,7 @@ def _setup(options: argparse.Namespace) -> Setup:
     if not is_shared(serving.database):
         _check_place(Path(serving.database))
     with needs("server"):
-        from ldpbandits.server.prefix import check_prefix
+        from ldpbandits.server.api.path_prefix import check_prefix
     prefix = check_prefix(place.path_prefix)
     secrets = read_secrets(SECRETS, os.environ)
     from_environment(secrets)  # a key that is refused must not leave a new database behind
@@ -131,7 +131,7 @@ def _listening(place: Listening, workers: int) -> Iterator[Listeners]:
 
 def _serve_alone(setup: Setup, listener: socket.socket) -> None:
     with needs("server"):
-        from ldpbandits.server.process import end_of_patience
+        from ldpbandits.server.process.server import end_of_patience
     service = _start(setup)
     server = _server(setup, service)
     with server.capture_signals():  # from before anybody can know of us, so that stopping is always orderly
@@ -147,7 +147,7 @@ def _serve_alone(setup: Setup, listener: socket.socket) -> None:
 
 def _serve_by_workers(setup: Setup, listeners: Listeners) -> None:
     with needs("server"):
-        from ldpbandits.server.workers import Workers
+        from ldpbandits.server.process.supervisor import Workers
     service = _start(setup)  # what would keep a worker from starting is told here, once; and so are new keys
     service.close()
     workers = Workers(partial(_work, setup), listeners, setup.front_door.stop_seconds + LONGER)
@@ -183,7 +183,7 @@ def _start(setup: Setup) -> "Service":
 
 
 def _server(setup: Setup, service: "Service") -> "Server":
-    from ldpbandits.server.process import Server
+    from ldpbandits.server.process.server import Server
 
     return Server(service, setup.front_door, prefix=setup.prefix)
 
@@ -220,7 +220,7 @@ def _named(database: str) -> str:
     """Return what a database is called, without its password."""
     if not is_shared(database):
         return database
-    from ldpbandits.server.store.postgres_connection import named
+    from ldpbandits.server.store.postgres.connection import named
 
     return named(database)
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ldpbandits.cli.config import Option, option, options_of
-from ldpbandits.server.front_door import FrontDoor
 from ldpbandits.server.keys import SECRET_VARIABLE, Role
-from ldpbandits.server.logs import FORMATS
+from ldpbandits.server.process.front_door import FrontDoor
+from ldpbandits.server.process.logs import FORMATS
 
 SECRETS = (*(role.variable for role in Role), SECRET_VARIABLE)
 """Variables, each of which may also be NAME_FILE. They are no options: a command line is seen by everybody."""

@@ -8,8 +8,8 @@ from hashlib import sha256
 from secrets import token_bytes, token_urlsafe
 
 from ldpbandits.errors import ParameterError
+from ldpbandits.server.experiments.tickets import Signer
 from ldpbandits.server.store import Store, Unavailable
-from ldpbandits.server.tickets import Signer
 
 SECRET_VARIABLE = "LDPBANDITS_SIGNING_SECRET"  # noqa: S105 - the name of a variable
 SHORTEST = 16

@@ -8,16 +8,8 @@ from itertools import chain
 from time import time
 from typing import TypeVar
 
-from ldpbandits.server import experiments, history, reports
-from ldpbandits.server.allowances import Allowances
-from ldpbandits.server.beside import Beside
-from ldpbandits.server.clock import Clock
-from ldpbandits.server.committer import LARGEST_BATCH, Committer
-from ldpbandits.server.experiments import MISSING, LiveExperiment
-from ldpbandits.server.export import csv
-from ldpbandits.server.keys import Keys, Role
-from ldpbandits.server.links import Links
-from ldpbandits.server.messages import (
+from ldpbandits.server.api.csv_export import csv
+from ldpbandits.server.api.messages import (
     Counted,
     Decision,
     History,
@@ -26,11 +18,21 @@ from ldpbandits.server.messages import (
     Summary,
     Tallies,
 )
-from ldpbandits.server.meters import Meters
-from ldpbandits.server.once import Once
-from ldpbandits.server.refusals import REFUSED, Refusal
-from ldpbandits.server.sharing import Sharing
-from ldpbandits.server.steering import Steering
+from ldpbandits.server.api.refusals import REFUSED, Refusal
+from ldpbandits.server.console_links import Links
+from ldpbandits.server.experiments import history
+from ldpbandits.server.experiments import live as experiments
+from ldpbandits.server.experiments.allowances import Allowances
+from ldpbandits.server.experiments.commands import Steering
+from ldpbandits.server.experiments.live import MISSING, LiveExperiment
+from ldpbandits.server.experiments.tickets import Ticket
+from ldpbandits.server.keys import Keys, Role
+from ldpbandits.server.peers.peers import Sharing
+from ldpbandits.server.process.clock import Clock
+from ldpbandits.server.process.meters import Meters
+from ldpbandits.server.reports import report as reports
+from ldpbandits.server.reports.worker import Beside
+from ldpbandits.server.single_flight import Once
 from ldpbandits.server.store import (
     Answer,
     CellTotal,
@@ -43,7 +45,7 @@ from ldpbandits.server.store import (
     StoreSizes,
     Unavailable,
 )
-from ldpbandits.server.tickets import Ticket
+from ldpbandits.server.store.committer import LARGEST_BATCH, Committer
 from ldpbandits.spec.protocol import Code
 
 CHUNK = 500

@@ -11,7 +11,7 @@ from urllib.parse import urlencode, urljoin, urlsplit
 from starlette.applications import Starlette
 from tests.server.inprocess import Reply, ask
 
-from ldpbandits.server.app import application
+from ldpbandits.server.api.app import application
 from ldpbandits.server.service import Service
 
 HOST = "bandits.example"

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.server.console.browsing import HEADLINE
 
-from ldpbandits.server.messages import NewExperiment, ResponseMessage
+from ldpbandits.server.api.messages import NewExperiment, ResponseMessage
 from ldpbandits.server.service import Service
 
 

@@ -14,13 +14,13 @@ from tests.server.console.conftest import Clock
 from tests.server.inprocess import Reply, ask
 from tests.server.memory_store import MemoryStore
 
-from ldpbandits.server import links
-from ldpbandits.server.app import application
+from ldpbandits.server import console_links as links
+from ldpbandits.server.api.app import application
+from ldpbandits.server.api.messages import NewExperiment, NewKey
 from ldpbandits.server.console import sessions
 from ldpbandits.server.console.application import PAGES, Page
 from ldpbandits.server.console.visits import cookie_name
 from ldpbandits.server.keys import Role
-from ldpbandits.server.messages import NewExperiment, NewKey
 from ldpbandits.server.service import Service
 
 ACTIONS = ("pause", "resume", "ship", "add-arm", "retire", "close", "delete")

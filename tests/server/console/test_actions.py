@@ -7,8 +7,8 @@ import pytest
 from tests.server.console.browsing import Browser, browser, text
 from tests.server.console.life import answer, run
 
+from ldpbandits.server.api.messages import NewArm, ShippedArm
 from ldpbandits.server.console.actions import ACTIONS, DONE
-from ldpbandits.server.messages import NewArm, ShippedArm
 from ldpbandits.server.service import Service
 
 

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from tests.server.console.browsing import Browser, browser, text
 
+from ldpbandits.server.api.messages import NewExperiment, ResponseMessage
 from ldpbandits.server.console.create import FIRST, message
-from ldpbandits.server.messages import NewExperiment, ResponseMessage
 from ldpbandits.server.service import Service
 from ldpbandits.spec.mechanisms import MECHANISMS
 

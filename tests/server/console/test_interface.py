@@ -11,11 +11,11 @@ import pytest
 from tests.server.console.browsing import KEYS, Elements, browser, text
 from tests.server.inprocess import ask
 
-from ldpbandits.server.app import application
+from ldpbandits.server.api.app import application
+from ldpbandits.server.api.openapi import openapi
+from ldpbandits.server.api.operations import OPERATIONS, Operation
 from ldpbandits.server.console import replies
 from ldpbandits.server.console.interface import GROUPS, example, messages, requests
-from ldpbandits.server.openapi import openapi
-from ldpbandits.server.operations import OPERATIONS, Operation
 from ldpbandits.server.service import Service
 
 DESCRIBED = openapi(OPERATIONS)

@@ -17,8 +17,8 @@ from tests.server.console.conftest import Clock
 from tests.server.console.life import run
 from tests.server.running import HEADLINE, PATIENCE, running
 
+from ldpbandits.server.api.messages import NewExperiment, ResponseMessage
 from ldpbandits.server.console import live, sessions
-from ldpbandits.server.messages import NewExperiment, ResponseMessage
 from ldpbandits.server.service import Service
 
 SOON = 10.0

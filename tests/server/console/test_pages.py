@@ -13,9 +13,9 @@ from tests.server.console.browsing import HEADLINE, HOST, KEYS, Browser, Element
 from tests.server.console.life import answer, run
 from tests.server.inprocess import Reply, ask
 
-from ldpbandits.server.app import application
+from ldpbandits.server.api.app import application
+from ldpbandits.server.api.messages import NewExperiment, ResponseMessage, ShippedArm
 from ldpbandits.server.console import live, replies
-from ldpbandits.server.messages import NewExperiment, ResponseMessage, ShippedArm
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import Unavailable
 

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from ldpbandits.server.api.messages import Rejected
 from ldpbandits.server.console import words
-from ldpbandits.server.messages import Rejected
-from ldpbandits.server.settings import Ramp, Settings
+from ldpbandits.server.experiments.settings import Ramp, Settings
 from ldpbandits.spec.mechanisms import Bernoulli, Laplace
 from ldpbandits.spec.menu import Menu
 

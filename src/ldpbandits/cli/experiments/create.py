@@ -14,7 +14,7 @@ from ldpbandits.agent.rules import RULES
 from ldpbandits.checks import LARGEST_EPSILON, brief
 from ldpbandits.cli.common import name_or_json, named_number, number
 from ldpbandits.errors import ParameterError
-from ldpbandits.server.limits import SMALLEST_EPSILON
+from ldpbandits.server.experiments.limits import SMALLEST_EPSILON
 from ldpbandits.spec.mechanisms import MECHANISMS
 from ldpbandits.spec.transforms import Range, Sigmoid, Threshold, Transform
 

@@ -6,12 +6,12 @@ from typing import Any, TypeAlias
 
 from starlette.responses import Response
 
+from ldpbandits.server.api.messages import NewArm, Report, ShippedArm
+from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.console.forms import as_message
 from ldpbandits.server.console.replies import page, redirect
 from ldpbandits.server.console.visits import Visit
 from ldpbandits.server.console.words import MOST_SHOWN, plural
-from ldpbandits.server.messages import NewArm, Report, ShippedArm
-from ldpbandits.server.refusals import Refusal
 from ldpbandits.server.service import Service
 from ldpbandits.spec.protocol import Code
 

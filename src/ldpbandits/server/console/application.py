@@ -11,16 +11,16 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import Message, Receive, Scope, Send
 
+from ldpbandits.server.api.rate_limits import Rates
+from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.console import actions, create, interface, pages
 from ldpbandits.server.console.forms import check_csrf, read_form
 from ldpbandits.server.console.live import Live
 from ldpbandits.server.console.replies import page
 from ldpbandits.server.console.sessions import Session, Sessions
 from ldpbandits.server.console.visits import Visit, check_origin, cookie_name
+from ldpbandits.server.experiments.limits import LARGEST_BODY, LARGEST_EXPERIMENT
 from ldpbandits.server.keys import Role
-from ldpbandits.server.limits import LARGEST_BODY, LARGEST_EXPERIMENT
-from ldpbandits.server.rates import Rates
-from ldpbandits.server.refusals import Refusal
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import Unavailable
 from ldpbandits.spec.protocol import Code

@@ -9,13 +9,13 @@ from starlette.responses import Response
 
 from ldpbandits.agent.rules import RULES
 from ldpbandits.errors import ParameterError
+from ldpbandits.server.api.messages import NewExperiment
+from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.console.forms import as_message
 from ldpbandits.server.console.replies import page, redirect
 from ldpbandits.server.console.visits import Visit
 from ldpbandits.server.console.words import odds_of
-from ldpbandits.server.limits import menu_from_json
-from ldpbandits.server.messages import NewExperiment
-from ldpbandits.server.refusals import Refusal
+from ldpbandits.server.experiments.limits import menu_from_json
 from ldpbandits.spec.mechanisms import MECHANISMS
 from ldpbandits.spec.protocol import Code
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import Literal
 
-from ldpbandits.server.messages import ArmHistory, ArmReport, History, Report
+from ldpbandits.server.api.messages import ArmHistory, ArmReport, History, Report
 from ldpbandits.spec.menu import Menu
 
 TICKS = 5

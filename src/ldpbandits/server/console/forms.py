@@ -8,9 +8,9 @@ from urllib.parse import parse_qsl
 import msgspec
 from starlette.requests import Request
 
+from ldpbandits.server.api.reader import Reader
+from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.console.sessions import Session
-from ldpbandits.server.reading import Reader
-from ldpbandits.server.refusals import Refusal
 from ldpbandits.spec.protocol import Code
 
 MOST_FIELDS = 100

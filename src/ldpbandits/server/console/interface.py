@@ -12,11 +12,11 @@ from typing import Any, TypeAlias
 
 from starlette.responses import Response
 
+from ldpbandits.server.api.openapi import openapi
+from ldpbandits.server.api.operations import OPERATIONS, Operation
 from ldpbandits.server.console.replies import HEADERS, text
 from ldpbandits.server.console.visits import Visit
 from ldpbandits.server.keys import Role
-from ldpbandits.server.openapi import openapi
-from ldpbandits.server.operations import OPERATIONS, Operation
 from ldpbandits.spec.protocol import RESPONSES
 
 Schema: TypeAlias = Mapping[str, Any]

@@ -16,11 +16,11 @@ from typing import Any, TypeAlias, TypeVar
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from ldpbandits.server.api.messages import History, Report
+from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.console.replies import HEADERS
 from ldpbandits.server.console.sessions import Session, Sessions
-from ldpbandits.server.experiments import LiveExperiment
-from ldpbandits.server.messages import History, Report
-from ldpbandits.server.refusals import Refusal
+from ldpbandits.server.experiments.live import LiveExperiment
 from ldpbandits.server.service import Service
 from ldpbandits.spec.protocol import Code
 

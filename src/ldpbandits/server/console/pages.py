@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
+from ldpbandits.server.api.messages import Report
+from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.console import drawing, replies, words
 from ldpbandits.server.console.actions import ACTIONS, DONE
 from ldpbandits.server.console.live import Listing, Look, version_of_part
 from ldpbandits.server.console.replies import HEADERS, download, page, redirect
 from ldpbandits.server.console.visits import Visit, check_origin, cookie_name
 from ldpbandits.server.keys import Role
-from ldpbandits.server.messages import Report
-from ldpbandits.server.refusals import Refusal
 from ldpbandits.spec.menu import Menu
 from ldpbandits.spec.protocol import Code
 

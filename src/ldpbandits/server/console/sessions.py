@@ -10,8 +10,8 @@ from hashlib import sha256
 from secrets import token_urlsafe
 
 from ldpbandits.server.keys import Role
+from ldpbandits.server.peers.peers import Sharing
 from ldpbandits.server.service import Service
-from ldpbandits.server.sharing import Sharing
 
 LIFE = 12 * 3600
 """Seconds after which one signs in anew."""

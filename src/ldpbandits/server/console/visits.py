@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
+from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.keys import Role
-from ldpbandits.server.refusals import Refusal
 from ldpbandits.server.service import Service
 from ldpbandits.spec.protocol import Code
 

@@ -8,8 +8,8 @@ from math import exp
 from typing import Any, Literal
 
 from ldpbandits.agent.rules import RULES
-from ldpbandits.server.messages import ArmReport, Report
-from ldpbandits.server.settings import Settings
+from ldpbandits.server.api.messages import ArmReport, Report
+from ldpbandits.server.experiments.settings import Settings
 from ldpbandits.spec.mechanisms import Mechanism, is_bits
 from ldpbandits.spec.menu import Menu
 

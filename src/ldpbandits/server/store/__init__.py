@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from ldpbandits.errors import DatabaseError
-from ldpbandits.server.tickets import Ticket
+from ldpbandits.server.experiments.tickets import Ticket
 from ldpbandits.spec.protocol import Acknowledged, Code
 
 Status: TypeAlias = Literal["running", "paused", "shipped", "closed"]

@@ -11,7 +11,7 @@ from ldpbandits.server.store import Store
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from ldpbandits.server.books import Books
+    from ldpbandits.server.store.integrity import Books
 
 SCHEMES = ("postgresql://", "postgres://")
 _NO_PATH = re.compile(r"([^/]*://|file:|\s*(?:host|hostaddr|port|dbname|user|password|service)\s*=)", re.IGNORECASE)
@@ -28,13 +28,13 @@ def open_store(database: str) -> Store:
     if is_shared(database):
         with needs("postgres"):
             try:
-                from ldpbandits.server.store.postgres import PostgresStore  # noqa: PLC0415 - it needs an extra
+                from ldpbandits.server.store.postgres.store import PostgresStore  # noqa: PLC0415 - it needs an extra
             except ModuleNotFoundError:
                 raise
             except ImportError:  # psycopg is there, and PostgreSQL's own library is not
                 raise MissingExtra("psycopg needs a library: pip install '.[postgres]' in the source folder") from None
         return PostgresStore(database)
-    from ldpbandits.server.store.sqlite import SqliteStore  # noqa: PLC0415 - as above
+    from ldpbandits.server.store.sqlite.store import SqliteStore  # noqa: PLC0415 - as above
 
     return SqliteStore(sqlite_file(database))
 
@@ -54,8 +54,8 @@ def books_of(database: str) -> "AbstractContextManager[Books]":
     """Open the books of a database to be read, while its server runs or not."""
     if is_shared(database):
         with needs("postgres"):
-            from ldpbandits.server.store.postgres_books import postgres_books  # noqa: PLC0415 - as above
+            from ldpbandits.server.store.postgres.integrity import postgres_books  # noqa: PLC0415 - as above
         return postgres_books(database)
-    from ldpbandits.server.store.sqlite_books import sqlite_books  # noqa: PLC0415 - as above
+    from ldpbandits.server.store.sqlite.integrity import sqlite_books  # noqa: PLC0415 - as above
 
     return sqlite_books(sqlite_file(database))

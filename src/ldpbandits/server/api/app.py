@@ -1,0 +1,151 @@
+"""The server as an ASGI application: routes from the table of operations, and what is done while it runs."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route, request_response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ldpbandits.server.api.endpoint import HEADERS, Endpoint, Methods, problem
+from ldpbandits.server.api.openapi import openapi
+from ldpbandits.server.api.operations import OPERATIONS
+from ldpbandits.server.api.rate_limits import Rates
+from ldpbandits.server.console.application import Console
+from ldpbandits.server.experiments.stopping import stop_separated, watch_traffic
+from ldpbandits.server.peers import peers as sharing
+from ldpbandits.server.process.front_door import DEFAULT, FrontDoor
+from ldpbandits.server.process.metrics import tell_others
+from ldpbandits.server.service import Service
+from ldpbandits.server.store import Unavailable
+from ldpbandits.spec.protocol import DECISIONS, RESPONSES, Code
+
+FORGET_EVERY = 60.0
+WRITE_EVENTS_EVERY = 2.0
+LOOK_EVERY = 2.0
+TELL_EVERY = 5.0
+_log = logging.getLogger(__name__)
+
+
+_BEFORE, _AFTER = DECISIONS.split("{name}")
+
+
+class Application(Starlette):
+    """A framework's routes, and past them a short way to the two things that devices ask for.
+
+    Its middleware and routing take as long as the rest of a decision does; nothing of it is needed on this way.
+    """
+
+    def shorten(self, responses: ASGIApp, decisions: ASGIApp) -> None:
+        """Answer devices by these."""
+        self._responses, self._decisions = responses, decisions
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        endpoint = self._short(scope)
+        if endpoint is None:
+            await super().__call__(scope, receive, send)
+            return
+        try:
+            await endpoint(scope, receive, send)
+        except Exception:
+            with suppress(RuntimeError):  # there was a beginning of a reply already
+                await _broken()(scope, receive, send)
+            raise  # so that it is logged, as with all other requests
+
+    def _short(self, scope: Scope) -> ASGIApp | None:
+        """Return who answers this, if there is a short way."""
+        if scope["type"] != "http" or scope["method"] != "POST" or scope.get("root_path"):
+            return None
+        path: str = scope["path"]
+        if path == RESPONSES:
+            scope["path_params"] = {}
+            return self._responses
+        if path.endswith(_AFTER) and path.startswith(_BEFORE):
+            name = path[len(_BEFORE) : -len(_AFTER)]
+            if name and "/" not in name:
+                scope["path_params"] = {"name": name}
+                return self._decisions
+        return None
+
+
+def application(service: Service, front_door: FrontDoor = DEFAULT, prefix: str = "") -> Starlette:
+    """Make the application; it closes the service when it ends. A prefix is what stands before its paths outside."""
+    rates = Rates(front_door)
+    page = msgspec.json.encode(openapi(OPERATIONS, prefix))
+
+    async def show_openapi(_: Request) -> Response:
+        return Response(page, headers=dict(HEADERS), media_type="application/json")
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        chores = [
+            asyncio.create_task(_repeat(service.forget, FORGET_EVERY)),
+            asyncio.create_task(_repeat(service.write_events, WRITE_EVENTS_EVERY)),
+            asyncio.create_task(_repeat(partial(stop_separated, service), LOOK_EVERY)),
+            asyncio.create_task(_repeat(partial(watch_traffic, service), LOOK_EVERY)),
+        ]
+        if service.sharing is not None:
+            chores.append(asyncio.create_task(_repeat(service.sharing.look, sharing.LOOK_EVERY)))
+            chores.append(asyncio.create_task(_repeat(partial(tell_others, service), TELL_EVERY)))
+        try:
+            yield
+        finally:
+            for chore in chores:
+                chore.cancel()
+            await asyncio.gather(*chores, return_exceptions=True)
+            service.close()
+
+    paths: dict[str, Any] = {}
+    for operation in OPERATIONS:
+        paths.setdefault(operation.path, {})[operation.method] = Endpoint(service, operation, rates)
+    paths["/openapi.json"] = {"GET": request_response(show_openapi)}
+    routes = [Route(path, Methods(methods)) for path, methods in paths.items()]
+    console = Console(service, rates)
+    pages = ("/console", "/console/{rest:path}", "/docs")
+    routes += [Route(path, console) for path in pages]  # last: devices never ask for them
+    app = Application(
+        routes=routes,
+        exception_handlers={HTTPException: partial(_http_problem, prefix), Exception: _fail},
+        lifespan=lifespan,
+    )
+    app.shorten(paths[RESPONSES]["POST"], paths[DECISIONS]["POST"])
+    app.router.redirect_slashes = False  # a path has one spelling
+    return app
+
+
+async def _http_problem(prefix: str, _: Request, error: Exception) -> Response:
+    """What the router itself refuses."""
+    if not isinstance(error, HTTPException):
+        raise error
+    code = {404: Code.NOT_FOUND, 405: Code.METHOD_NOT_ALLOWED}.get(error.status_code, Code.REFUSED)
+    body = problem(code, f"{error.detail.lower()}: see {prefix}/docs")
+    return Response(body, error.status_code, {**HEADERS, **(error.headers or {})}, media_type="application/json")
+
+
+async def _fail(_: Request, __: Exception) -> Response:
+    return _broken()
+
+
+def _broken() -> Response:
+    body = problem(Code.INTERNAL, "the server could not do this; that is a bug")
+    return Response(body, 500, dict(HEADERS), media_type="application/json")
+
+
+async def _repeat(chore: Callable[[], Awaitable[None]], seconds: float) -> None:
+    while True:
+        try:
+            await chore()
+        except Unavailable:
+            pass  # a full disk: there will be another time
+        except Exception:  # noqa: BLE001 - whatever it is, nonces must not pile up for ever
+            _log.exception("something could not be done that is done from time to time; there will be another try")
+        await asyncio.sleep(seconds)

@@ -1,0 +1,176 @@
+"""HTTP: a request becomes an operation, and what the service says becomes a reply. It logs no request.
+
+It speaks ASGI itself: beside all that a framework does for a request, handing out an arm is a small thing.
+"""
+
+from hashlib import sha256
+from time import perf_counter
+from typing import Any
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.responses import Response, StreamingResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ldpbandits.server.api.messages import Batch, Problem
+from ldpbandits.server.api.operations import Operation, Text
+from ldpbandits.server.api.rate_limits import Rates
+from ldpbandits.server.api.reader import Reader
+from ldpbandits.server.api.refusals import Refusal
+from ldpbandits.server.keys import Role
+from ldpbandits.server.service import Service
+from ldpbandits.server.single_flight import Paced
+from ldpbandits.server.store import Unavailable
+from ldpbandits.spec.protocol import Code
+
+HEADERS = {"Access-Control-Allow-Origin": "*"}
+"""Pages of any origin may read what the server says."""
+
+_HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+_encode = msgspec.json.Encoder().encode
+
+
+def problem(code: str, message: str) -> bytes:
+    """Return the body of a refusal, as JSON."""
+    return _encode(Problem(code, message))
+
+
+class Endpoint:
+    """An ASGI application for one operation."""
+
+    def __init__(self, service: Service, operation: Operation, rates: Rates) -> None:
+        """Prepare to read the messages of this operation, and to take note of how long each takes."""
+        self._service = service
+        self._operation = operation
+        self._rates = rates
+        self._reader = None if operation.body is None else Reader(operation.body)
+        self._latency = service.meters.of(operation.name)
+        self._paced = Paced(lambda: operation.run(service, {}, None)) if operation.is_paced else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request: the reply of the operation, or the refusal."""
+        status, headers = self._operation.status, _HEADERS
+        start, body, message = perf_counter(), b"", None
+        try:
+            caller = None
+            if self._operation.role is not None:
+                caller = await self._check_key(self._operation.role, scope["headers"])
+            if self._reader is not None:
+                body = await _body(receive, self._operation.largest)
+                start = perf_counter()  # a client that sends slowly does not make the operation slow
+                message = self._reader.read(body or b"{}")  # a message of which nothing is required may be left out
+            if caller is not None and caller[1] is Role.CLIENT and isinstance(message, Batch):
+                self._charge(caller, int(message.count), charged=1)  # its rate is one of decisions
+            result = await self._result(scope, message)
+        except Refusal as refusal:
+            status, body, headers = _refused(refusal)
+        except Unavailable as error:
+            self._service.meters.refuse("store", str(error))
+            status, body, headers = _refused(Refusal.unavailable())
+        else:
+            if isinstance(result, Text):
+                self._note(status, start)
+                await StreamingResponse(result.pieces, headers=HEADERS, media_type=result.media_type)(
+                    scope, receive, send
+                )
+                return
+            body = _encode(result)
+        length, json = (b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")
+        await send({"type": "http.response.start", "status": status, "headers": [length, json, *headers]})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+        self._note(status, start)
+
+    async def _result(self, scope: Scope, message: object) -> Any:  # noqa: ANN401 - any message
+        operation, service = self._operation, self._service
+        if self._paced is not None:
+            return await self._paced()
+        if service.sharing is not None and "name" in scope["path_params"]:
+            await service.know(scope["path_params"]["name"])
+        if operation.is_change:
+            return await service.change(lambda: operation.run(service, scope["path_params"], message))
+        return await operation.run(service, scope["path_params"], message)
+
+    async def _check_key(self, needed: Role, headers: list[tuple[bytes, bytes]]) -> tuple[bytes, Role]:
+        """Return the hash and the role of the key; refuse whoever may not ask for this, or asks too often."""
+        service = self._service
+        await service.know_keys()
+        header = next((value for name, value in headers if name == b"authorization"), b"")
+        key = header[7:] if header[:7].lower() == b"bearer " else b""  # an empty key is nobody's
+        hashed = sha256(key).digest()  # the lookup is by hash: how long it takes says nothing about the key
+        role = service.keys.role_of_hash(hashed, service.now)
+        if role is None and await service.look_again():
+            role = service.keys.role_of_hash(hashed, service.now)
+        if role is None:
+            service.reject(Code.UNAUTHORIZED)
+            raise Refusal(401, Code.UNAUTHORIZED, "a valid key is needed: Authorization: Bearer KEY")
+        if not role.may(needed):
+            service.reject(Code.FORBIDDEN)
+            raise Refusal(403, Code.FORBIDDEN, f"this needs the {needed.value} key")
+        self._charge((hashed, role))
+        return hashed, role
+
+    def _charge(self, caller: tuple[bytes, Role], requests: int = 1, charged: int = 0) -> None:
+        """Refuse a key that asks more often than it may."""
+        seconds = self._rates.wait(*caller, requests, charged)
+        if seconds:
+            raise Refusal.too_fast(seconds)
+
+    def _note(self, status: int, start: float) -> None:
+        self._latency.observe(perf_counter() - start)
+        self._service.meters.replies[self._operation.name, status] += 1
+
+
+def _refused(refusal: Refusal) -> tuple[int, bytes, list[tuple[bytes, bytes]]]:
+    """Return status, body and headers of a refusal."""
+    headers = _HEADERS
+    if refusal.status == 401:  # noqa: PLR2004 - the HTTP status
+        headers = [*headers, (b"www-authenticate", b"Bearer")]
+    if refusal.retry_after is not None:
+        headers = [*headers, (b"retry-after", b"%d" % refusal.retry_after)]
+    return refusal.status, problem(refusal.code, refusal.message), headers
+
+
+async def _body(receive: Receive, largest: int) -> bytes:
+    body: bytes = b""
+    while True:
+        message: Message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Refusal(400, Code.MALFORMED, "the request was broken off")
+        body += message.get("body", b"")
+        if len(body) > largest:
+            raise Refusal(413, Code.TOO_LARGE, f"a body has at most {largest} bytes")
+        if not message.get("more_body", False):
+            return body
+
+
+class Methods:
+    """What may be done at one path. The router's own way knows one method a path when it says which are allowed."""
+
+    def __init__(self, methods: dict[str, ASGIApp]) -> None:
+        """Take what answers to each method."""
+        self._methods = methods | ({"HEAD": methods["GET"]} if "GET" in methods else {})
+        self._allow = ", ".join(sorted([*self._methods, "OPTIONS"]))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand a request on, or say which methods there are."""
+        endpoint = self._methods.get(scope["method"])
+        if endpoint is not None:
+            await endpoint(scope, receive, send)
+        elif scope["method"] == "OPTIONS":
+            await _preflight(self._allow)(scope, receive, send)
+        else:
+            raise HTTPException(405, headers={"Allow": self._allow})
+
+
+def _preflight(allow: str) -> Response:
+    """Tell a browser that any page may take part.
+
+    That is safe: keys travel in a header that no browser adds by itself, and there are no cookies.
+    """
+    allowed = {
+        "Allow": allow,
+        "Access-Control-Allow-Methods": "GET, POST",
+        "Access-Control-Allow-Headers": "Authorization, Content-Type",
+        "Access-Control-Max-Age": "86400",
+    }
+    return Response(status_code=204, headers={**HEADERS, **allowed})

@@ -1,0 +1,141 @@
+"""The OpenAPI page, made from the operations and the types of their messages."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, fields
+from importlib.metadata import version
+from typing import Any
+
+import msgspec
+
+from ldpbandits.agent.rules import RULES
+from ldpbandits.checks import LARGEST_EPSILON
+from ldpbandits.server.api.messages import NAME_PATTERN, Problem
+from ldpbandits.server.api.operations import Operation
+from ldpbandits.server.experiments.limits import LARGEST, LARGEST_PARAMETER, SMALLEST_EPSILON
+from ldpbandits.spec.mechanisms import MECHANISMS
+from ldpbandits.spec.menu import MOST
+from ldpbandits.spec.registry import Registry
+from ldpbandits.spec.transforms import TRANSFORMS
+
+_REF = "#/components/schemas/{name}"
+
+_SENTENCES = {
+    400: "the body is not what is asked for",
+    401: "no valid key",
+    403: "a valid key that may not do this, or a forged ticket",
+    404: "there is no such thing",
+    409: "it contradicts what is already there",
+    410: "it is too late: expired, or closed",
+    413: "the body is too large",
+    422: "understood, but impossible",
+    429: "this key asks too often: send the same again later",
+    503: "whether it was written may not be known: send the same again",
+}
+
+_PARAMETERS: dict[str, dict[str, Any]] = {
+    "name": {"type": "string", "pattern": NAME_PATTERN},
+    "arm": {"type": "integer", "minimum": 0, "maximum": 65535},
+    "role": {"type": "string", "enum": ["admin", "viewer", "client", "signing"]},
+}
+
+
+def openapi(operations: Sequence[Operation], prefix: str = "") -> dict[str, Any]:
+    """Return the page as JSON-able data: every path, its messages and its refusals; and what stands before paths."""
+    types = [Problem, *(o.body for o in operations if o.body), *(o.reply for o in operations if not _is_text(o))]
+    schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
+    schema = dict(zip(map(str, types), schemas, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in operations:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _describe(operation, schema)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "ldpbandits agent server",
+            "version": version("ldpbandits"),
+            "description": "Hands out arms and counts each private response exactly once. It never sees a reward.",
+        },
+        **({"servers": [{"url": prefix}]} if prefix else {}),
+        "paths": paths,
+        "components": {
+            "schemas": {**components, **_kinds()},
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _kinds() -> dict[str, Any]:
+    """Return the schemas of curators and rules: one for each kind that is registered when the server starts."""
+    number = {"type": "number", "minimum": -LARGEST, "maximum": LARGEST}
+    transform = {"Transform": _any_of(TRANSFORMS, number, {}, only=lambda kind: kind.bounded)}
+    epsilon = {"type": "number", "minimum": SMALLEST_EPSILON, "maximum": LARGEST_EPSILON}
+    menu = {"type": "array", "items": epsilon, "minItems": 1, "maxItems": MOST, "uniqueItems": True}
+    known = {"epsilon": {"anyOf": [epsilon, menu]}, "transform": {"$ref": _REF.format(name="Transform")}}
+    size = {"type": "number", "minimum": -LARGEST_PARAMETER, "maximum": LARGEST_PARAMETER}
+    return {**transform, "Curator": _any_of(MECHANISMS, number, known), "Rule": _any_of(RULES, size, {})}
+
+
+def _any_of(
+    registry: Registry[Any],
+    number: dict[str, Any],
+    known: dict[str, Any],
+    only: Callable[[Any], bool] = lambda _: True,
+) -> dict[str, Any]:
+    """Describe objects of any of these kinds. A field that is neither known nor a number may be anything."""
+    kinds = []
+    for kind in filter(only, registry):
+        listed = fields(kind)
+        required = [field.name for field in listed if field.default is field.default_factory is MISSING]
+        kinds.append(
+            {
+                "type": "object",
+                "description": (kind.__doc__ or "").partition("\n")[0],
+                "properties": {
+                    registry.key: {"const": kind.kind},
+                    **{field.name: number if field.type in {float, "float"} else {} for field in listed},
+                    **known,
+                },
+                "required": [registry.key, *required],
+                "additionalProperties": False,
+            }
+        )
+    return {"anyOf": kinds}
+
+
+def _is_text(operation: Operation) -> bool:
+    return isinstance(operation.reply, str)
+
+
+def _describe(operation: Operation, schema: dict[str, Any]) -> dict[str, Any]:
+    refusals = set(operation.refusals)
+    if operation.role is not None:
+        refusals |= {401, 403, 429}
+    if operation.body is not None:
+        refusals |= {400, 413}
+    if operation.method != "GET" or operation.role is None:
+        refusals |= {503}
+    media = operation.reply if _is_text(operation) else "application/json"
+    content = {"type": "string"} if _is_text(operation) else schema[str(operation.reply)]
+    replies: dict[str, Any] = {
+        str(operation.status): {"description": operation.summary, "content": {media: {"schema": content}}}
+    }
+    for status in sorted(refusals):
+        problem = {"application/json": {"schema": schema[str(Problem)]}}
+        replies[str(status)] = {"description": _SENTENCES[status], "content": problem}
+    described: dict[str, Any] = {
+        "summary": operation.summary,
+        "parameters": [
+            {"name": name, "in": "path", "required": True, "schema": pattern}
+            for name, pattern in _PARAMETERS.items()
+            if f"{{{name}}}" in operation.path
+        ],
+        "responses": replies,
+    }
+    if operation.role is not None:
+        described["security"] = [{"key": []}]
+    if operation.body is not None:
+        required = any(field.required for field in msgspec.structs.fields(operation.body))
+        described["requestBody"] = {
+            "required": required,
+            "content": {"application/json": {"schema": schema[str(operation.body)]}},
+        }
+    return described

@@ -1,0 +1,309 @@
+"""The HTTP interface as a table: what may be asked for, by whom, with which message, and what comes back.
+
+Routes and the OpenAPI page are both made from it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from types import CoroutineType
+from typing import Any, Literal, TypeAlias
+
+from ldpbandits.server.api import batches
+from ldpbandits.server.api.messages import (
+    Batch,
+    BatchResult,
+    ConsoleLink,
+    Counted,
+    Decision,
+    DecisionRequest,
+    Health,
+    History,
+    Key,
+    NewArm,
+    NewExperiment,
+    NewKey,
+    Nothing,
+    Report,
+    ResponseBatch,
+    ResponseMessage,
+    ShippedArm,
+    Summary,
+    Tallies,
+)
+from ldpbandits.server.experiments.limits import LARGEST_BODY, LARGEST_EXPERIMENT
+from ldpbandits.server.keys import Role
+from ldpbandits.server.process import metrics
+from ldpbandits.server.service import Service
+from ldpbandits.server.store import Status, Unavailable
+from ldpbandits.spec.protocol import BATCH, DECISIONS, EXPERIMENT, RESPONSES
+
+PathValues: TypeAlias = Mapping[str, Any]
+Handler: TypeAlias = Callable[[Service, PathValues, Any], Any]
+
+
+@dataclass(frozen=True)
+class Text:
+    """A reply that is not JSON, in pieces."""
+
+    media_type: str
+    pieces: Iterable[str]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One thing that may be asked for."""
+
+    method: Literal["GET", "POST", "DELETE"]
+    path: str
+    summary: str
+    handler: Handler
+    reply: Any
+    """The type of the reply, or its media type when it is not JSON."""
+    role: Role | None = Role.ADMIN
+    body: Any = None
+    status: int = 200
+    refusals: tuple[int, ...] = ()
+    is_paced: bool = False
+    """Whoever asks at once shares a reply, and making replies takes a share of the processor at most."""
+    largest: int = LARGEST_BODY
+    """So many bytes of a body are read."""
+
+    @cached_property
+    def name(self) -> str:
+        """How it is called where it is counted: as in the OpenAPI page, without the names of experiments."""
+        return f"{self.method} {self.path}"
+
+    @property
+    def is_change(self) -> bool:
+        """Tell whether this is an experimenter's change, of which there is one at a time."""
+        return self.role is Role.ADMIN
+
+    async def run(self, service: Service, parameters: PathValues, body: object) -> Any:  # noqa: ANN401 - any message
+        """Call the handler, and wait for its reply where it takes time."""
+        result = self.handler(service, parameters, body)
+        return await result if isinstance(result, CoroutineType) else result
+
+
+async def _ready(service: Service, _: PathValues, __: None) -> Health:
+    await service.ready()
+    return Health()
+
+
+async def _metrics(service: Service, _: PathValues, __: None) -> Text:
+    with suppress(Unavailable):  # what this worker has measured is needed most when the database is gone
+        await service.know_all()
+    return Text(metrics.MEDIA_TYPE, [await metrics.text(service)])
+
+
+async def _export(service: Service, path: PathValues, _: None) -> Text:
+    return Text("text/csv", await service.export(path["name"]))
+
+
+async def _link(service: Service, _: PathValues, __: Nothing) -> ConsoleLink:
+    return ConsoleLink(f"console/enter/{await service.links.new()}")
+
+
+def _number(text: str) -> int:
+    """Read the number of an arm; -1, which no arm has, when it is none."""
+    return int(text) if len(text) <= LONGEST_NUMBER and text.isascii() and text.isdigit() else -1
+
+
+def _status(status: Status) -> Handler:
+    return lambda service, path, _: service.steering.set_status(path["name"], status)
+
+
+LONGEST_NUMBER = 5
+
+OPERATIONS = (
+    # The two that devices use come first: they are looked up first.
+    Operation(
+        "POST",
+        RESPONSES,
+        "count a private response",
+        lambda service, _, body: service.respond(body),
+        Counted,
+        None,  # the ticket is enough: it is signed, and a key that every page has would add nothing
+        ResponseMessage,
+        refusals=(403, 409, 410, 422),
+    ),
+    Operation(
+        "POST",
+        DECISIONS,
+        "ask which arm to pull",
+        lambda service, path, body: service.decide(path["name"], body.allowance),
+        Decision,
+        Role.CLIENT,
+        DecisionRequest,
+        refusals=(403, 404, 409, 410),
+    ),
+    Operation(
+        "POST",
+        RESPONSES + BATCH,
+        "count up to 100 private responses, each as if it had come alone",
+        lambda service, _, body: batches.respond(service, body),
+        list[BatchResult],
+        None,
+        ResponseBatch,
+    ),
+    Operation(
+        "POST",
+        DECISIONS + BATCH,
+        "ask up to 100 times which arm to pull",
+        lambda service, path, body: batches.decide(service, path["name"], body),
+        list[Decision],
+        Role.CLIENT,
+        Batch,
+        refusals=(404, 409, 410),
+    ),
+    Operation(
+        "POST",
+        "/v1/experiments",
+        "create an experiment",
+        lambda service, _, body: service.steering.create(body),
+        Report,
+        body=NewExperiment,
+        status=201,
+        refusals=(409, 422),
+        largest=LARGEST_EXPERIMENT,
+    ),
+    Operation(
+        "GET",
+        "/v1/experiments",
+        "list the experiments",
+        lambda service, _, __: service.summaries(),
+        list[Summary],
+        Role.VIEWER,
+    ),
+    Operation(
+        "GET",
+        EXPERIMENT,
+        "show an experiment: what is known of each arm, and which is best",
+        lambda service, path, _: service.report(path["name"]),
+        Report,
+        Role.VIEWER,
+        refusals=(404,),
+    ),
+    Operation(
+        "POST",
+        f"{EXPERIMENT}/pause",
+        "give no more decisions; responses that are out still count",
+        _status("paused"),
+        Report,
+        body=Nothing,
+        refusals=(404, 409),
+    ),
+    Operation(
+        "POST",
+        f"{EXPERIMENT}/resume",
+        "give decisions again",
+        _status("running"),
+        Report,
+        body=Nothing,
+        refusals=(404, 409),
+    ),
+    Operation(
+        "POST",
+        f"{EXPERIMENT}/close",
+        "end an experiment for good",
+        _status("closed"),
+        Report,
+        body=Nothing,
+        refusals=(404, 409),
+    ),
+    Operation(
+        "POST",
+        f"{EXPERIMENT}/ship",
+        "give everybody one arm from now on, and ask for no responses; resume takes it back",
+        lambda service, path, body: service.steering.ship(path["name"], body),
+        Report,
+        body=ShippedArm,
+        refusals=(404, 409),
+    ),
+    Operation(
+        "DELETE",
+        EXPERIMENT,
+        "remove an experiment and all its responses",
+        lambda service, path, _: service.steering.delete(path["name"]),
+        Summary,
+        refusals=(404,),
+    ),
+    Operation(
+        "POST",
+        f"{EXPERIMENT}/arms",
+        "add an arm",
+        lambda service, path, body: service.steering.add_arm(path["name"], body),
+        Report,
+        body=NewArm,
+        status=201,
+        refusals=(404, 409),
+    ),
+    Operation(
+        "POST",
+        f"{EXPERIMENT}/arms/{{arm}}/retire",
+        "stop handing out an arm; its number is not used again",
+        lambda service, path, _: service.steering.retire_arm(path["name"], _number(path["arm"])),
+        Report,
+        body=Nothing,
+        refusals=(404, 409),
+    ),
+    Operation(
+        "GET",
+        f"{EXPERIMENT}/history",
+        "show what was known of each arm as responses came in, at up to 200 moments",
+        lambda service, path, _: service.history(path["name"]),
+        History,
+        Role.VIEWER,
+        refusals=(404,),
+    ),
+    Operation(
+        "GET",
+        f"{EXPERIMENT}/responses.csv",
+        "export the responses, in the order in which they were counted",
+        _export,
+        "text/csv",
+        Role.VIEWER,
+        refusals=(404,),
+    ),
+    Operation(
+        "GET",
+        f"{EXPERIMENT}/tallies",
+        "export the tallies",
+        lambda service, path, _: service.tallies(path["name"]),
+        Tallies,
+        Role.VIEWER,
+        refusals=(404,),
+    ),
+    Operation(
+        "POST",
+        "/v1/keys/{role}/rotate",
+        "make a new admin, viewer, client or allowance key, or signing secret",
+        lambda service, path, body: service.steering.rotate(path["role"], body),
+        Key,
+        body=NewKey,
+        refusals=(404, 409),
+    ),
+    Operation(
+        "POST",
+        "/v1/console/links",
+        "make a link that opens the console once, within a few minutes",
+        _link,
+        ConsoleLink,
+        body=Nothing,
+        status=201,
+    ),
+    Operation(
+        "GET",
+        "/metrics",
+        "counts, times and sizes for Prometheus",
+        _metrics,
+        "text/plain",
+        Role.VIEWER,
+        is_paced=True,
+    ),
+    Operation("GET", "/healthz", "say whether the server is alive", lambda _, __, ___: Health(), Health, role=None),
+    Operation(
+        "GET", "/readyz", "say whether the server can write; if not, send requests elsewhere", _ready, Health, role=None
+    ),
+)

@@ -1,0 +1,49 @@
+"""A body becomes a message, or a refusal that says in words what is wrong with it."""
+
+import re
+from functools import cached_property
+from typing import Any
+
+import msgspec
+from msgspec.inspect import Type, type_info
+
+from ldpbandits.server.api.refusals import Refusal
+from ldpbandits.server.api.validation import complaint
+from ldpbandits.spec.protocol import Code
+
+
+class Reader:
+    """Reads messages of one type, from JSON."""
+
+    def __init__(self, kind: Any) -> None:  # noqa: ANN401 - any type that msgspec reads
+        """Prepare to read them."""
+        self._decoder = msgspec.json.Decoder(kind)
+        self._type = kind
+
+    @cached_property
+    def _kind(self) -> Type:
+        return type_info(self._type)
+
+    def read(self, body: bytes | msgspec.Raw) -> Any:  # noqa: ANN401 - a message of that type
+        """Return the message, or refuse the body."""
+        try:
+            return self._decoder.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            told = self._why(body)
+        raise Refusal(400, Code.MALFORMED, told)
+
+    def _why(self, body: bytes | msgspec.Raw) -> str:
+        """Say what is wrong: it is not JSON, or not a message of this type."""
+        try:
+            value = msgspec.json.decode(body)
+        except msgspec.ValidationError:  # of no type at all: only numbers can be wrong
+            return "the body has a number that is too large"
+        except msgspec.DecodeError as error:
+            place = re.search(r"\(byte (\d+)\)", str(error))
+            where = ", or breaks off" if place is None else f" at byte {place[1]}"
+            return f"the body must be JSON; it is broken{where}"
+        except UnicodeDecodeError:
+            return "the body must be JSON in UTF-8"
+        except RecursionError:
+            return "the body is nested without end"
+        return complaint(self._kind, value) or "the body is not what /openapi.json asks for"

@@ -1,0 +1,51 @@
+"""Links that open the console once, within a few minutes: for whoever holds the admin key, without typing it."""
+
+from collections.abc import Callable
+from hashlib import sha256
+from secrets import token_urlsafe
+
+from ldpbandits.server.peers.peers import Sharing
+
+LIFE = 300
+"""Seconds for which a link holds."""
+
+MOST = 100
+"""Of more links that nobody has used, the oldest are forgotten."""
+
+
+class Links:
+    """The links that may still be used: of each the hash, until when, and the hash of the key that it stands for.
+
+    Where there are several workers, any of them may be asked to open it: then links are in the store.
+    """
+
+    def __init__(self, now: Callable[[], int], key: Callable[[], bytes], sharing: Sharing | None = None) -> None:
+        """Begin with none; `key` tells the hash of the key that a new link stands for."""
+        self._now = now
+        self._key = key
+        self._sharing = sharing
+        self._links: dict[bytes, tuple[int, bytes]] = {}
+
+    async def new(self) -> str:
+        """Return the token of a new link."""
+        token, until = token_urlsafe(24), self._now() + LIFE
+        if self._sharing is not None:
+            await self._sharing.put(_hash(token), until.to_bytes(8) + self._key(), until)
+            return token
+        while len(self._links) >= MOST:
+            del self._links[next(iter(self._links))]
+        self._links[_hash(token)] = (until, self._key())
+        return token
+
+    async def take(self, token: str) -> bytes | None:
+        """Use a link up: return the hash of the key that it stands for, None when it does not hold."""
+        if self._sharing is not None:
+            note = await self._sharing.take(_hash(token)) or bytes(8)
+            expires_at, key = int.from_bytes(note[:8]), note[8:]
+        else:
+            expires_at, key = self._links.pop(_hash(token), (0, b""))
+        return key if self._now() < expires_at else None
+
+
+def _hash(token: str) -> bytes:
+    return sha256(b"link " + token.encode()).digest()

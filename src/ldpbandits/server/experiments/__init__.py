@@ -1,0 +1,1 @@
+"""Experiments while the server runs: decisions, commands, guardrails, history, stopping."""

@@ -1,0 +1,177 @@
+"""What an experimenter changes: experiments, their status, arms and keys. A change is checked, kept, and then shown."""
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from ldpbandits.errors import ParameterError
+from ldpbandits.server.api.messages import Key, NewArm, NewExperiment, NewKey, Report, ShippedArm, Summary
+from ldpbandits.server.api.refusals import Refusal
+from ldpbandits.server.experiments import limits
+from ldpbandits.server.experiments import live as experiments
+from ldpbandits.server.experiments.guardrails import check_room
+from ldpbandits.server.experiments.live import ArmRecord, LiveExperiment
+from ldpbandits.server.experiments.look_alikes import look_alike
+from ldpbandits.server.experiments.warm_start import known_totals
+from ldpbandits.server.keys import Role
+from ldpbandits.server.reports import report as reports
+from ldpbandits.server.store import Exists, Status, Store, Unavailable
+from ldpbandits.spec.protocol import Code
+from ldpbandits.types import Arm
+
+if TYPE_CHECKING:
+    from ldpbandits.server.service import Service
+
+
+class Steering:
+    """The part of a service that changes experiments. Its verbs are called one after the other: `Service.change`."""
+
+    def __init__(self, service: "Service", store: Store) -> None:
+        """Change what this service has, in its store first."""
+        self._service, self._store = service, store
+
+    async def create(self, new: NewExperiment) -> Report:
+        """Check what the types of a new experiment cannot, keep it and start it."""
+        try:
+            menu = limits.menu_from_json(new.curator)
+            rule = limits.rule_of(new.rule, menu)
+            limits.check_arms(len(new.arms), rule, menu, has_ramp=new.ramp is not None)
+            known = [] if new.warm_start is None else known_totals(new.warm_start, new.arms, menu, rule)
+            definition = experiments.define(new, menu, rule, self._service.now, known)
+        except ParameterError as error:
+            raise Refusal(422, Code.INVALID, str(error)) from None
+        refusal = menu.transform.refusal(definition.default_reward)
+        if refusal is not None:
+            raise Refusal(422, Code.INVALID, refusal.replace("a reward", "the default reward", 1))
+        if new.allowance_required and not self._service.keys.hashes(Role.ALLOWANCE, self._service.now):
+            raise Refusal(422, Code.INVALID, "allowance_required needs an allowance key: ldpbandits rotate allowance")
+        if len(set(new.arms)) < len(new.arms):
+            raise Refusal(422, Code.INVALID, "the arms of an experiment have different names")
+        alike = look_alike(new.arms)
+        if alike is not None:
+            raise Refusal(422, Code.INVALID, f"the names of two arms look alike: {alike[0]!a} and {alike[1]!a}")
+        try:
+            stored = await self._service.committer.run(self._store.create, definition, new.arms, known)
+        except Exists:
+            raise Refusal(409, Code.EXISTS, f"there is already an experiment {new.name}") from None
+        if not self._is_overtaken:
+            self._service.take_up(stored)
+        return await self._service.report(new.name)
+
+    async def set_status(self, name: str, status: Status) -> Report:
+        """Pause: no more decisions, but responses that are out still count. Close: neither, and for good."""
+        experiment = self._service.find(name)
+        if experiment.status == "closed" and status != "closed":
+            raise Refusal(409, Code.CLOSED, f"the experiment {name} is closed for good")
+        await self._set_status(experiment, status)
+        return await self._service.report(name)
+
+    async def ship(self, name: str, chosen: ShippedArm) -> Report:
+        """Give everybody this arm, and ask for no responses; those that are out still count."""
+        experiment = self._service.find(name)
+        self._check_not_closed(experiment)
+        arm = experiment.number_of(chosen.arm)
+        if arm is None:
+            raise self._no_arm(experiment)
+        if experiment.arms[arm].retired:
+            raise Refusal(409, Code.RETIRED, f"the arm {experiment.records[arm].name} is retired")
+        await self._set_status(experiment, "shipped", arm)
+        return await self._service.report(name)
+
+    async def delete(self, name: str) -> Summary:
+        """Remove an experiment and all its responses, for good; tickets of it are those of nobody."""
+        experiment = self._service.find(name)
+        number, told = experiment.number, reports.summary(experiment)
+        # It is gone from here on: nothing new may be written of it behind its deletion.
+        del self._service.experiments[name], self._service.numbered[number]
+        events = self._service.committer.forget_events(number)
+        try:
+            is_left = await self._service.committer.run(self._store.delete, number)
+        except BaseException:
+            self._service.numbered[number] = experiment
+            self._service.experiments.setdefault(name, experiment)
+            self._service.committer.put_back(events)
+            raise
+        self._service.forget_events(number)
+        with suppress(Unavailable):  # it is gone; what is left of it is removed when nonces are next forgotten
+            while is_left:
+                is_left = await self._service.committer.run(self._store.delete, number)
+        return told
+
+    async def _set_status(self, experiment: LiveExperiment, status: Status, shipped: int | None = None) -> None:
+        await self._service.committer.run(self._store.set_status, experiment.number, status, shipped)
+        if not self._is_overtaken:
+            experiment.set_status(status, shipped)
+
+    async def add_arm(self, name: str, new: NewArm) -> Report:
+        """Add an arm; it gets the next number."""
+        experiment = self._service.find(name)
+        self._check_not_closed(experiment)
+        settings, rule, menu = experiment.settings, experiment.rule, experiment.menu
+        try:
+            limits.check_arms(len(experiment.records) + 1, rule, menu, has_ramp=settings.ramp is not None)
+            check_room(settings, sum(not arm.retired for arm in experiment.arms) + 1)
+        except ParameterError as error:
+            raise Refusal(409, Code.FULL, str(error)) from None
+        alike = look_alike([new.name], [record.name for record in experiment.records if record.name != new.name])
+        if alike is not None:
+            told = f"the experiment {name} has or had an arm whose name looks alike: {alike[1]!a}"
+            raise Refusal(409, Code.EXISTS, told)
+        try:
+            await self._service.committer.run(self._store.add_arm, experiment.number, new.name)
+        except Exists:
+            raise Refusal(409, Code.EXISTS, f"the experiment {name} has or had an arm of this name") from None
+        if not self._is_overtaken:
+            experiment.agent.add_arm()
+            experiment.records.append(ArmRecord(new.name))
+        return await self._service.report(name)
+
+    async def retire_arm(self, name: str, arm: int) -> Report:
+        """Hand this arm out no more; responses of pulls that are out still count."""
+        experiment = self._service.find(name)
+        self._check_not_closed(experiment)
+        arms = experiment.arms
+        if not 0 <= arm < len(arms):
+            raise self._no_arm(experiment)
+        if not arms[arm].retired:
+            if experiment.shipped == arm:
+                raise Refusal(409, Code.SHIPPED, "everybody gets this arm: ship another one or resume first")
+            if sum(not other.retired for other in arms) == 1:
+                raise Refusal(409, Code.LAST, "the last arm cannot be retired: close the experiment instead")
+            await self._service.committer.run(self._store.retire_arm, experiment.number, arm)
+            experiment.agent.retire(Arm(arm))
+        return await self._service.report(name)
+
+    async def rotate(self, what: str, new: NewKey) -> Key:
+        """Make a new key, or a new secret to sign tickets with."""
+        keys = self._service.keys
+        match what:
+            case "admin" | "viewer" | "client" | "allowance":
+                role = Role(what)
+                if keys.is_fixed(role):
+                    raise Refusal(409, Code.ENVIRONMENT, f"the {what} key is set in the server's environment")
+                grace = int(new.grace or 0)
+                return Key(what, await self._service.committer.run(keys.rotate, role, self._service.now, grace))
+            case "signing":
+                if keys.is_secret_fixed:
+                    raise Refusal(409, Code.ENVIRONMENT, "the signing secret is set in the server's environment")
+                lifetimes = [experiment.ticket_lifetime for experiment in self._service.experiments.values()]
+                grace = max(lifetimes, default=0) if new.grace is None else int(new.grace)
+                await self._service.committer.run(keys.rotate_secret, self._service.now, grace)
+                return Key("signing", None)
+            case _:
+                raise Refusal(404, Code.NOT_FOUND, "a key is admin, viewer, client, allowance or signing")
+
+    @property
+    def _is_overtaken(self) -> bool:
+        """Tell whether the change that was just made is known here already, and perhaps out of date, by a look."""
+        return self._service.sharing is not None and self._service.sharing.is_overtaken
+
+    @staticmethod
+    def _no_arm(experiment: LiveExperiment) -> Refusal:
+        told = f"the experiment {experiment.name} has no such arm; it has {experiment.listed}"
+        return Refusal(404, Code.NOT_FOUND, told)
+
+    @staticmethod
+    def _check_not_closed(experiment: LiveExperiment) -> None:
+        if experiment.status == "closed":
+            raise Refusal(409, Code.CLOSED, f"the experiment {experiment.name} is closed for good")

@@ -1,0 +1,1 @@
+"""Workers that share a database: how each polls what the others did."""

@@ -1,0 +1,389 @@
+"""Connections, and how long each may keep the server waiting: the limits of the front door, enforced.
+
+No server for Python applications has them all. uvicorn has an idle time, and a cap on connections that answers 503 to
+everybody, so that a thousand silent ones are an outage; its cap on headers is for h11, its slower parser. hypercorn
+(0.18) parses by h11 only and has no cap on connections; granian (2.8) bounds the head in time and size, but neither the
+body nor the connections. So this is uvicorn's own protocol class, the most used of all, with a count of bytes, a
+deadline and a place in a queue. None of them costs a timer: deadlines are looked at a few times a second.
+
+A connection waits for its client until a request is complete, and while its reply is not read. When there are too many
+connections, the one that has waited longest is closed: whoever sends their requests one byte at a time loses them
+first, and those whose request is being answered keep theirs. When all are being answered, the newcomer gets a 503.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Mapping
+from enum import Enum, auto
+from math import inf
+from typing import Any, cast
+
+import httptools
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from ldpbandits.server.api.endpoint import HEADERS, problem
+from ldpbandits.server.process.coalescing import Joined
+from ldpbandits.server.process.front_door import FrontDoor
+from ldpbandits.server.process.meters import Meters
+from ldpbandits.spec.protocol import Code
+
+FRAMES = 64
+"""Bytes of a body for which there may be one of the frames of its chunks: those are small where chunks are large."""
+
+AHEAD = 100
+"""Requests that a client may send before the first of them is answered. Few clients send any; a request takes a
+hundred times more memory than bytes, and a quarter of a megabyte is read at a time."""
+
+FRAMING = (b"content-length", b"transfer-encoding")
+
+LINGER = 1.0
+LARGEST_REST = 1024 * 1024
+"""After a reply that ends it all so many seconds and bytes of what is still sent are read and dropped: a connection
+that is closed with something unread is reset, and the reply may be lost on its way."""
+
+
+class Stage(Enum):
+    """What of a request is to come next."""
+
+    IDLE = auto()
+    HEAD = auto()
+    BODY = auto()
+    NOTHING = auto()
+    """It is complete, and being answered."""
+    CLOSING = auto()
+    """What comes now is dropped."""
+
+
+class Connections:
+    """The connections of a process: how many there are, and who waits longest."""
+
+    def __init__(self, limits: FrontDoor, meters: Meters) -> None:
+        """Begin with none."""
+        self.limits = limits
+        self.meters = meters
+        self.most = limits.connections
+        """Fewer than the limit, where the system allows fewer open files."""
+        self.open: set[Connection] = set()
+        self.waiting: OrderedDict[Connection, None] = OrderedDict()
+        """Those that wait for their clients, and have done so for longest first; those that are closing before all."""
+        self.closed = meters.closed
+        meters.open_connections = self.open.__len__
+        self._looked_at = -inf
+        self._every = min(limits.head_seconds, limits.body_seconds, limits.idle_seconds, limits.stall_seconds) / 10
+
+    def admit(self, newcomer: "Connection") -> bool:
+        """Make room for a newcomer, if anybody waits; tell whether there is room."""
+        self.open.add(newcomer)
+        while len(self.open) > self.most and self.waiting:
+            oldest, _ = self.waiting.popitem(last=False)
+            self.open.discard(oldest)
+            self.closed["connections"] += not oldest.is_closing
+            oldest.transport.abort()
+        return len(self.open) <= self.most
+
+    def forget(self, gone: "Connection") -> None:
+        """Let go of a connection that is closed."""
+        self.open.discard(gone)
+        self.waiting.pop(gone, None)
+
+    def look(self, now: float) -> None:
+        """Close the connections whose time is up; this is called a few times a second."""
+        if now >= self._looked_at + self._every:
+            self._looked_at = now
+            for connection in list(self.open):
+                connection.look(now)
+
+
+class _Nowhere(list[tuple[bytes, bytes]]):
+    """Where headers go that come after a body."""
+
+    def append(self, _: tuple[bytes, bytes]) -> None:
+        pass
+
+
+class _Body:
+    """What a parser of one body tells, to the connection that has read the head; what comes after it is dropped."""
+
+    def __init__(self, connection: "Connection") -> None:
+        self._connection: Connection | None = connection
+
+    def on_body(self, body: bytes) -> None:
+        if self._connection is not None:
+            self._connection.on_body(body)
+
+    def on_message_complete(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.on_message_complete()
+
+
+class _HeadTooLarge(Exception):  # noqa: N818 - it stays between the parser and us
+    """Raised in the middle of a request's head."""
+
+
+class _TooFarAhead(Exception):  # noqa: N818 - as above
+    """Raised when a client sends without end what it does not wait for."""
+
+
+class Connection(HttpToolsProtocol):
+    """uvicorn's HTTP, with one write a reply and the limits of the front door."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        connections: Connections,
+    ) -> None:
+        """Take part in these."""
+        super().__init__(config, server_state, app_state, _loop)
+        self._all = connections
+        self._limits = connections.limits
+        self._stage = Stage.IDLE
+        self._received = 0
+        """Bytes that are in of the head, or of what is around a body: frames of its chunks, headers that follow it."""
+        self._unanswered = 0
+        """Requests whose head is in, and whose reply is not complete; several only if they were sent ahead."""
+        self._deadline = self.loop.time() + self._limits.head_seconds
+        """Of the client, while we wait for it."""
+        self._stalled = inf
+        """When the client has read nothing for too long; infinite while it reads."""
+        self._unread = 0
+        self._has_asked = False
+        self._framing = b""
+        """The headers that say where the body ends, of a request that asks for another protocol."""
+
+    @property
+    def is_closing(self) -> bool:
+        """Tell whether all that was to be said is said."""
+        return self._stage is Stage.CLOSING
+
+    @property
+    def _is_last_in(self) -> bool:
+        """Tell whether the last request of this connection is complete, as one that asks for another protocol is."""
+        return bool(self._framing) and self._stage is Stage.NOTHING
+
+    @property
+    def _is_at_work(self) -> bool:
+        """Tell whether a request that is complete is being answered."""
+        return self._unanswered > (self._stage is Stage.BODY)
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Put the joining transport before the connection's own, and see whether there is room."""
+        super().connection_made(cast("asyncio.Transport", Joined(transport, self.loop)))
+        if self._all.admit(self):
+            self._all.waiting[self] = None
+        else:
+            self._all.meters.refuse("connections", f"all {self._all.most} connections are being answered")
+            self._refuse(503, Code.RETRY, "too many requests are being answered; send the same again", "connections")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let go."""
+        super().connection_lost(exc)
+        self._all.forget(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Read on, unless it is too much."""
+        self._received += len(data)
+        if self._stage is Stage.CLOSING or self._is_last_in:
+            if self._received > LARGEST_REST:
+                self.transport.abort()
+            return
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self.cycle.keep_alive = False  # it is answered in HTTP/1.1, which is all we speak, and that is all
+            if self._framing:
+                self._read_body(data[upgrade.args[0] :])
+        except httptools.HttpParserError as error:
+            self._end_reading(error)
+        else:
+            if self._stage is Stage.HEAD and self._received > self._limits.header_bytes:
+                self._refuse_head()
+            elif self._stage is Stage.BODY and self._received > self._limits.header_bytes:
+                self._check_around()
+
+    def _end_reading(self, error: httptools.HttpParserError) -> None:
+        """Say why no more is read, unless all that was to come is in."""
+        if isinstance(error.__context__, _HeadTooLarge):
+            self._refuse_head()
+        elif isinstance(error.__context__, _TooFarAhead):
+            self._all.closed["sent_ahead"] += 1
+            self.transport.abort()
+        elif not self._is_last_in:
+            self._refuse(400, Code.REFUSED, "this is not HTTP/1.1", "malformed")
+
+    def on_message_begin(self) -> None:
+        """The first byte of a request is in."""
+        super().on_message_begin()
+        self._has_asked = True
+        self._stage = Stage.HEAD
+        self._deadline = self.loop.time() + self._limits.head_seconds
+        if self in self._all.waiting:
+            self._all.waiting.move_to_end(self)
+
+    def on_headers_complete(self) -> None:
+        """The head of a request is in."""
+        # Only now is it known how much of what came with it is the head; mostly there is no need to ask.
+        if self._received > self._limits.header_bytes and self._head_size() > self._limits.header_bytes:
+            raise _HeadTooLarge
+        if self._unanswered > AHEAD:
+            raise _TooFarAhead
+        super().on_headers_complete()  # it may find that the address is none: then there is nobody who answers
+        if self.parser.should_upgrade():
+            self._framing = b"".join(b"%s: %s\r\n" % each for each in self.headers if each[0] in FRAMING)
+        self._stage = Stage.BODY
+        self._received = 0
+        self._unanswered += 1
+        self._deadline = self.loop.time() + self._limits.body_seconds
+        self.headers = _Nowhere()
+
+    def on_body(self, body: bytes) -> None:
+        """A part of a body is in, of which whoever reads it takes no more than it wants."""
+        super().on_body(body)
+        if self._unanswered:
+            self._received -= len(body) + len(body) // FRAMES
+
+    def on_message_complete(self) -> None:
+        """All of a request is in."""
+        if self._framing and self.parser.should_upgrade():
+            return  # the parser takes what follows for another protocol: it is the body
+        super().on_message_complete()
+        self._received = 0
+        if self._unanswered:
+            self._stage = Stage.NOTHING
+            self._all.waiting.pop(self, None)
+        else:
+            self._wait_for_the_next()
+
+    def on_response_complete(self) -> None:
+        """A reply is complete, perhaps before its request is. uvicorn would start a timer here."""
+        self.server_state.total_requests += 1
+        self._unanswered -= 1
+        if self.transport.is_closing():
+            self._close()
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            cycle, app = self.pipeline.pop()
+            task = self.loop.create_task(cycle.run_asgi(app))
+            task.add_done_callback(self.tasks.discard)
+            self.tasks.add(task)
+        if not self._unanswered:
+            if self._stage is Stage.NOTHING:
+                self._wait_for_the_next()
+            self._all.waiting[self] = None
+
+    def _wait_for_the_next(self) -> None:
+        self._stage = Stage.IDLE
+        self._deadline = self.loop.time() + self._limits.idle_seconds
+
+    def pause_writing(self) -> None:
+        """The client does not read as fast as we write."""
+        super().pause_writing()
+        self._unread = self.transport.get_write_buffer_size()
+        self._stalled = self.loop.time() + self._limits.stall_seconds
+        self._all.waiting[self] = None
+
+    def resume_writing(self) -> None:
+        """The client has read."""
+        super().resume_writing()
+        self._stalled = inf
+        if self._is_at_work:
+            self._all.waiting.pop(self, None)
+
+    def shutdown(self) -> None:
+        """Finish the requests that are complete; of others nothing is known, and there is no time to wait for them."""
+        if self._is_at_work:
+            super().shutdown()
+        else:
+            self.transport.close()
+
+    def look(self, now: float) -> None:
+        """Close this connection if its time is up."""
+        if self._stalled < inf and self._unread != (left := self.transport.get_write_buffer_size()):
+            self._unread, self._stalled = left, now + self._limits.stall_seconds
+        if now >= self._stalled:
+            self._all.closed["stall_seconds"] += 1
+            self.transport.abort()
+        elif now < self._deadline or self._is_at_work or self.flow.read_paused:
+            return
+        elif self._stage is Stage.CLOSING:
+            self.transport.abort()
+        elif self._stage is Stage.IDLE:
+            self._all.closed["idle_seconds" if self._has_asked else "head_seconds"] += 1
+            self._close()
+        else:
+            which = "head_seconds" if self._stage is Stage.HEAD else "body_seconds"
+            told = f"a request is to be complete in time: {which} is {getattr(self._limits, which):g}"
+            self._refuse(408, Code.RETRY, told, which)
+
+    def _read_body(self, start: bytes) -> None:
+        """Read the body of a request that asks for another protocol, which this one is not."""
+        head = b"POST / HTTP/1.1\r\n%s\r\n" % self._framing
+        self.parser = httptools.HttpRequestParser(_Body(self))
+        self._received = -len(head)  # it is not the client's
+        self.data_received(head + start)
+
+    def _head_size(self) -> int:
+        return len(self.url) + sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
+
+    def _check_around(self) -> None:
+        """Refuse bodies with too much around them; and do not read on for ever when the reply is complete."""
+        if self._unanswered:
+            told = f"around a body there are at most {self._limits.header_bytes} bytes, and 1 more for {FRAMES} of it"
+            self._refuse(413, Code.TOO_LARGE, told, "header_bytes")
+        elif self._received > LARGEST_REST:
+            self._all.closed["body_seconds"] += 1
+            self.transport.abort()
+
+    def _refuse_head(self) -> None:
+        told = f"a request line and its headers have at most {self._limits.header_bytes} bytes"
+        self._refuse(431, Code.TOO_LARGE, told, "header_bytes")
+
+    def _refuse(self, status: int, code: Code, message: str, reason: str) -> None:
+        """Say why, unless there is a reply under way, and read no more."""
+        self._all.closed[reason] += 1
+        if self._is_at_work or (self._unanswered and self.cycle.response_started):
+            self.transport.abort()
+            return
+        self.transport.write(_reply(status, problem(code, message), {"Retry-After": "1"} if status == 503 else {}))  # noqa: PLR2004 - the HTTP status
+        cast("Joined", self.transport).flush()
+        if self._unanswered:  # whoever reads the body is told that there is no more of it
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self._unanswered = self._received = 0
+        self._stage = Stage.CLOSING
+        self._deadline = self.loop.time() + LINGER
+        self.flow.resume_reading()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+            self._wait_no_more()
+        else:
+            self.transport.close()
+
+    def _close(self) -> None:
+        """Close when the client has read what was written, for which it has some time."""
+        self._stage = Stage.CLOSING
+        self._unanswered = 0
+        self._deadline = self.loop.time() + self._limits.stall_seconds
+        self._wait_no_more()
+        self.transport.close()
+
+    def _wait_no_more(self) -> None:
+        """Be the first to go when there are too many."""
+        if self in self._all.open:
+            self._all.waiting[self] = None
+            self._all.waiting.move_to_end(self, last=False)
+
+
+def _reply(status: int, body: bytes, more: Mapping[str, str]) -> bytes:
+    reason = {400: "Bad Request", 408: "Request Timeout", 413: "Content Too Large", 503: "Service Unavailable"}
+    headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), "Connection": "close"}
+    lines = [f"{name}: {value}\r\n" for name, value in {**headers, **HEADERS, **more}.items()]
+    phrase = reason.get(status, "Request Header Fields Too Large")
+    return f"HTTP/1.1 {status} {phrase}\r\n{''.join(lines)}\r\n".encode() + body

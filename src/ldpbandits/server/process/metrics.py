@@ -1,0 +1,276 @@
+"""What the server knows of itself and its experiments, for Prometheus.
+
+A page of metrics is asked for every few seconds and kept for months, so it has an end: of very many experiments and
+arms only some get a line of their own, and the totals are of all. Nothing on it is about a person: no address, no user
+agent, no reward, no single response.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from heapq import heappop, heappush, nlargest
+from itertools import accumulate, chain
+from time import time
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+
+from ldpbandits.server.experiments.live import LiveExperiment
+from ldpbandits.server.peers.peers import Sharing
+from ldpbandits.server.process.meters import Histogram
+from ldpbandits.server.process.worker_metrics import LIFE, NAME, to_note, with_workers
+from ldpbandits.server.service import Service
+from ldpbandits.server.store import StoreSizes, Unavailable
+
+MEDIA_TYPE = "text/plain; version=0.0.4"
+
+MOST_EXPERIMENTS, MOST_ARMS = 100, 1000
+"""With lines of their own, arms over all experiments."""
+
+PATIENCE = 2.0
+"""Seconds that a database has to tell what belongs on the page; without that there is one, too."""
+
+_ARMS_A_TURN, _SAMPLES_A_TURN = 2000, 100
+"""Arms that are added up, and samples that are written, before others get their turn: half a millisecond each."""
+
+SOME = f"at most {MOST_EXPERIMENTS} experiments, running ones and busy ones first, and {MOST_ARMS} arms in all"
+
+
+@dataclass
+class Totals:
+    """Sums over all experiments, and which of them get lines of their own."""
+
+    decisions: int = 0
+    pulls: int = 0
+    missing: int = 0
+    arms: int = 0
+    status: Counter[str] = field(default_factory=Counter)
+    shown: list[tuple[LiveExperiment, Sequence[int]]] = field(default_factory=list)
+    """Experiments and the numbers of their arms."""
+
+
+async def text(service: Service) -> str:
+    """Write the page. It is made in many short turns, so that no decision waits for it."""
+    totals = await _totals(service)
+    sizes = await _sizes(service)
+    pieces = []
+    of_the_server = await _of_the_server(service)
+    for family in chain(await _of_experiments(service, totals), of_the_server, _of_the_disk(sizes)):
+        async for piece in _lines(family):
+            pieces.append(piece)  # noqa: PERF401 - others get their turn in between
+    process = CollectorRegistry(auto_describe=False)
+    ProcessCollector(registry=process)
+    return "".join([*pieces, generate_latest(process).decode()])
+
+
+async def _lines(family: Metric) -> AsyncIterator[str]:
+    """Write a family; only the first piece has the two lines that say what it is."""
+    part = copy(family)
+    for first in range(0, max(1, len(family.samples)), _SAMPLES_A_TURN):
+        part.samples = family.samples[first : first + _SAMPLES_A_TURN]
+        written = generate_latest(_registry(_Families([part]))).decode()
+        yield written.split("\n", 2)[2] if first else written
+        await asyncio.sleep(0)
+
+
+async def _totals(service: Service) -> Totals:
+    totals, seen = Totals(), 0
+    busiest: list[tuple[bool, int, int, LiveExperiment]] = []
+    for experiment in list(service.experiments.values()):
+        decisions = missing = 0
+        for record in experiment.records:  # there may be a hundred thousand: no property, no generator
+            decisions += record.decided + record.decided_elsewhere
+            missed = record.missed + record.missed_elsewhere
+            if missed > 0:
+                missing += missed
+        totals.decisions += decisions
+        totals.pulls += experiment.responses - sum(experiment.settings.warm_pulls)
+        totals.missing += missing
+        totals.arms += len(experiment.records)
+        totals.status[experiment.status] += 1
+        heappush(busiest, (experiment.status == "running", decisions, -experiment.number, experiment))
+        if len(busiest) > MOST_EXPERIMENTS:
+            heappop(busiest)
+        seen += len(experiment.records)
+        if seen >= _ARMS_A_TURN:
+            seen = 0
+            await asyncio.sleep(0)
+    room = MOST_ARMS
+    for *_, experiment in sorted(busiest, reverse=True):
+        records = experiment.records
+        numbers: Sequence[int] = range(len(records))
+        if len(records) > room:
+            numbers = sorted(nlargest(room, numbers, key=lambda arm: records[arm].decisions))
+        room -= len(numbers)
+        totals.shown.append((experiment, numbers))
+    return totals
+
+
+async def _sizes(service: Service) -> StoreSizes:
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return await service.sizes()
+    except (Unavailable, OSError, TimeoutError):
+        return StoreSizes(None)
+
+
+async def _of_the_server(service: Service) -> Iterable[Metric]:
+    """What was measured since the start; where there are several workers, by each of them."""
+    if service.sharing is None:
+        return _of_this_process(service)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await tell_others(service)
+            return with_workers(await service.sharing.find_all(NAME))
+    except (Unavailable, TimeoutError):  # the database is gone
+        return with_workers({_name(service.sharing): to_note(_of_this_process(service))})
+
+
+async def tell_others(service: Service) -> None:
+    """Let other workers show what this one has measured."""
+    if service.sharing is not None:
+        note = to_note(_of_this_process(service))
+        await service.sharing.put(_name(service.sharing), note, int(time()) + LIFE)
+
+
+def _name(sharing: Sharing) -> bytes:
+    return NAME + str(sharing.worker).encode()
+
+
+def _of_the_disk(sizes: StoreSizes) -> Iterator[Metric]:
+    for name, size, what in (
+        ("database_bytes", sizes.database, "Size of the database."),
+        ("log_bytes", sizes.log, "Size of its write-ahead log."),
+        ("disk_free_bytes", sizes.free, "Free space on the disk of the database."),
+    ):
+        if size is not None:
+            yield _gauge(name, what, size)
+
+
+async def _of_experiments(service: Service, totals: Totals) -> list[Metric]:
+    by_arm = ("experiment", "arm")
+    decisions = CounterMetricFamily("ldpbandits_decisions", f"Arms handed out: {SOME}.", labels=by_arm)
+    pulls = CounterMetricFamily("ldpbandits_pulls", f"Responses counted: {SOME}.", labels=by_arm)
+    pending = GaugeMetricFamily("ldpbandits_pending", f"Tickets neither answered nor expired: {SOME}.", labels=by_arm)
+    missing = CounterMetricFamily("ldpbandits_missing", f"Tickets that expired unanswered: {SOME}.", labels=by_arm)
+    incidents = CounterMetricFamily(
+        "ldpbandits_incidents",
+        "Minutes in which the traffic jumped, and pauses above responses_per_hour.",
+        labels=("experiment", "kind"),
+    )
+    rejected = CounterMetricFamily(
+        "ldpbandits_rejected",
+        "Responses not counted, or counted before, by reason; without an experiment, requests that belong to none.",
+        labels=("experiment", "reason"),
+    )
+    for experiment, numbers in totals.shown:
+        experiment.expire(service.now)
+        for number in numbers:
+            record, arm = experiment.records[number], experiment.arms[number]
+            labels = (experiment.name, record.name)
+            decisions.add_metric(labels, record.decisions)
+            pulls.add_metric(labels, arm.pulls - experiment.settings.warm(number))
+            pending.add_metric(labels, experiment.pending(number))
+            missing.add_metric(labels, record.missing)
+        for reason, count in sorted(experiment.rejected.items()):
+            rejected.add_metric((experiment.name, reason), count)
+        for kind, count in sorted(experiment.incidents.items()):
+            incidents.add_metric((experiment.name, kind), count)  # 0 too: Prometheus sees an increase from there
+        await asyncio.sleep(0)
+    for reason, count in sorted(service.rejected.items()):
+        rejected.add_metric(("", reason), count)
+    of_all = "in all experiments that are not deleted."
+    sums = [
+        CounterMetricFamily("ldpbandits_all_decisions", f"Arms handed out, {of_all}", value=totals.decisions),
+        CounterMetricFamily("ldpbandits_all_pulls", f"Responses counted, {of_all}", value=totals.pulls),
+        CounterMetricFamily("ldpbandits_all_missing", f"Tickets that expired unanswered, {of_all}", totals.missing),
+    ]
+    statuses = GaugeMetricFamily("ldpbandits_experiments", "Experiments by status.", labels=("status",))
+    for status, count in sorted(totals.status.items()):
+        statuses.add_metric((status,), count)
+    shown = sum(len(numbers) for _, numbers in totals.shown)
+    without = _gauge("arms_without_lines", "Arms that have no lines of their own on this page.", totals.arms - shown)
+    return [decisions, pulls, pending, missing, rejected, incidents, *sums, statuses, without]
+
+
+def _of_this_process(service: Service) -> Iterator[Metric]:
+    """What was measured since its start."""
+    meters, committer = service.meters, service.committer
+    yield CounterMetricFamily("ldpbandits_commits", "Commits of responses.", value=committer.commits)
+    yield _gauge("queued_responses", "Responses that wait for the next commit.", committer.queued)
+    yield _histogram("commit_seconds", "Time that a commit of responses takes.", [((), meters.commit_seconds)])
+    yield _histogram("commit_responses", "Responses in a commit.", [((), meters.batch)])
+    yield _histogram("queue_responses", "Responses that waited when a commit began.", [((), meters.queue)])
+    yield _histogram(
+        "request_seconds",
+        "Time from the last byte of a request to its reply.",
+        [((operation,), histogram) for operation, histogram in meters.latency.items()],
+        ("operation",),
+    )
+    yield _counter(
+        "requests",
+        "Requests answered.",
+        [((operation, str(status)), count) for (operation, status), count in sorted(meters.replies.items())],
+        ("operation", "status"),
+    )
+    yield _counter(
+        "unavailable", "Replies that say 503: send the same again.", _by_word(meters.unavailable), ("reason",)
+    )
+    yield _gauge("open_connections", "Connections that are open.", meters.open_connections())
+    yield _counter(
+        "closed_connections",
+        "Connections closed against their clients' will, by the limit that was reached.",
+        _by_word(meters.closed),
+        ("limit",),
+    )
+
+
+def _by_word(counts: Counter[str]) -> list[tuple[tuple[str, ...], float]]:
+    return [((word,), count) for word, count in sorted(counts.items())]
+
+
+def _counter(
+    name: str, what: str, samples: Iterable[tuple[tuple[str, ...], float]], labels: Sequence[str]
+) -> CounterMetricFamily:
+    family = CounterMetricFamily(f"ldpbandits_{name}", what, labels=labels)
+    for values, count in samples:
+        family.add_metric(values, count)
+    return family
+
+
+def _gauge(name: str, what: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"ldpbandits_{name}", what, value=value)
+
+
+def _histogram(
+    name: str, what: str, samples: Iterable[tuple[tuple[str, ...], Histogram]], labels: Sequence[str] = ()
+) -> HistogramMetricFamily:
+    family = HistogramMetricFamily(f"ldpbandits_{name}", what, labels=labels)
+    for values, histogram in samples:
+        if any(histogram.counts):
+            bounds = [*(f"{bound:g}" for bound in histogram.bounds), "+Inf"]
+            buckets = list(zip(bounds, map(float, accumulate(histogram.counts)), strict=True))
+            family.add_metric(values, buckets, histogram.total)
+    return family
+
+
+class _Families(Collector):
+    """Families that are ready."""
+
+    def __init__(self, families: Sequence[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+
+def _registry(collector: Collector) -> CollectorRegistry:
+    """Return a registry of this alone: there is none that all share, so several servers may be in one process."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(collector)
+    return registry

@@ -1,0 +1,131 @@
+"""What an experimenter may conclude: intervals, which arm is best, and what to beware of."""
+
+from dataclasses import dataclass
+
+from ldpbandits.agent.estimates import Estimate, estimate_arm, share
+from ldpbandits.agent.missing import missing_interval, worst_case
+from ldpbandits.agent.separation import ALPHA, is_separated, leading
+from ldpbandits.server.api.messages import Best
+from ldpbandits.server.experiments.live import CAPPED, JUMP, LiveExperiment
+
+MANY_MISSING = 0.05
+"""Of an arm's answers; above it there is a warning."""
+
+MOST_WARNINGS = 20
+"""Of a kind."""
+
+FALSE_ALARM = 0.01
+"""The probability that shares of missing answers are ever said to differ when they do not."""
+
+
+@dataclass(frozen=True)
+class ArmFacts:
+    """An arm's estimate, the one that holds whatever its unanswered would have said, and how many these are."""
+
+    name: str
+    known: Estimate
+    worst: Estimate
+    in_use: bool
+    answered: int
+    missing: int
+    out: int
+
+    @property
+    def missing_share(self) -> float | None:
+        """Of the decisions that are settled, answered or missing; None before any is."""
+        settled = self.answered + self.missing
+        return self.missing / settled if settled else None
+
+
+def facts(experiment: LiveExperiment) -> list[ArmFacts]:
+    """Work out the intervals of each arm; they take a millisecond or two."""
+    found = []
+    for number, (arm, record) in enumerate(zip(experiment.arms, experiment.records, strict=True)):
+        out = experiment.pending(number)
+        known = estimate_arm(arm, experiment.menu, alpha=share(ALPHA, number))
+        worst = worst_case(known, arm, experiment.menu, record.missing + out)
+        answered = arm.pulls - experiment.settings.warm(number)
+        found.append(ArmFacts(record.name, known, worst, not arm.retired, answered, record.missing, out))
+    return found
+
+
+def best_arm(arms: list[ArmFacts]) -> Best | None:
+    """Return the arm of largest mean among those that are handed out, once there is any response.
+
+    Whether it is separated is judged by worst-case intervals.
+    """
+    in_use = [number for number, arm in enumerate(arms) if arm.in_use]
+    place = leading([arms[number].known.mean for number in in_use])
+    if place is None:
+        return None
+    best = in_use[place]
+    return Best(best, arms[best].name, is_separated(place, [arms[number].worst for number in in_use]))
+
+
+def warnings(arms: list[ArmFacts]) -> list[str]:
+    """Say what to beware of: answers that are missing, more of them for one arm than for another, wrong curators."""
+    told: list[str] = []
+    for arm in arms:
+        if arm.missing_share is not None and arm.missing_share > MANY_MISSING:
+            counts = f"{arm.missing:,} of {arm.answered + arm.missing:,}"
+            told.append(
+                f"{arm.name}: {percent(arm.missing_share)} of the answers are missing ({counts}): "
+                "conclude from worst_low and worst_high, which hold whatever they would have said"
+            )
+    wrong = [
+        f"{arm.name}: no mean fits its responses: some are not those of this curator"
+        for arm in arms
+        if not arm.worst.fits
+    ]
+    return [*_some(told), *_difference(arms), *_some(wrong)]
+
+
+def incidents(experiment: LiveExperiment) -> list[str]:
+    """Say how often the traffic was not that of honest devices alone, as far as its amount tells."""
+    told, count, cap = [], experiment.incidents, experiment.settings.responses_per_hour
+    if count[CAPPED]:
+        told.append(
+            f"the experiment paused itself {_times(count[CAPPED])}: more than responses_per_hour = {cap:,} came "
+            "within an hour; look for a flood before you resume it"
+        )
+    if count[JUMP]:
+        told.append(
+            f"decisions or responses jumped within a minute, {_times(count[JUMP])}: a flood of made-up responses "
+            "looks like this; stop_when_separated pauses such an experiment and does not ship"
+        )
+    return told
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number:,} times"
+
+
+def _some(warnings: list[str]) -> list[str]:
+    """Leave out what is said again and again, of one arm after the other."""
+    more = len(warnings) - MOST_WARNINGS
+    return warnings if more <= 0 else [*warnings[:MOST_WARNINGS], f"and the same of {more:,} more arms"]
+
+
+def _difference(arms: list[ArmFacts]) -> list[str]:
+    """Name the two arms whose shares of missing answers are furthest apart, if that is more than chance explains.
+
+    The shares have intervals that are valid whenever one looks; when two are disjoint, the shares differ.
+    """
+    shares = {
+        number: missing_interval(arm.answered, arm.missing, arm.out, share(FALSE_ALARM, number))
+        for number, arm in enumerate(arms)
+        if arm.in_use and arm.missing_share is not None
+    }
+    if not shares:
+        return []
+    most, least = max(shares, key=lambda n: shares[n][0]), min(shares, key=lambda n: shares[n][1])
+    if shares[most][0] <= shares[least][1]:
+        return []
+    more, less = (f"{arms[n].name} ({percent(arms[n].missing_share or 0)})" for n in (most, least))
+    what_it_means = "whether people answer seems to depend on the arm"
+    return [f"more answers are missing for {more} than for {less}, which chance does not explain: {what_it_means}"]
+
+
+def percent(part: float) -> str:
+    """Write a share as a percentage."""
+    return f"{100 * part:.3g} %"

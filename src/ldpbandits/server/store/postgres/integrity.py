@@ -1,0 +1,85 @@
+"""The books of a PostgreSQL database, read as of one moment, while workers count or from a copy."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from ldpbandits.errors import DatabaseError
+from ldpbandits.server.store import DELETED, CellTotal
+from ldpbandits.server.store.integrity import Books
+from ldpbandits.server.store.postgres.connection import first_line, named
+from ldpbandits.server.store.postgres.reading import read_experiments
+from ldpbandits.server.store.postgres.schema import check_current
+from ldpbandits.server.store.postgres.slots import Slots
+
+_TALLIES = (
+    "SELECT experiment, arm, cell, sum(pulls)::bigint, sum(total)::bigint, sum(read)::bigint FROM cells"
+    " GROUP BY experiment, arm, cell"
+)
+_NUMBERING = "SELECT experiment FROM arms GROUP BY experiment HAVING min(number) <> 0 OR max(number) <> count(*) - 1"
+_SHUT = (
+    "SELECT id FROM experiments LEFT JOIN gates ON experiment = id"
+    " GROUP BY id, status HAVING NOT coalesce(bool_and(open = (status <> 'closed')), false)"
+)
+_NOT_BEING_DELETED = f"WHERE experiment NOT IN (SELECT id FROM experiments WHERE name LIKE '{DELETED}%')"  # noqa: S608 - ours
+_RESPONSES = f"SELECT experiment, id, arm, value, cell FROM responses {_NOT_BEING_DELETED}"  # noqa: S608 - ours
+_NONCES = f"SELECT count(*) FROM nonces {_NOT_BEING_DELETED}"  # noqa: S608 - ours
+_UNANSWERED = (
+    "SELECT experiment, arm, cell, used, coalesce(kept, 0) FROM"  # noqa: S608 - ours
+    f" (SELECT experiment, arm, cell, count(*) AS used FROM nonces {_NOT_BEING_DELETED} GROUP BY 1, 2, 3) AS tickets"
+    " LEFT JOIN (SELECT experiment, arm, cell, count(*) AS kept FROM responses GROUP BY 1, 2, 3) AS counted"
+    " USING (experiment, arm, cell) WHERE used > coalesce(kept, 0)"
+)
+_AT_ONCE = 10_000
+
+
+@contextmanager
+def postgres_books(url: str) -> Iterator[Books]:
+    """Yield the books; raise DatabaseError when they cannot be read, or are not of this version."""
+    try:
+        with psycopg.connect(url) as connection:
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            check_current(connection)
+            numbers = [number for (number,) in connection.execute("SELECT id FROM experiments").fetchall()]
+            yield Books(
+                read_experiments(connection, numbers, Slots()),
+                tallies=(CellTotal(*row) for row in connection.execute(_TALLIES).fetchall()),
+                responses=_responses(connection),
+                nonces=(),
+                nonces_besides=connection.execute(_NONCES).fetchall()[0][0],
+                faults=_faults(connection),
+            )
+    except psycopg.Error as error:
+        raise DatabaseError(f"the database {named(url)} cannot be read: {first_line(error)}") from None
+
+
+def _responses(connection: Connection[TupleRow]) -> Iterator[Any]:
+    """Yield them a piece at a time: there may be more than memory holds."""
+    with connection.cursor(name="responses") as cursor:
+        cursor.itersize = _AT_ONCE
+        yield from cursor.execute(_RESPONSES)
+
+
+def _faults(connection: Connection[TupleRow]) -> list[str]:
+    """Say what the tables cannot promise by themselves."""
+    faults = [
+        f"experiment {experiment}: the numbers of its arms have gaps"
+        for (experiment,) in connection.execute(_NUMBERING).fetchall()
+    ]
+    faults += [
+        f"experiment {experiment}: its gates do not say what its status says"
+        for (experiment,) in connection.execute(_SHUT).fetchall()
+    ]
+    faults += [
+        f"cell {cell} of arm {arm} of experiment {experiment}: {used} tickets were used, and it has {kept} responses"
+        for experiment, arm, cell, used, kept in connection.execute(_UNANSWERED).fetchall()
+    ]
+    for table in ("identity", "forgotten"):
+        ((found,),) = connection.execute(f"SELECT count(*) FROM {table}").fetchall()  # noqa: S608 - our names
+        if found != 1:
+            faults.append(f"the table {table}: it has {found} rows, and should have one")
+    return faults

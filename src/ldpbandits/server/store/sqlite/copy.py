@@ -1,0 +1,118 @@
+"""Copies of a SQLite database: a backup of one that is in use, and the database that is made of a backup.
+
+`VACUUM INTO` reads a moment of the database while the server goes on. SQLite's own backup starts again whenever
+something is written, so that beside a busy server it does not end. A copy is made under another name, readable for its
+owner only from its first byte on, and gets its name when all of it is on disk.
+
+What is restored is another database than the one it was copied from: the two may live side by side, and the first has
+handed out tickets that the copy does not know of. Counted by the copy, they would count twice, or for another
+experiment that has the same number by now. So it gets a new identity, which makes every ticket from before void,
+wherever the signing secrets come from; and a new signing secret, since the old ones may be known to whoever has found
+the backup. No ticket is left whose nonce could come again: the nonces go, and time starts with the clock.
+"""
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from secrets import token_bytes, token_hex
+
+from ldpbandits.errors import DatabaseError, OutputError
+from ldpbandits.output.files import guard
+from ldpbandits.server.store.sqlite.file import lock_beside, opened_to_read
+from ldpbandits.server.store.sqlite.lock import BESIDE
+from ldpbandits.server.store.sqlite.schema import migrate
+
+_ALL_BESIDE = (*BESIDE, "-journal")
+
+
+def back_up(database: Path, copy: Path) -> None:
+    """Copy a database, in use or not, to where there is nothing yet."""
+    if os.path.lexists(copy):
+        raise OutputError(f"{copy} is there already: a backup replaces nothing")
+    _copy(database, copy, lambda _: None)
+
+
+def restore(backup: Path, database: Path) -> None:
+    """Make a database of a backup, where there is none; tickets from before are void."""
+    for suffix in _ALL_BESIDE:
+        beside = Path(f"{database}{suffix}")
+        if os.path.lexists(beside):  # a log that was left behind would be taken for that of the new database
+            raise OutputError(f"{beside} is there already: restoring replaces nothing, move it away first")
+    _check_pages(backup)  # before anything is made
+    with _errors_of_a_copy(database):
+        lock = lock_beside(database)
+    with closing(lock):
+        _copy(backup, database, _renew)
+
+
+def _check_pages(backup: Path) -> None:
+    """Raise DatabaseError when a backup is damaged, as one that was not copied to its end: some of it can be copied."""
+    with closing(opened_to_read(backup)) as connection, _errors_of_a_copy(backup):
+        ((found,),) = connection.execute("PRAGMA integrity_check(1)").fetchall()
+    if found != "ok":
+        raise DatabaseError(
+            f"the backup {backup} is damaged, and 'ldpbandits check' says where: {found.splitlines()[-1]}"
+        )
+
+
+def _renew(connection: sqlite3.Connection) -> None:
+    """Make a database another than the one that it was copied from."""
+    connection.execute("PRAGMA secure_delete = ON")
+    connection.execute("PRAGMA journal_mode = MEMORY")
+    migrate(connection)
+    connection.execute("BEGIN")
+    connection.execute("UPDATE identity SET value = ?", (token_bytes(16),))
+    connection.execute("DELETE FROM secrets")
+    connection.execute("INSERT INTO secrets (secret) VALUES (?)", (token_bytes(32),))
+    connection.execute("DELETE FROM nonces")
+    connection.execute("UPDATE forgotten SET before = 0")
+    connection.execute("COMMIT")
+
+
+def _copy(source: Path, target: Path, change: Callable[[sqlite3.Connection], None]) -> None:
+    """Copy, change the copy, and give it its name; nothing is left of a copy that fails."""
+    target = target.absolute()
+    part = target.with_name(f".{target.name}.{token_hex(4)}.part")
+    with closing(opened_to_read(source)) as connection, _errors_of_a_copy(source), guard(target):
+        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        try:
+            connection.execute("VACUUM INTO ?", (str(part),))
+            with closing(sqlite3.connect(part, isolation_level=None)) as copied:
+                change(copied)
+            _put(part, target)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def _put(part: Path, target: Path) -> None:
+    """Give a file its name, unless there is one of that name by now, and wait until both are on disk."""
+    _sync(part)
+    try:
+        target.hardlink_to(part)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        part.rename(target)
+    _sync(target.parent)
+
+
+def _sync(path: Path) -> None:
+    with suppress(PermissionError):  # Windows opens no folders
+        opened = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+
+
+@contextmanager
+def _errors_of_a_copy(database: Path) -> Iterator[None]:
+    """Turn what SQLite raises into our errors; a full disk is no fault of the input."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorname", "") == "SQLITE_FULL":
+            raise OutputError(f"the copy cannot be written: {error}", is_full=True) from None
+        raise DatabaseError(f"the database {database} cannot be copied: {error}") from None

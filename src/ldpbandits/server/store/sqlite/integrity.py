@@ -1,0 +1,84 @@
+"""The books of a SQLite database, read as of one moment, from a server's own file while it runs or from a copy."""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from ldpbandits.errors import DatabaseError
+from ldpbandits.server.store import DELETED, CellTotal, StoredExperiment
+from ldpbandits.server.store.integrity import Books
+from ldpbandits.server.store.sqlite.file import opened_to_read
+from ldpbandits.server.store.sqlite.reading import read_experiments
+from ldpbandits.server.store.sqlite.schema import check_current
+
+_NUMBERING = "SELECT experiment FROM arms GROUP BY experiment HAVING min(number) <> 0 OR max(number) <> count(*) - 1"
+_TALLIES = "SELECT experiment, arm, cell, pulls, total, read FROM cells"
+_BEING_DELETED = f"(SELECT id FROM experiments WHERE name LIKE '{DELETED}%')"  # noqa: S608 - ours
+_RESPONSES = f"SELECT experiment, id, arm, value, cell FROM responses WHERE experiment NOT IN {_BEING_DELETED}"  # noqa: S608
+_NONCES = (
+    "SELECT expires_at, nonce, response FROM nonces WHERE NOT EXISTS (SELECT 1 FROM responses"  # noqa: S608 - ours
+    f" WHERE experiment IN {_BEING_DELETED} AND id = nonces.response)"
+)
+
+
+@contextmanager
+def sqlite_books(path: Path) -> Iterator[Books]:
+    """Yield the books; raise DatabaseError when the file is not a database of ours, of this version."""
+    with closing(opened_to_read(path)) as connection:
+        try:
+            connection.execute("BEGIN")  # all that follows is of one moment, whatever is counted meanwhile
+            check_current(connection)
+        except sqlite3.Error as error:
+            raise DatabaseError(f"the database {path} cannot be read: {error}") from None
+        reader = _Reader(connection)
+        reader.look_at_the_file()
+        yield Books(
+            reader.experiments(),
+            tallies=(CellTotal(*row) for row in reader.rows("the tallies", _TALLIES)),
+            responses=reader.rows("the responses", _RESPONSES),
+            nonces=reader.rows("the nonces", _NONCES),
+            faults=reader.faults,
+        )
+
+
+class _Reader:
+    """Reads what can be read, and says what cannot."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self.faults: list[str] = []
+
+    def rows(self, what: str, sql: str) -> Iterator[Any]:
+        """Yield rows, for as long as they can be read."""
+        try:
+            yield from self._connection.execute(sql)
+        except sqlite3.Error as error:
+            self.faults.append(f"{what}: they cannot be read to their end: {error}")
+
+    def look_at_the_file(self) -> None:
+        """Let SQLite look at every page, and look at what its tables cannot promise by themselves."""
+        for (line,) in self.rows("the pages of the file", "PRAGMA integrity_check"):
+            if line != "ok":
+                self.faults.append(f"the file: {line}")
+        for table, _, parent, _ in self.rows("the links between tables", "PRAGMA foreign_key_check"):
+            self.faults.append(f"a row of {table}: what it refers to in {parent} is not there")
+        for (experiment,) in self.rows("the arms", _NUMBERING):
+            self.faults.append(f"experiment {experiment}: the numbers of its arms have gaps")
+        for table in ("identity", "forgotten"):
+            found = sum(1 for _ in self.rows(f"the rows of {table}", f"SELECT 1 FROM {table}"))  # noqa: S608 - ours
+            if found != 1:
+                self.faults.append(f"the table {table}: it has {found} rows, and should have one")
+
+    def experiments(self) -> list[StoredExperiment]:
+        """Return the experiments, or none when one of them cannot be read."""
+
+        def rows(sql: str, values: Sequence[object] = ()) -> list[Any]:
+            return self._connection.execute(sql, values).fetchall()
+
+        try:
+            return read_experiments(rows)
+        except sqlite3.Error as error:
+            self.faults.append(f"the experiments cannot be read: {error}")
+            return []
