@@ -84,7 +84,7 @@ def main() -> None:
         store = SqliteStore(database)
         service = Service(store)
         new = NewExperiment("bench", ["a", "b"], {"mechanism": "bernoulli", "epsilon": 1})
-        asyncio.run(service.steering.create(new))
+        asyncio.run(service.commands.create(new))
         for _ in range(RESPONSES // BATCH):
             store.count(answers(BATCH))
         with counting(store):

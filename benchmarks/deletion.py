@@ -40,14 +40,14 @@ async def run(database: str, responses: int, rows: int) -> tuple[float, float]:
     service = Service(store)
     for name in ("large", "small"):
         new: dict[str, Any] = {**EXPERIMENT, "name": name}
-        await service.steering.create(NewExperiment(**new))
+        await service.commands.create(NewExperiment(**new))
     number = service.find("large").number
     for batch in _answers(number, responses):
         await service.committer.run(store.count, batch)
     sqlite.ERASED_ROWS = postgres_changes.ERASED_ROWS = rows  # type: ignore[attr-defined]
     await _wait(service)
     start, longest = time.perf_counter(), 0.0
-    deletion = asyncio.create_task(service.change(lambda: service.steering.delete("large")))
+    deletion = asyncio.create_task(service.change(lambda: service.commands.delete("large")))
     while not deletion.done():
         longest = max(longest, await _wait(service))
     took = time.perf_counter() - start
@@ -65,8 +65,8 @@ def _answers(experiment: int, count: int) -> Iterator[list[Answer]]:
 
 async def _wait(service: Service) -> float:
     """Count a response; return the seconds that it took."""
-    if service.sharing is not None:
-        await service.know("small")
+    if service.peers is not None:
+        await service.refresh("small")
     ticket = service.decide("small").ticket
     start = time.perf_counter()
     await service.respond(ResponseMessage(ticket or "", 1.0))

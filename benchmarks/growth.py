@@ -41,7 +41,7 @@ async def create(service: Service) -> list[float]:
     taken = []
     for number in range(EXPERIMENTS):
         start = process_time()
-        await service.steering.create(named(number))
+        await service.commands.create(named(number))
         taken.append(process_time() - start)
     return taken
 

@@ -21,7 +21,7 @@ import pytest
 from tests.server.running import HEADLINE, PATIENCE, Running, running
 from tests.tools import ROOT, tool
 
-from ldpbandits.server.experiments.limits import LARGEST_EXPERIMENT
+from ldpbandits.server.experiments.limits import LARGEST_EXPERIMENT_BYTES
 from ldpbandits.server.process.front_door import FrontDoor
 
 CADDYFILE = ROOT / "deploy" / "Caddyfile"
@@ -45,7 +45,7 @@ def test_the_limits_are_those_of_the_front_door() -> None:
     assert server["read_timeout"] == door.body_seconds * second
     assert server["idle_timeout"] == door.idle_seconds * second
     body, proxy = server["routes"][0]["handle"][0]["routes"][0]["handle"]
-    assert body == {"handler": "request_body", "max_size": LARGEST_EXPERIMENT}
+    assert body == {"handler": "request_body", "max_size": LARGEST_EXPERIMENT_BYTES}
     assert proxy["transport"]["keep_alive"]["idle_timeout"] < door.idle_seconds * second
 
 
@@ -126,7 +126,7 @@ def test_devices_take_part_through_the_proxy_and_nobody_else_is_let_in(server: R
         assert ask(port, "POST", "/v1/responses", message) == (200, b'{"status":"counted"}')
         assert ask(port, "GET", "/console/sign-in")[0] == 200
         assert ask(port, "GET", "/healthz", X_Long="x" * 40_000)[0] == 431
-        large = b'{"name": "' + b"x" * LARGEST_EXPERIMENT + b'"}'
+        large = b'{"name": "' + b"x" * LARGEST_EXPERIMENT_BYTES + b'"}'
         assert ask(port, "POST", "/v1/experiments", large, Authorization=f"Bearer {server.keys['admin']}")[0] >= 400
         assert server.stop() == 0
         assert ask(port, "GET", "/healthz")[0] == 502

@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.server.running import HEADLINE, PATIENCE, running
 from tests.tools import ROOT, tool
 
-from ldpbandits.server.experiments.limits import LARGEST_EXPERIMENT
+from ldpbandits.server.experiments.limits import LARGEST_EXPERIMENT_BYTES
 from ldpbandits.server.process.front_door import FrontDoor
 
 SITE = ROOT / "deploy" / "nginx.conf"
@@ -117,4 +117,4 @@ def test_the_limits_are_those_of_the_front_door() -> None:
         "idle_seconds": f"keepalive_timeout {door.idle_seconds:g}s;",
     }.items():
         assert f"# {name}\n    {line}" in text
-    assert f"client_max_body_size {LARGEST_EXPERIMENT};" in text
+    assert f"client_max_body_size {LARGEST_EXPERIMENT_BYTES};" in text

@@ -120,7 +120,7 @@ def main() -> None:
     store = opened(options.database, options.fault, dying(options.die_at, options.hit))
     service = Service(store, os.environ, now=lambda: time.time() + options.clock)
     service.committer.close()
-    service.committer = COMMITTERS.get(options.fault, Committer)(store, service.take_over)
+    service.committer = COMMITTERS.get(options.fault, Committer)(store, service.apply_totals)
     server = Server(service)
     if options.ready is not None:
         server.when_ready = options.ready.touch

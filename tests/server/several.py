@@ -25,7 +25,7 @@ class Workers:
 
     async def create(self, new: NewExperiment = NEW) -> None:
         """Create an experiment at the first worker."""
-        await self.change(0, lambda: self.all[0].steering.create(new))
+        await self.change(0, lambda: self.all[0].commands.create(new))
 
     async def change(self, worker: int, work: Callable[[], Awaitable[T]]) -> T:
         """Make a change at one worker, while the others look every now and then, as they do."""
@@ -39,14 +39,14 @@ class Workers:
 
     @staticmethod
     async def _look(worker: Service) -> None:
-        assert worker.sharing is not None
+        assert worker.peers is not None
         while True:
-            await worker.sharing.look()
+            await worker.peers.poll()
             await asyncio.sleep(0.02)
 
     async def decide(self, worker: int, name: str = "headline") -> str:
         """Ask a worker for an arm; return the ticket."""
-        await self.all[worker].know(name)
+        await self.all[worker].refresh(name)
         ticket = self.all[worker].decide(name).ticket
         assert ticket is not None
         return ticket
@@ -59,13 +59,13 @@ class Workers:
         """Let all write what happened, and look, twice: the first tells what the second sees."""
         for _ in range(2):
             for worker in self.all:
-                assert worker.sharing is not None
+                assert worker.peers is not None
                 await worker.write_events()
-                await worker.sharing.look()
+                await worker.peers.poll()
 
     async def shown(self, worker: int, name: str = "headline") -> tuple[int, int, int, int]:
         """Return responses, pending, missing and decisions of all arms, as a worker tells them."""
-        await self.all[worker].know(name)
+        await self.all[worker].refresh(name)
         arms = (await self.all[worker].report(name)).arms
         sums = (sum(getattr(arm, what) for arm in arms) for what in ("pulls", "pending", "missing", "decisions"))
         pulls, pending, missing, decisions = sums

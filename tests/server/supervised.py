@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
     logs.set_up("text")
-    workers.FIRST_PAUSE, workers.LONGEST_PAUSE, workers.LONGEST_WAIT = 0.05, 0.2, 0.05
+    workers.FIRST_RESTART_DELAY_S, workers.LONGEST_RESTART_DELAY_S, workers.CONNECTION_WAIT_S = 0.05, 0.2, 0.05
     listeners = shared_out("127.0.0.1", 0, options.workers)
     made = Workers(partial(work, options.folder), listeners, PATIENCE)
     made.on_ready = lambda: print("all are ready", file=sys.stderr, flush=True)  # noqa: T201 - to the test

@@ -32,10 +32,10 @@ def place() -> Iterator[Place]:
 
 async def created(service: Service) -> str:
     """Make an allowance key and the experiment; return the key."""
-    key = (await service.steering.rotate("allowance", NewKey())).key
+    key = (await service.commands.rotate("allowance", NewKey())).key
     assert key is not None
     curator = {"mechanism": "bernoulli", "epsilon": 1}
-    await service.steering.create(NewExperiment("one", ["a", "b"], curator, allowance_required=True))
+    await service.commands.create(NewExperiment("one", ["a", "b"], curator, allowance_required=True))
     return key
 
 
@@ -142,7 +142,7 @@ def test_the_allowance_key_opens_nothing_and_is_rotated_like_others(place: Place
         service = place.service
         assert Role.ALLOWANCE not in service.keys.new
         old = await created(service)
-        new = (await service.steering.rotate("allowance", NewKey(grace=60))).key or ""
+        new = (await service.commands.rotate("allowance", NewKey(grace=60))).key or ""
         assert service.role(old.encode()) is Role.ALLOWANCE
         assert not any(Role.ALLOWANCE.may(role) for role in (Role.ADMIN, Role.VIEWER, Role.CLIENT))
         expires_at = service.now + 600
@@ -158,7 +158,7 @@ def test_an_experiment_that_needs_allowances_needs_a_key_for_them(place: Place) 
     """Nobody could take part otherwise: it is refused with the command to run."""
     curator = {"mechanism": "bernoulli", "epsilon": 1}
     with pytest.raises(Refusal, match="ldpbandits rotate allowance"):
-        asyncio.run(place.service.steering.create(NewExperiment("one", ["a"], curator, allowance_required=True)))
+        asyncio.run(place.service.commands.create(NewExperiment("one", ["a"], curator, allowance_required=True)))
 
 
 def test_a_shipped_arm_needs_no_allowance(place: Place) -> None:
@@ -166,7 +166,7 @@ def test_a_shipped_arm_needs_no_allowance(place: Place) -> None:
 
     async def play() -> Decision:
         await created(place.service)
-        await place.service.steering.ship("one", ShippedArm("b"))
+        await place.service.commands.ship("one", ShippedArm("b"))
         return place.service.decide("one")
 
     assert asyncio.run(play()).name == "b"

@@ -8,7 +8,7 @@ from tests.server.memory_store import Memory, MemoryStore
 
 from ldpbandits.server.api.messages import NewExperiment, NewKey, ResponseMessage
 from ldpbandits.server.api.refusals import Refusal
-from ldpbandits.server.process.clock import AT_START, LEAP, PATIENCE, Clock, elapsed
+from ldpbandits.server.process.clock import CLOCK_TOLERANCE_S, LEAP_CONFIRMATION_S, START_CONFIRMATION_S, Clock, elapsed
 from ldpbandits.server.service import Service
 
 START = 1_700_000_000
@@ -38,7 +38,7 @@ def believed() -> tuple[Times, Clock]:
     times = Times()
     clock = times.clock()
     assert clock.settled(0) == 0
-    times.pass_by(AT_START)
+    times.pass_by(START_CONFIRMATION_S)
     assert clock.settled(0) == times.wall
     return times, clock
 
@@ -50,7 +50,7 @@ def test_the_first_time_is_believed_after_minutes() -> None:
     for _ in range(3):
         times.wall += YEARS
         assert clock.settled(0) == 0
-        times.pass_by(AT_START - 1)
+        times.pass_by(START_CONFIRMATION_S - 1)
         assert clock.settled(0) == 0
     times.pass_by(1)
     assert clock.settled(0) == times.wall
@@ -63,8 +63,8 @@ def test_a_leap_ahead_is_believed_after_a_day(caplog: pytest.LogCaptureFixture) 
     times.wall += YEARS
     for _ in range(10):
         assert clock.settled(0) == before
-        times.pass_by(PATIENCE / 10)
-        before += PATIENCE / 10
+        times.pass_by(LEAP_CONFIRMATION_S / 10)
+        before += LEAP_CONFIRMATION_S / 10
     assert clock.settled(0) == times.wall
     (line,) = caplog.messages
     assert "leapt ahead by 3650.0 days" in line
@@ -76,7 +76,7 @@ def test_a_leap_that_was_undone_has_not_been() -> None:
     for _ in range(2):
         times.wall += YEARS
         clock.settled(0)
-        times.pass_by(PATIENCE - 1)
+        times.pass_by(LEAP_CONFIRMATION_S - 1)
         assert clock.settled(0) == times.wall - YEARS
         times.wall -= YEARS
         assert clock.settled(0) == times.wall
@@ -94,7 +94,7 @@ def test_a_leap_back_is_believed_at_once() -> None:
 def test_small_steps_are_no_leaps(caplog: pytest.LogCaptureFixture) -> None:
     """A clock that is set a little, again and again, is believed all the time."""
     times, clock = believed()
-    for step in (LEAP - 1, -3, LEAP - 1, 0.5) * 10:
+    for step in (CLOCK_TOLERANCE_S - 1, -3, CLOCK_TOLERANCE_S - 1, 0.5) * 10:
         times.wall += step
         times.pass_by(60)
         assert clock.settled(0) == int(times.wall)
@@ -132,8 +132,8 @@ def test_a_server_whose_clock_was_years_ahead_goes_on() -> None:
         service._clock = times.clock()
         for _ in range(2):
             await service.forget()
-            times.pass_by(AT_START)
-        await service.steering.create(
+            times.pass_by(START_CONFIRMATION_S)
+        await service.commands.create(
             NewExperiment("one", ["a"], {"mechanism": "bernoulli", "epsilon": 1}, None, LIFETIME)
         )
         first = await counted(service)
@@ -165,13 +165,13 @@ def test_a_clock_that_was_years_ahead_ends_no_secret_before_its_time() -> None:
         service._clock = times.clock()
         for _ in range(2):
             await service.forget()
-            times.pass_by(AT_START)
-        await service.steering.create(
+            times.pass_by(START_CONFIRMATION_S)
+        await service.commands.create(
             NewExperiment("one", ["a"], {"mechanism": "bernoulli", "epsilon": 1}, None, LIFETIME)
         )
         ticket = service.decide("one").ticket
         assert ticket is not None
-        await service.steering.rotate("signing", NewKey())
+        await service.commands.rotate("signing", NewKey())
         times.wall += YEARS
         await service.forget()
         times.wall -= YEARS

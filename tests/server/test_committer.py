@@ -91,7 +91,7 @@ def test_who_queues_while_a_commit_runs_shares_the_next() -> None:
 
 def test_a_full_queue_is_not_kept_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a batch ready, the next commit starts at once, however long it would be worth waiting."""
-    monkeypatch.setattr(module, "WORTH", 1e6)
+    monkeypatch.setattr(module, "WAIT_SHARE", 1e6)
     store = FakeStore()
     store.go_on.set()
 
@@ -168,7 +168,7 @@ def test_a_fault_in_the_books_leaves_nobody_waiting() -> None:
 
 def test_a_store_that_hangs_leaves_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those in the commit and behind it are told to send again, newcomers at once; when it goes on, so do all."""
-    monkeypatch.setattr(module, "LONGEST", 0.05)
+    monkeypatch.setattr(module, "COMMIT_TIMEOUT_S", 0.05)
     store = FakeStore()
 
     async def play() -> None:
@@ -194,7 +194,7 @@ def test_a_store_that_hangs_leaves_nobody_waiting(monkeypatch: pytest.MonkeyPatc
 
 def test_a_change_behind_a_store_that_hangs_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever pauses an experiment is told so, and not hours later that it was done; others are told at once."""
-    monkeypatch.setattr(module, "LONGEST", 0.05)
+    monkeypatch.setattr(module, "COMMIT_TIMEOUT_S", 0.05)
     store, made = FakeStore(), list[str]()
 
     async def play() -> None:
@@ -205,7 +205,7 @@ def test_a_change_behind_a_store_that_hangs_is_not_made(monkeypatch: pytest.Monk
             await asyncio.wait_for(committer.run(made.append, "behind"), 20)
         with pytest.raises(Unavailable):
             await counting
-        monkeypatch.setattr(module, "LONGEST", 1e6)
+        monkeypatch.setattr(module, "COMMIT_TIMEOUT_S", 1e6)
         with pytest.raises(Unavailable, match="has written nothing for"):
             await asyncio.wait_for(committer.run(made.append, "later"), 20)
         store.go_on.set()
@@ -220,7 +220,7 @@ def test_a_change_behind_a_store_that_hangs_is_not_made(monkeypatch: pytest.Monk
 
 def test_a_change_that_has_begun_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it does is known when it ends: nobody may be told before that it was not made."""
-    monkeypatch.setattr(module, "LONGEST", 0.0)
+    monkeypatch.setattr(module, "COMMIT_TIMEOUT_S", 0.0)
     begun, go_on = Event(), Event()
 
     def slow() -> str:

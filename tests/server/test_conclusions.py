@@ -15,7 +15,7 @@ from ldpbandits.agent.missing import worst_case
 from ldpbandits.agent.separation import ALPHA
 from ldpbandits.server.api.messages import Decision, Forecast, NewArm, Report
 from ldpbandits.server.reports.conclusions import MANY_MISSING
-from ldpbandits.server.reports.forecast import FEWEST
+from ldpbandits.server.reports.forecast import FEWEST_RESPONSES
 from ldpbandits.spec.mechanisms import Bernoulli
 from ldpbandits.types import Arm
 
@@ -41,7 +41,7 @@ def test_the_missing_share_is_of_the_decisions_that_are_settled(place: Place) ->
     service = place.service
 
     async def play() -> list[Report]:
-        reports = [await service.steering.create(new("a", "b"))]
+        reports = [await service.commands.create(new("a", "b"))]
         await visit(service, 20, lambda decision: 1.0 if decision.arm else None)
         reports.append(await service.report("one"))
         place.expire()
@@ -65,7 +65,7 @@ def test_more_than_one_in_twenty_missing_is_warned_of(place: Place) -> None:
     skip = {0: every(20), 1: every(10)}
 
     async def play() -> Report:
-        await service.steering.create(new("blue", "green"))
+        await service.commands.create(new("blue", "green"))
         await visit(service, 80, lambda decision: None if next(skip[decision.arm]) else 1.0)
         place.expire()
         return await service.report("one")
@@ -82,7 +82,7 @@ def test_a_persistent_difference_in_missing_answers_is_named(place: Place) -> No
     skip = {0: every(50), 1: every(10)}
 
     async def play() -> tuple[Report, Report]:
-        await service.steering.create(new("blue", "green"))
+        await service.commands.create(new("blue", "green"))
         reports = []
         for visitors in (400, 1600):
             await visit(service, visitors, lambda decision: None if next(skip[decision.arm]) else 1.0)
@@ -106,10 +106,10 @@ def test_a_new_arm_whose_tickets_are_still_out_is_not_said_to_differ(place: Plac
     skip = every(10)
 
     async def play() -> Report:
-        await service.steering.create(new("old"))
+        await service.commands.create(new("old"))
         await visit(service, 1000, lambda _: None if next(skip) else 1.0)
         place.expire()
-        await service.steering.add_arm("one", NewArm("new"))
+        await service.commands.add_arm("one", NewArm("new"))
         await visit(service, 1000, lambda _: None if next(skip) else 1.0)
         return await service.report("one")
 
@@ -124,7 +124,7 @@ def test_the_worst_interval_is_that_of_all_who_have_not_answered(place: Place) -
     service = place.service
 
     async def play() -> Report:
-        await service.steering.create(new("a", "b"))
+        await service.commands.create(new("a", "b"))
         await visit(service, 400, lambda decision: float(decision.arm))
         await visit(service, 40, lambda decision: 1.0 if decision.arm else None)
         place.expire()
@@ -150,7 +150,7 @@ def test_separated_is_said_of_the_worst_intervals(place: Place) -> None:
     service = place.service
 
     async def play() -> list[Report]:
-        await service.steering.create(new("a", "b"))
+        await service.commands.create(new("a", "b"))
         await answer(service, {0: bits(60, 140), 1: bits(140, 60)})
         reports = [await service.report("one")]
         await visit(service, 100, lambda _: None)
@@ -178,7 +178,7 @@ def test_a_page_on_which_only_those_who_click_answer_tells_nothing_wrong(place: 
         return float(rng.random() < chance) if rng.random() < rates[decision.arm] else None
 
     async def play() -> list[Report]:
-        await service.steering.create(new("a", "b"))
+        await service.commands.create(new("a", "b"))
         await visit(service, 1500, only_clicks)
         reports = [await service.report("one")]
         place.expire()
@@ -198,7 +198,7 @@ def test_responses_that_fit_no_mean_separate_nothing(place: Place) -> None:
     """An arm whose responses are all 1 refutes every mean: that is warned of, and concluded from in no way."""
 
     async def play() -> Report:
-        await place.service.steering.create(new("a", "b"))
+        await place.service.commands.create(new("a", "b"))
         await answer(place.service, {0: bits(100, 100), 1: bits(300, 0)})
         return await place.service.report("one")
 
@@ -220,7 +220,7 @@ def test_a_forecast_says_how_many_more_responses_it_takes(place: Place) -> None:
     """No responses, too few, a number in words and digits, and 0 when separated; about as many as foretold."""
 
     async def play() -> list[Forecast]:
-        begin = await place.service.steering.create(new("a", "b"))
+        begin = await place.service.commands.create(new("a", "b"))
         few = await forecast(place, {0: bits(5, 5), 1: bits(5, 14)})
         some = await forecast(place, {0: bits(145, 145), 1: bits(115, 166)})
         assert some.more_responses is not None
@@ -233,7 +233,7 @@ def test_a_forecast_says_how_many_more_responses_it_takes(place: Place) -> None:
     assert (begin.more_responses, begin.sentence) == (None, "there are no responses yet")
     assert few.more_responses is None
     assert few.sentence == "not separated yet: too few responses to say more (a has 10)"
-    assert FEWEST == 20
+    assert FEWEST_RESPONSES == 20
     assert 1_000 < (some.more_responses or 0) < 3_000
     assert f"about {round(some.more_responses or 0, -2):,} more responses at the present traffic" in some.sentence
     assert some.more_responses is not None
@@ -246,7 +246,7 @@ def test_little_traffic_for_the_worse_arm_is_spoken_of(place: Place) -> None:
     """Where equal traffic would take far less, the sentence says how much, and what gives it: minimum_share."""
 
     async def play() -> Forecast:
-        await place.service.steering.create(new("a", "b"))
+        await place.service.commands.create(new("a", "b"))
         return await forecast(place, {0: bits(5_000, 4_500), 1: bits(40, 60)})
 
     found = asyncio.run(play())
@@ -262,7 +262,7 @@ def test_it_says_how_many_it_takes_if_the_rule_goes_on(place: Place) -> None:
     """By the course of a rule whose index is known: as many as an agent of the same tallies says."""
 
     async def play() -> Forecast:
-        await place.service.steering.create(replace(new("a", "b"), rule={"kind": "kl-ucb++"}))
+        await place.service.commands.create(replace(new("a", "b"), rule={"kind": "kl-ucb++"}))
         return await forecast(place, {0: bits(5_000, 4_500), 1: bits(140, 160)})
 
     found = asyncio.run(play())
@@ -278,7 +278,7 @@ def test_the_present_traffic_is_that_of_the_last_half_of_the_responses(place: Pl
     """An arm that got half of the responses at first, and few since, is foretold to get few."""
 
     async def play() -> tuple[Forecast, Forecast]:
-        await place.service.steering.create(new("a", "b"))
+        await place.service.commands.create(new("a", "b"))
         even = await forecast(place, {0: bits(280, 220), 1: bits(240, 260)})
         await answer(place.service, {0: bits(560, 440)})
         await answer(place.service, {1: bits(5, 5), 0: bits(6, 4)}, together=1)
@@ -294,9 +294,9 @@ def test_what_cannot_be_foretold_has_its_reason(place: Place) -> None:
 
     async def play() -> list[Forecast]:
         service = place.service
-        await service.steering.create(new("a"))
+        await service.commands.create(new("a"))
         found = [await forecast(place, {0: bits(100, 100)})]
-        await service.steering.add_arm("one", NewArm("b"))
+        await service.commands.add_arm("one", NewArm("b"))
         found.append(await forecast(place, {1: bits(100, 100)}))
         await answer(service, {0: bits(400, 0)})
         found.append((await service.report("one")).forecast)

@@ -12,7 +12,7 @@ from tests.server.local import NEW, E, Local
 from tests.server.store_contract import answer, exported
 
 from ldpbandits.server.store import Answer, Definition, Event, Outcome, Store, Unavailable, committer
-from ldpbandits.server.store.integrity import compare
+from ldpbandits.server.store.integrity import verify
 from ldpbandits.server.store.opening import books_of, open_store
 from ldpbandits.server.store.postgres import changes as postgres_changes
 from ldpbandits.server.store.sqlite import store as sqlite
@@ -56,7 +56,7 @@ def fill(store: Store) -> tuple[int, int]:
 def check(database: str, responses: int) -> None:
     """Read the books: all agrees, and there are as many responses, each with its nonce."""
     with books_of(database) as books:
-        found = compare(books)
+        found = verify(books)
     assert not found.damage
     assert (found.responses, found.nonces) == (responses, responses)
 

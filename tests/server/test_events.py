@@ -40,7 +40,7 @@ def test_what_has_happened_outlasts_a_restart(tmp_path: Path) -> None:
     clock = Clock()
 
     async def first(service: Service) -> Report:
-        await service.steering.create(NEW)
+        await service.commands.create(NEW)
         tickets = [service.decide("one").ticket or "" for _ in range(2)]
         clock.seconds += 100
         with pytest.raises(Refusal, match="expired"):
@@ -70,7 +70,7 @@ def test_tickets_from_before_a_restart_count_when_they_come_and_are_missing_when
     tickets: list[str] = []
 
     async def first(service: Service) -> Report:
-        await service.steering.create(NEW)
+        await service.commands.create(NEW)
         tickets.extend(service.decide("one").ticket or "" for _ in range(3))
         return await service.report("one")
 
@@ -91,7 +91,7 @@ def test_events_are_written_with_the_next_commit_and_else_by_the_chore(tmp_path:
     service = Service(store)
 
     async def play() -> None:
-        await service.steering.create(NEW)
+        await service.commands.create(NEW)
         tickets = [service.decide("one").ticket or "" for _ in range(4)]
         assert store.events() == []
         await service.respond(ResponseMessage(tickets[0], 1.0))
@@ -115,7 +115,7 @@ def test_a_store_without_room_loses_no_event() -> None:
     service = Service(MemoryStore(memory, failpoint=failpoint))
 
     async def play() -> None:
-        await service.steering.create(NEW)
+        await service.commands.create(NEW)
         ticket = service.decide("one").ticket or ""
         fault[0] = True
         with pytest.raises(Unavailable):
@@ -136,7 +136,7 @@ def test_a_crash_may_lose_the_last_decisions_and_never_a_response() -> None:
     memory, tickets = Memory(), list[str]()
 
     async def before(service: Service) -> None:
-        await service.steering.create(NEW)
+        await service.commands.create(NEW)
         tickets.extend(service.decide("one").ticket or "" for _ in range(3))
 
     async def after(service: Service) -> tuple[int, int, int, int]:
@@ -159,9 +159,9 @@ def test_a_deleted_experiment_leaves_no_event(tmp_path: Path) -> None:
     service = Service(store)
 
     async def play() -> None:
-        await service.steering.create(NEW)
+        await service.commands.create(NEW)
         service.decide("one")
-        await service.steering.delete("one")
+        await service.commands.delete("one")
         await service.write_events()
 
     asyncio.run(play())

@@ -23,7 +23,7 @@ def exported(local: Local, name: str = "headline") -> list[dict[str, str]]:
 
 def test_responses_are_numbered_from_one_within_their_experiment(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever else is counted in between, and in however many pieces they are read."""
-    monkeypatch.setattr(service, "EXPORT_ROWS", 3)
+    monkeypatch.setattr(service, "EXPORT_PAGE_ROWS", 3)
     assert local("POST", "/v1/experiments", {**NEW, "name": "other", "arms": ["x", "y"]}).status == 201
     sent: dict[str, list[tuple[str, str, str]]] = {"headline": [], "other": []}
     for number in range(20):

@@ -69,7 +69,7 @@ def test_a_burst_of_lies_ships_no_arm(place: Place, seed: int) -> None:
     """
 
     async def play() -> Report:
-        await place.service.steering.create(experiment())
+        await place.service.commands.create(experiment())
         await flood(place, 2000, seed)
         report = await place.service.report("one")
         assert report.best is not None
@@ -90,7 +90,7 @@ def test_honest_traffic_ships_after_a_day(place: Place) -> None:
     """The same experiment with three visitors a minute: no jump, no warning, and the best arm is shipped."""
 
     async def play() -> Report:
-        await place.service.steering.create(experiment(minimum_share=0.3))
+        await place.service.commands.create(experiment(minimum_share=0.3))
         respond = lies(Random(1))
         for minute in range(1500):
             await visit(place.service, 3, respond)
@@ -118,7 +118,7 @@ def test_above_its_cap_an_experiment_pauses_itself_and_counts_no_more(place: Pla
 
     async def play() -> Report:
         service = place.service
-        await service.steering.create(experiment(responses_per_hour=1000))
+        await service.commands.create(experiment(responses_per_hour=1000))
         tickets = [service.decide("one").ticket for _ in range(3000)]
         assert await send(tickets) == 1000
         assert state(service) == ("running", None)
@@ -126,7 +126,7 @@ def test_above_its_cap_an_experiment_pauses_itself_and_counts_no_more(place: Pla
         assert state(service) == ("paused", None)
         assert await send(tickets[1000:]) == 0
         told = await service.report("one")
-        await service.steering.set_status("one", "running")
+        await service.commands.set_status("one", "running")
         assert await send(tickets[1000:]) == 1000
         await watch_traffic(service)
         assert state(service) == ("paused", None)
@@ -142,7 +142,7 @@ def test_an_experiment_from_before_the_cap_has_none(place: Place) -> None:
     """Settings that a store has kept mean what they meant."""
 
     async def play() -> None:
-        await place.service.steering.create(experiment(responses_per_hour=0, stop_after=0))
+        await place.service.commands.create(experiment(responses_per_hour=0, stop_after=0))
         await visit(place.service, 20_000, lies(Random(2)))
         await stop_separated(place.service)
 
@@ -158,7 +158,7 @@ def test_asking_without_answering_does_not_keep_the_rule_from_exploring(place: P
 
     async def play() -> tuple[int, int]:
         service = place.service
-        await service.steering.create(experiment(responses_per_hour=0))
+        await service.commands.create(experiment(responses_per_hour=0))
         waiting: list[tuple[float, str]] = []
         for _ in range(40):
             decisions = [service.decide("one") for _ in range(210)]
@@ -180,7 +180,7 @@ def test_a_report_shows_every_ticket_that_is_out(place: Place) -> None:
     """What the rule writes off is not missing before its ticket has expired: intervals allow for it."""
 
     async def play() -> Report:
-        await place.service.steering.create(experiment())
+        await place.service.commands.create(experiment())
         await visit(place.service, 40, lambda _: None)
         await minutes(place, 30)
         return await place.service.report("one")

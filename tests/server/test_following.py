@@ -40,9 +40,9 @@ def listen(worker: Service, monkeypatch: pytest.MonkeyPatch) -> list[News]:
 
 async def look(worker: Service) -> None:
     """Let a worker write what happened, and look."""
-    assert worker.sharing is not None
+    assert worker.peers is not None
     await worker.write_events()
-    await worker.sharing.look()
+    await worker.peers.poll()
 
 
 def picture(worker: Service) -> tuple[Any, ...]:
@@ -87,14 +87,14 @@ def test_what_nobody_asked_for_is_still_followed(workers: Workers, monkeypatch: 
     async def play() -> None:
         await workers.create()
         number = workers.all[1].experiments["headline"].number
-        await workers.all[0].know("headline")
+        await workers.all[0].refresh("headline")
         for worker in workers.all:
             worker.experiments["headline"].asked_at = worker.experiments["headline"].fresh_until = -inf
         await workers.respond(1, await workers.decide(1))
         await workers.look()
         news = listen(workers.all[0], monkeypatch)
         assert workers.all[0].experiments["headline"].responses == 0
-        await workers.all[0].know_all()
+        await workers.all[0].refresh_all()
         assert [(list(found.whole), [experiment for experiment, _ in found.arms]) for found in news] == [
             ([0], [number])
         ]
@@ -115,7 +115,7 @@ def test_an_experiment_is_read_whole_when_a_look_was_not_taken_over(
         await workers.decide(1)
         await look(workers.all[1])
         with monkeypatch.context() as broken:
-            broken.setattr(workers.all[0], "take_over", lambda _: 1 / 0)
+            broken.setattr(workers.all[0], "apply_totals", lambda _: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 await look(workers.all[0])
         await look(workers.all[0])
@@ -132,7 +132,7 @@ def test_whoever_follows_knows_what_whoever_reads_all_knows(
     chance, tickets = Random(seed), list[str]()
 
     async def step(worker: Service) -> None:
-        await worker.know("headline")
+        await worker.refresh("headline")
         match chance.randrange(4):
             case 0 | 1:
                 tickets.append(worker.decide("headline").ticket or "")
@@ -147,18 +147,18 @@ def test_whoever_follows_knows_what_whoever_reads_all_knows(
         for number in range(90):
             await step(chance.choice(workers.all))
             if number == 30:
-                await workers.change(0, lambda: workers.all[0].steering.add_arm("headline", NewArm("red")))
+                await workers.change(0, lambda: workers.all[0].commands.add_arm("headline", NewArm("red")))
             if number == 60:
                 workers.clock[:] = [second + 101 for second in workers.clock]
-                monkeypatch.setattr(postgres_module, "DEAD_AFTER", -1.0)
+                monkeypatch.setattr(postgres_module, "HEARTBEAT_TIMEOUT_S", -1.0)
                 await workers.all[0].forget()
-                monkeypatch.setattr(postgres_module, "DEAD_AFTER", 60.0)
+                monkeypatch.setattr(postgres_module, "HEARTBEAT_TIMEOUT_S", 60.0)
         await workers.look()
         for worker in workers.all:
-            assert worker.sharing is not None
-            assert worker.sharing._followed
+            assert worker.peers is not None
+            assert worker.peers._followed
             followed = picture(worker)
-            worker.sharing._followed = {}
+            worker.peers._followed = {}
             await look(worker)
             assert picture(worker) == followed
 

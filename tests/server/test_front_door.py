@@ -15,9 +15,9 @@ from tests.server.running import HEADLINE, PATIENCE, running
 from tests.server.threaded import ADMIN, CLIENT, NEW, Threaded, all_of, pour, reply, request, threaded, until
 
 from ldpbandits.errors import ParameterError
-from ldpbandits.server.api.rate_limits import Rates
+from ldpbandits.server.api.rate_limits import RateLimits
 from ldpbandits.server.keys import Role
-from ldpbandits.server.process.connections import AHEAD
+from ldpbandits.server.process.connections import LARGEST_PIPELINE
 from ldpbandits.server.process.front_door import FrontDoor
 from ldpbandits.server.process.server import _files
 from ldpbandits.server.store.sqlite.store import SqliteStore
@@ -150,7 +150,7 @@ def test_whoever_does_not_read_is_cut_off(live: Threaded) -> None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.connect(("127.0.0.1", live.port))
         connection.settimeout(SHORT)
-        connection.sendall(request("/openapi.json") * (AHEAD - 1))
+        connection.sendall(request("/openapi.json") * (LARGEST_PIPELINE - 1))
         until(lambda: live.closed.get("stall_seconds", 0) > before)
 
 
@@ -214,9 +214,9 @@ def test_what_is_not_http_is_refused_and_not_logged(live: Threaded, caplog: pyte
 
 def test_few_requests_are_sent_ahead(live: Threaded) -> None:
     """A hundred are answered in their order; whoever goes on without waiting is cut off: 10 MB took 270 MB."""
-    with live.connect(request() * AHEAD) as connection:
+    with live.connect(request() * LARGEST_PIPELINE) as connection:
         said = b""
-        while said.count(b"HTTP/1.1 200") < AHEAD:
+        while said.count(b"HTTP/1.1 200") < LARGEST_PIPELINE:
             said += connection.recv(65536)
     before = live.closed.get("sent_ahead", 0)
     with live.connect() as connection:
@@ -390,7 +390,7 @@ def test_batches_are_charged_by_decision(tmp_path: Path) -> None:
 def test_rates_come_back_with_time() -> None:
     """After a burst of some seconds a key has its rate, on the dot; each key has its own, and 0 is no limit."""
     now = 0.0
-    rates = Rates(FrontDoor(admin_rate=10, viewer_rate=10, rate_burst=3), lambda: now)
+    rates = RateLimits(FrontDoor(admin_rate=10, viewer_rate=10, rate_burst=3), lambda: now)
     assert [rates.wait(b"a", Role.ADMIN) for _ in range(30)] == [0.0] * 30
     assert rates.wait(b"a", Role.ADMIN) == pytest.approx(0.1)
     assert rates.wait(b"b", Role.VIEWER) == 0

@@ -55,9 +55,9 @@ def test_creating_an_experiment_looks_at_no_other() -> None:
     async def calls_beside(experiments: int) -> int:
         service, made = Service(MemoryStore(), now=lambda: 1_000.0), count()
         for number in range(experiments):
-            await service.steering.create(replace(new("a", "b"), name=f"number {number}"))
+            await service.commands.create(replace(new("a", "b"), name=f"number {number}"))
         sys.setprofile(lambda *_: next(made))
-        await service.steering.create(new("a", "b"))
+        await service.commands.create(new("a", "b"))
         sys.setprofile(None)
         service.close()
         return next(made)

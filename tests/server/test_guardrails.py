@@ -173,13 +173,13 @@ def test_an_experiment_keeps_to_its_guardrails(service: Service) -> None:
     )
 
     async def live() -> tuple[list[int], list[int], list[int], Report]:
-        await service.steering.create(new)
+        await service.commands.create(new)
         steady(service, 1)
         warm = [0, 0]
         while min(warm) < 50:
             warm = [was + now for was, now in zip(warm, await play(service, 1), strict=True)]
         later = await play(service, 600)
-        await service.steering.add_arm("one", NewArm("late"))
+        await service.commands.add_arm("one", NewArm("late"))
         return warm, later, await play(service, 600), await service.report("one")
 
     warm, later, ramped, report = asyncio.run(live())
@@ -199,7 +199,7 @@ def test_a_restart_goes_on_where_the_warm_up_was(tmp_path: Path) -> None:
         service = Service(SqliteStore(path))
         try:
             if not decisions:
-                asyncio.run(service.steering.create(NewExperiment("one", ["bad", "good"], CURATOR, warm_up=40)))
+                asyncio.run(service.commands.create(NewExperiment("one", ["bad", "good"], CURATOR, warm_up=40)))
                 continue
             steady(service, 2)
             tallies.append(asyncio.run(play(service, decisions)))
@@ -219,10 +219,10 @@ def test_more_arms_than_there_is_room_for_are_refused(service: Service) -> None:
 
     new = NewExperiment("one", ["a", "b", "c"], CURATOR, minimum_share=0.4)
     told = "minimum_share = 0.4 leaves room for 2 arms in use, got 3"
-    assert refused(service.steering.create(new)) == (422, "invalid", told)
-    asyncio.run(service.steering.create(NewExperiment("one", ["a", "b"], CURATOR, minimum_share=0.4)))
-    assert refused(service.steering.add_arm("one", NewArm("c"))) == (409, "full", told)
-    asyncio.run(service.steering.retire_arm("one", 0))
-    assert len(asyncio.run(service.steering.add_arm("one", NewArm("c"))).arms) == 3
-    asyncio.run(service.steering.create(NewExperiment("ten", list("abcdefghij"), CURATOR, minimum_share=0.1)))
+    assert refused(service.commands.create(new)) == (422, "invalid", told)
+    asyncio.run(service.commands.create(NewExperiment("one", ["a", "b"], CURATOR, minimum_share=0.4)))
+    assert refused(service.commands.add_arm("one", NewArm("c"))) == (409, "full", told)
+    asyncio.run(service.commands.retire_arm("one", 0))
+    assert len(asyncio.run(service.commands.add_arm("one", NewArm("c"))).arms) == 3
+    asyncio.run(service.commands.create(NewExperiment("ten", list("abcdefghij"), CURATOR, minimum_share=0.1)))
     assert service.decide("ten").arm in range(10)

@@ -18,9 +18,9 @@ from ldpbandits.agent.separation import ALPHA
 from ldpbandits.server.api.app import application
 from ldpbandits.server.api.messages import History, NewArm, NewExperiment
 from ldpbandits.server.experiments import live as experiments
-from ldpbandits.server.experiments.history import MOST, Moment, Trail, replay
+from ldpbandits.server.experiments.history import MOST_MOMENTS, Moment, Trail, replay
 from ldpbandits.server.experiments.settings import Settings
-from ldpbandits.server.reports import report as reports
+from ldpbandits.server.reports import report as report_module
 from ldpbandits.server.store import CellTotal, StoredResponse
 from ldpbandits.spec.menu import Menu
 
@@ -47,11 +47,11 @@ def walk(responses: int, step: int = 1) -> tuple[Trail, int]:
 def test_a_trail_has_at_most_200_moments_evenly_spaced_from_the_first_to_now(responses: int, step: int) -> None:
     """The first and the present one are there, no gap is larger than 2 spacings, and there are 100 if there can be."""
     trail, _ = walk(responses, step)
-    shown = trail.moments(Moment(responses, ()), MOST)
+    shown = trail.moments(Moment(responses, ()), MOST_MOMENTS)
     numbers = [moment.responses for moment in shown]
     assert (numbers[0], numbers[-1]) == (0, responses)
     assert numbers == sorted(set(numbers))
-    assert min(MOST // 2, responses // step) <= len(numbers) <= MOST
+    assert min(MOST_MOMENTS // 2, responses // step) <= len(numbers) <= MOST_MOMENTS
     gaps = [later - earlier for earlier, later in pairwise(numbers)]
     assert max(gaps) <= 2 * max(trail.spacing, step)
 
@@ -59,7 +59,7 @@ def test_a_trail_has_at_most_200_moments_evenly_spaced_from_the_first_to_now(res
 def test_moments_are_taken_rarely() -> None:
     """Of 100,000 commits about 100 for each doubling look at the totals; the others compare two numbers."""
     _, added = walk(100_000)
-    assert added < MOST * 7
+    assert added < MOST_MOMENTS * 7
 
 
 def test_fewer_moments_are_some_of_the_others_and_stay_the_same_for_long() -> None:
@@ -68,7 +68,7 @@ def test_fewer_moments_are_some_of_the_others_and_stay_the_same_for_long() -> No
     few, few_later = (trail.moments(Moment(now, ()), 30) for trail, now in ((earlier, 12_000), (later, 12_700)))
     assert 15 <= len(few) <= 30
     assert few[0].responses == 0
-    assert {moment.responses for moment in few} <= {m.responses for m in earlier.moments(few[-1], MOST)}
+    assert {moment.responses for moment in few} <= {m.responses for m in earlier.moments(few[-1], MOST_MOMENTS)}
     known = {moment.responses for moment in few}
     assert sum(moment.responses not in known for moment in few_later[:-1]) <= 2
 
@@ -106,8 +106,8 @@ def test_replayed_moments_are_those_that_were_kept() -> None:
     pieces = [responses[begin : begin + 500] for begin in range(0, 3_000, 500)]
     more = [StoredResponse(99_999, 0, 1, 0)] * 5  # counted after the end
     trail = replay([*pieces, more], 3_000, now())
-    found = trail.moments(now(), MOST)
-    assert len(found) > MOST // 2
+    found = trail.moments(now(), MOST_MOMENTS)
+    assert len(found) > MOST_MOMENTS // 2
     assert [sorted(moment.cells) for moment in found] == [sorted(kept[moment.responses].cells) for moment in found]
     assert found[0].responses == start.responses == 60
 
@@ -130,7 +130,7 @@ def test_the_history_is_what_was_known_and_the_same_after_a_restart(place: Place
     ]
 
     async def play() -> None:
-        await place.service.steering.create(new("a", "b"))
+        await place.service.commands.create(new("a", "b"))
         for arm, value in wanted[:250]:
             await answer(place.service, {arm: [value]})
         before = await place.service.history("one")
@@ -150,7 +150,7 @@ def test_what_is_counted_while_the_past_is_read_is_in_the_history(place: Place) 
     """Responses that come after the restart, and before anybody asks, are there once."""
 
     async def play() -> History:
-        await place.service.steering.create(new("a", "b"))
+        await place.service.commands.create(new("a", "b"))
         await answer(place.service, {0: bits(30, 30)}, together=1)
         service = place.restart()
         await answer(service, {1: bits(20, 20)}, together=1)
@@ -163,7 +163,7 @@ def test_what_is_counted_while_the_past_is_read_is_in_the_history(place: Place) 
 def test_the_past_is_read_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the first who asks for a report or a history after a restart; a new experiment has no past to be read."""
     service = place.service
-    asyncio.run(service.steering.create(new("a", "b")))
+    asyncio.run(service.commands.create(new("a", "b")))
     asyncio.run(answer(service, {0: [1.0]}))
     service = place.restart()
     read: list[int] = []
@@ -212,9 +212,9 @@ def test_an_arm_that_was_added_later_is_unknown_before(place: Place) -> None:
     """At the moments before it there are no pulls, no mean, and the whole range."""
 
     async def play() -> History:
-        await place.service.steering.create(new("a", "b"))
+        await place.service.commands.create(new("a", "b"))
         await answer(place.service, {0: bits(5, 5)}, together=1)
-        await place.service.steering.add_arm("one", NewArm("c"))
+        await place.service.commands.add_arm("one", NewArm("c"))
         await answer(place.service, {2: bits(5, 5)}, together=1)
         return await place.service.history("one")
 
@@ -232,11 +232,11 @@ def test_a_history_takes_few_intervals_and_the_next_one_fewer(place: Place, monk
         worked.append(1)
         return estimate_arm(*args, **options)
 
-    monkeypatch.setattr(reports, "estimate_arm", counted)
+    monkeypatch.setattr(report_module, "estimate_arm", counted)
 
     async def play() -> list[int]:
         found = []
-        await place.service.steering.create(new(*"abcdefghij"))
+        await place.service.commands.create(new(*"abcdefghij"))
         for response in bits(30, 30):
             await answer(place.service, {arm: [response] for arm in range(10)}, together=1000)
         for wanted in ([], [], [1.0]):
@@ -247,7 +247,7 @@ def test_a_history_takes_few_intervals_and_the_next_one_fewer(place: Place, monk
         return found
 
     first, again, after = asyncio.run(play())
-    assert 300 < first <= reports.INTERVALS
+    assert 300 < first <= report_module.INTERVALS_PER_HISTORY
     assert (again, after) == (0, 1)
 
 
@@ -257,9 +257,9 @@ def test_with_many_arms_or_a_menu_there_are_fewer_moments(place: Place) -> None:
     for arms, epsilon in ((2, 1.0), (10, 1.0), (10, [1, 2]), (256, 1.0)):
         curator = {"mechanism": "bernoulli", "epsilon": epsilon}
         asyncio.run(
-            place.service.steering.create(NewExperiment(f"e{len(most)}", [str(n) for n in range(arms)], curator))
+            place.service.commands.create(NewExperiment(f"e{len(most)}", [str(n) for n in range(arms)], curator))
         )
-        most.append(reports.most_moments(place.service.experiments[f"e{len(most)}"]))
+        most.append(report_module.most_moments(place.service.experiments[f"e{len(most)}"]))
     assert most == [200, 120, 30, 10]
 
 
@@ -271,7 +271,7 @@ def test_who_may_see_it(place: Place) -> None:
 
     async def play() -> list[int]:
         app = application(service)
-        await service.steering.create(new("a", "b"))
+        await service.commands.create(new("a", "b"))
         await answer(service, {0: [1.0]})
         replies = [await ask(app, "GET", path, key=keys[role]) for role in ("viewer", "admin", "client")]
         assert replies[0].json == {
@@ -283,7 +283,7 @@ def test_who_may_see_it(place: Place) -> None:
                 {"arm": 1, "name": "b", "pulls": [0, 0], "mean": [None, None], "low": [0, 0], "high": [1, 1]},
             ],
         }
-        await service.steering.delete("one")
+        await service.commands.delete("one")
         replies.append(await ask(app, "GET", path, key=keys["viewer"]))
         return [reply.status for reply in replies]
 

@@ -152,7 +152,7 @@ def test_an_experiment_of_the_largest_size_is_taken(tmp_path: Path) -> None:
     """Ten thousand arms of long names come in by HTTP, and the report goes out."""
     names = [f"{number:05} " + "ü" * 94 for number in range(MANY)]
     body = json.dumps({**NEW, "arms": names}).encode()
-    assert limits.LARGEST_EXPERIMENT // 2 < len(body) < limits.LARGEST_EXPERIMENT
+    assert limits.LARGEST_EXPERIMENT_BYTES // 2 < len(body) < limits.LARGEST_EXPERIMENT_BYTES
     with threaded(tmp_path) as live, live.connect(request("/v1/experiments", key=ADMIN, body=body)) as connection:
         said = reply(connection)
     assert said.startswith(b"HTTP/1.1 201")

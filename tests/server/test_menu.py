@@ -45,7 +45,7 @@ def test_responses_of_several_epsilons_are_counted_apart_and_learnt_from(tmp_pat
     picked: list[float] = []
 
     async def play(service: Service) -> Report:
-        await service.steering.create(NEW)
+        await service.commands.create(NEW)
         for _ in range(600):
             decision = service.decide("one")
             assert (decision.curator or {})["epsilon"] == EPSILONS
@@ -85,8 +85,8 @@ def test_a_response_names_an_epsilon_of_the_menu_and_stays_with_it(tmp_path: Pat
     """Without one, or with another, it is impossible; the same bit again by another epsilon is a changed response."""
 
     async def play(service: Service) -> None:
-        await service.steering.create(NEW)
-        await service.steering.create(NewExperiment("plain", ["a"], {"mechanism": "bernoulli", "epsilon": 1}))
+        await service.commands.create(NEW)
+        await service.commands.create(NewExperiment("plain", ["a"], {"mechanism": "bernoulli", "epsilon": 1}))
         ticket = service.decide("one").ticket or ""
         for epsilon in (None, 2.0, -1.0, float("inf")):
             with refused("impossible"):
@@ -124,7 +124,7 @@ def test_a_menu_that_nobody_can_answer_is_not_created(
 
     async def play(service: Service) -> None:
         with pytest.raises(Refusal, match=told):
-            await service.steering.create(NewExperiment("one", ["a"], curator, rule))
+            await service.commands.create(NewExperiment("one", ["a"], curator, rule))
         assert await service.summaries() == []
 
     on_a_server(tmp_path / "agent.db", play)

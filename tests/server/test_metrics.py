@@ -13,7 +13,7 @@ from ldpbandits.server import service as service_module
 from ldpbandits.server.process import metrics
 from ldpbandits.server.process.meters import Histogram
 from ldpbandits.server.service import Service
-from ldpbandits.server.single_flight import REST, Paced
+from ldpbandits.server.single_flight import REST_RATIO, Paced
 from ldpbandits.server.store import Unavailable
 
 
@@ -165,7 +165,7 @@ def test_decisions_get_their_turn_while_a_long_page_is_made(
 
 
 def test_work_that_is_paced_rests() -> None:
-    """After a run the next begins no sooner than `REST` times as long as that run took; a failed run is told to all."""
+    """The next run begins no sooner than `REST_RATIO` times as long as the last took; a failed run is told to all."""
 
     async def life() -> None:
         began: list[float] = []
@@ -181,7 +181,7 @@ def test_work_that_is_paced_rests() -> None:
         paced = Paced(work)
         assert await asyncio.gather(*(paced() for _ in range(5))) == [1] * 5
         assert await paced() == 2
-        assert began[1] - began[0] >= (1 + REST) * 0.02
+        assert began[1] - began[0] >= (1 + REST_RATIO) * 0.02
         failed = await asyncio.gather(*(paced() for _ in range(3)), return_exceptions=True)
         assert [type(error) for error in failed] == [Unavailable] * 3
 

@@ -3,7 +3,7 @@
 import random
 from collections import Counter
 
-from ldpbandits.server.experiments.open_tickets import STRETCHES, OpenTickets
+from ldpbandits.server.experiments.open_tickets import STRETCHES_PER_LIFETIME, OpenTickets
 from ldpbandits.types import Arm
 
 
@@ -46,9 +46,9 @@ def test_a_long_lifetime_has_no_more_stretches_than_a_short_one() -> None:
     rng = random.Random(2)
     for _ in range(100_000):
         made.change(Arm(0), 1 + rng.randrange(lifetime), 1)
-    assert len(made._stretches) <= STRETCHES + 1
-    assert sum(made.expire(lifetime).values()) >= 100_000 * (1 - 2 / STRETCHES)
-    made.expire(lifetime + lifetime // STRETCHES)
+    assert len(made._stretches) <= STRETCHES_PER_LIFETIME + 1
+    assert sum(made.expire(lifetime).values()) >= 100_000 * (1 - 2 / STRETCHES_PER_LIFETIME)
+    made.expire(lifetime + lifetime // STRETCHES_PER_LIFETIME)
     assert made.total == 0
 
 

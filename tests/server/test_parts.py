@@ -37,10 +37,10 @@ def test_experiments_that_nobody_asks_for_let_go_of_their_tickets(
     """The keeper expires tickets too: an experiment that is paused for good holds none."""
     clock = [1_000.0]
     service = Service(store, now=lambda: clock[0])
-    monkeypatch.setattr(service_module, "CHUNK", 1)
+    monkeypatch.setattr(service_module, "NONCES_PER_DELETION", 1)
 
     async def life() -> None:
-        await service.steering.create(NEW)
+        await service.commands.create(NEW)
         for _ in range(10):
             service.decide("headline")
         assert service.experiments["headline"].open.total == 10
@@ -58,7 +58,7 @@ def test_a_clock_set_right_after_years_ahead_does_not_stand_still(store: Store) 
     service = Service(store, now=lambda: clock[0])
 
     async def life() -> None:
-        await service.steering.create(NEW)
+        await service.commands.create(NEW)
         ticket = Ticket(1, Arm(0), 1_100, new_nonce())
         assert await service.committer.count(Answer(ticket, 1)) is Outcome.COUNTED
         clock[0] = 4e9
@@ -129,7 +129,7 @@ def test_the_keeper_outlives_a_fault(monkeypatch: pytest.MonkeyPatch, store: Sto
         raise RuntimeError("once more")
 
     monkeypatch.setattr(service, "forget", fails)
-    monkeypatch.setattr(app_module, "FORGET_EVERY", 0.001)
+    monkeypatch.setattr(app_module, "FORGET_INTERVAL_S", 0.001)
 
     async def play() -> None:
         app = application(service)

@@ -12,12 +12,12 @@ from tests.server.postgres_server import Postgres
 from tests.server.store_contract import COUNTED, DUPLICATE, EXPIRED, answer, arm_totals, start
 
 from ldpbandits.server.store import Unavailable
-from ldpbandits.server.store.postgres.nonces import DAY, KEPT, Days
+from ldpbandits.server.store.postgres.nonces import DAY_S, RETENTION_S, Days
 from ldpbandits.server.store.postgres.schema import SETUP_LOCK
 from ldpbandits.server.store.postgres.store import PostgresStore
 
-LONG_AGO = 20 * DAY
-TODAY = int(time.time()) // DAY * DAY
+LONG_AGO = 20 * DAY_S
+TODAY = int(time.time()) // DAY_S * DAY_S
 
 
 def days_of(url: str) -> list[int]:
@@ -46,10 +46,10 @@ def test_a_dropped_day_takes_nothing_from_a_worker_that_does_not_know_yet(postgr
     with closing(PostgresStore(url)) as one, closing(PostgresStore(url)) as two:
         number = start(one)
         old = [answer(nonce, 1, experiment=number, expires_at=LONG_AGO + nonce) for nonce in (1, 2)]
-        later = answer(3, 1, experiment=number, expires_at=LONG_AGO + 5 * DAY)
+        later = answer(3, 1, experiment=number, expires_at=LONG_AGO + 5 * DAY_S)
         assert one.count(old)[0] == [COUNTED] * 2
-        forget_all(one, LONG_AGO + 2 * DAY)
-        assert one.forgotten == LONG_AGO + DAY - 1
+        forget_all(one, LONG_AGO + 2 * DAY_S)
+        assert one.forgotten == LONG_AGO + DAY_S - 1
         assert two.forgotten == 0
         unseen = answer(4, 1, experiment=number, expires_at=LONG_AGO + 4)
         assert two.count([*old, unseen, later])[0] == [EXPIRED] * 3 + [COUNTED]
@@ -65,10 +65,10 @@ def test_days_are_made_ahead_and_on_demand(postgres: Postgres) -> None:
         store.forget(0, 1)  # no time is believed yet, as in the first minutes of a server
         assert days_of(url) == []
         store.forget(TODAY + 5, 1)
-        assert days_of(url) == [TODAY, TODAY + DAY]
-        batch = [answer(day + 3, 1, experiment=number, expires_at=TODAY + day * DAY) for day in (-3, 0, 1, 400)]
+        assert days_of(url) == [TODAY, TODAY + DAY_S]
+        batch = [answer(day + 3, 1, experiment=number, expires_at=TODAY + day * DAY_S) for day in (-3, 0, 1, 400)]
         assert store.count(batch)[0] == [COUNTED] * 4
-        assert days_of(url) == [TODAY - 3 * DAY, TODAY, TODAY + DAY, TODAY + 400 * DAY]
+        assert days_of(url) == [TODAY - 3 * DAY_S, TODAY, TODAY + DAY_S, TODAY + 400 * DAY_S]
         assert store.count(batch)[0] == [DUPLICATE] * 4
 
 
@@ -78,10 +78,10 @@ def test_a_day_is_kept_for_another(postgres: Postgres) -> None:
     with closing(PostgresStore(url)) as store:
         number = start(store)
         store.count([answer(1, 1, experiment=number, expires_at=LONG_AGO)])
-        forget_all(store, LONG_AGO + DAY - 1 + KEPT - 1)
+        forget_all(store, LONG_AGO + DAY_S - 1 + RETENTION_S - 1)
         assert store.forgotten == 0
-        forget_all(store, LONG_AGO + DAY - 1 + KEPT)
-        assert store.forgotten == LONG_AGO + DAY - 1
+        forget_all(store, LONG_AGO + DAY_S - 1 + RETENTION_S)
+        assert store.forgotten == LONG_AGO + DAY_S - 1
 
 
 def test_a_worker_whose_clock_is_years_ahead_drops_nothing(postgres: Postgres) -> None:
@@ -91,7 +91,7 @@ def test_a_worker_whose_clock_is_years_ahead_drops_nothing(postgres: Postgres) -
         number = start(right)
         ticket = answer(1, 1, experiment=number, expires_at=TODAY + 100)
         assert right.count([ticket])[0] == [COUNTED]
-        years = TODAY + 5000 * DAY
+        years = TODAY + 5000 * DAY_S
         forget_all(wrong, years)
         ahead = answer(2, 1, experiment=number, expires_at=years)
         assert wrong.count([ahead])[0] == [COUNTED]
@@ -105,7 +105,7 @@ def test_eight_workers_make_the_same_days_at_once(postgres: Postgres) -> None:
     with ExitStack() as stack:
         stores = [stack.enter_context(closing(PostgresStore(url))) for _ in range(8)]
         number = start(stores[0])
-        batch = [answer(nonce, 1, experiment=number, expires_at=TODAY + nonce * DAY) for nonce in range(5)]
+        batch = [answer(nonce, 1, experiment=number, expires_at=TODAY + nonce * DAY_S) for nonce in range(5)]
 
         def count(store: PostgresStore) -> int:
             ready.wait()
@@ -114,7 +114,7 @@ def test_eight_workers_make_the_same_days_at_once(postgres: Postgres) -> None:
         with ThreadPoolExecutor(8) as threads:
             assert sum(threads.map(count, stores)) == 5
         assert arm_totals(stores[0], number) == [(5, 5), (0, 0)]
-    assert days_of(url) == [TODAY + day * DAY for day in range(5)]
+    assert days_of(url) == [TODAY + day * DAY_S for day in range(5)]
 
 
 def test_a_backup_holds_up_neither_new_days_nor_responses(postgres: Postgres) -> None:
@@ -123,10 +123,10 @@ def test_a_backup_holds_up_neither_new_days_nor_responses(postgres: Postgres) ->
     with closing(PostgresStore(url)) as store, ThreadPoolExecutor(1) as thread:
         number = start(store)
         with holding(url, "LOCK TABLE nonces IN ACCESS SHARE MODE"):
-            tickets = [answer(nonce, 1, experiment=number, expires_at=TODAY + nonce * DAY) for nonce in (0, 1)]
+            tickets = [answer(nonce, 1, experiment=number, expires_at=TODAY + nonce * DAY_S) for nonce in (0, 1)]
             for ticket in tickets:
                 assert thread.submit(store.count, [ticket]).result(5)[0] == [COUNTED]
-            assert thread.submit(store.forget, TODAY + 3 * DAY, 1).result(5) == 0
+            assert thread.submit(store.forget, TODAY + 3 * DAY_S, 1).result(5) == 0
 
 
 def test_a_day_that_somebody_reads_is_dropped_another_time(postgres: Postgres) -> None:
@@ -136,10 +136,10 @@ def test_a_day_that_somebody_reads_is_dropped_another_time(postgres: Postgres) -
         number = start(store)
         store.count([answer(1, 1, experiment=number, expires_at=LONG_AGO)])
         with holding(url, "LOCK TABLE nonces IN ACCESS SHARE MODE"):
-            assert store.forget(LONG_AGO + 3 * DAY, 1) == 0
+            assert store.forget(LONG_AGO + 3 * DAY_S, 1) == 0
             assert store.count([answer(2, 1, experiment=number, expires_at=LONG_AGO)])[0] == [COUNTED]
-        assert LONG_AGO + 3 * DAY in days_of(url)
-        assert store.forget(LONG_AGO + 3 * DAY, 1) == 1
+        assert LONG_AGO + 3 * DAY_S in days_of(url)
+        assert store.forget(LONG_AGO + 3 * DAY_S, 1) == 1
 
 
 def test_whoever_sets_something_up_is_waited_for_with_patience(postgres: Postgres) -> None:

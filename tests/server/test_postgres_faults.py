@@ -165,13 +165,13 @@ def live_through(made: Site, happenings: Sequence[Callable[[], None]], workers: 
 def later(url: str) -> Sequence[ArmReport]:
     """Return what a worker says of the first experiment when all tickets have expired."""
     patch = pytest.MonkeyPatch()
-    patch.setattr(postgres_module, "DEAD_AFTER", 0.0)
+    patch.setattr(postgres_module, "HEARTBEAT_TIMEOUT_S", 0.0)
     with closing(PostgresStore(url)) as store:
         service = Service(store, ENVIRONMENT, now=lambda: time.time() + 1e6)
 
         async def look() -> Sequence[ArmReport]:
             await service.forget()
-            await service.know("bits")
+            await service.refresh("bits")
             return (await service.report("bits")).arms
 
         try:

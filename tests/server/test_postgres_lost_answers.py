@@ -126,7 +126,7 @@ def test_a_connection_that_died_unseen_fails_nobody(postgres: Postgres) -> None:
             lambda: store.count([answer(1, 1, experiment=number)]),
             lambda: store.add_arm(number, "c"),
             lambda: store.forget(1000, 10),
-            lambda: store.everybody_knows(1),
+            lambda: store.is_acknowledged(1),
         ):
             terminate(url)
             call()
@@ -169,17 +169,17 @@ def test_what_was_told_before_a_crash_is_told_again(postgres: Postgres, proxy: P
     worker = Service(PostgresStore(proxy.url(url)), now=lambda: 1_000_000.0)
 
     async def play() -> None:
-        assert worker.sharing is not None
-        await worker.change(lambda: worker.steering.create(NEW))
-        await worker.know("headline")
+        assert worker.peers is not None
+        await worker.change(lambda: worker.commands.create(NEW))
+        await worker.refresh("headline")
         for _ in range(4):
             worker.decide("headline")
-        await worker.sharing.look()
+        await worker.peers.poll()
         run(url, "DELETE FROM pending; DELETE FROM events")  # as a crash would
         terminate(url)
         with pytest.raises(Unavailable):
-            await worker.sharing.look()
-        await worker.sharing.look()
+            await worker.peers.poll()
+        await worker.peers.poll()
 
     try:
         asyncio.run(play())
@@ -202,10 +202,10 @@ def test_a_pause_whose_answer_is_lost_holds_everywhere(workers: Workers, proxy: 
         store._writer.close()
         for moment in MOMENTS:
             cut = proxy.cut(moment, b"COMMIT")
-            await workers.change(0, lambda: one.steering.set_status("headline", "paused"))
+            await workers.change(0, lambda: one.commands.set_status("headline", "paused"))
             assert cut.done.is_set()
             assert two.experiments["headline"].status == one.experiments["headline"].status == "paused"
-            await workers.change(1, lambda: two.steering.set_status("headline", "running"))
+            await workers.change(1, lambda: two.commands.set_status("headline", "running"))
 
     asyncio.run(play())
 

@@ -130,7 +130,7 @@ def test_a_pooler_that_hands_sessions_round_is_refused(postgres: Postgres, monke
 
 def test_an_older_postgresql_is_refused(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
     """The line says which would do."""
-    monkeypatch.setattr(postgres_connection, "OLDEST", 99)
+    monkeypatch.setattr(postgres_connection, "OLDEST_VERSION", 99)
     told = refusal(postgres.new())
     assert told.startswith("PostgreSQL must be 99 or newer, got ")
 

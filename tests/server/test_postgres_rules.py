@@ -16,7 +16,7 @@ from tests.server.store_contract import COUNTED, answer, arm_totals, of_copies_i
 from tests.server.test_store_contract import PostgresPlace
 
 from ldpbandits.server.store import Answer
-from ldpbandits.server.store.postgres import retry as postgres_trying
+from ldpbandits.server.store.postgres import retry
 from ldpbandits.server.store.postgres.counting import COUNT, Batch
 from ldpbandits.server.store.postgres.store import PostgresStore
 
@@ -121,7 +121,7 @@ def test_workers_on_one_postgresql_keep_the_rule(rule: Rule, postgres: Postgres)
 def test_a_planted_fault_is_found_by_its_rule(mutant: str, postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each fault breaks the rule that it is against."""
     name, fault, rule = MUTANTS[mutant]
-    monkeypatch.setattr(postgres_trying, name, fault)
+    monkeypatch.setattr(retry, name, fault)
     with pytest.raises(Exception, match=r".") as found:
         rule(postgres, MOST)
     assert isinstance(found.value, AssertionError) or "deadlock detected" in str(found.value)

@@ -16,7 +16,7 @@ from tests.server.postgres_server import SETTINGS, Postgres, running_postgres
 from tests.server.store_contract import COUNTED, answer, arm_totals, defined, start
 from tests.server.test_postgres_faults import check, live_through, site
 
-from ldpbandits.server.store.postgres import retry as postgres_trying
+from ldpbandits.server.store.postgres import retry
 from ldpbandits.server.store.postgres.counting import COUNT
 from ldpbandits.server.store.postgres.store import PostgresStore
 
@@ -147,7 +147,7 @@ def test_a_change_is_made_when_the_standby_has_it(both: Pair, how: str) -> None:
 
 def test_a_store_that_only_reads_what_it_finds_is_found(both: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """FAULT: without FOR UPDATE a repeated statement writes nothing, and so waits for nobody."""
-    monkeypatch.setattr(postgres_trying, "COUNT", COUNT.replace(" FOR UPDATE", ""))
+    monkeypatch.setattr(retry, "COUNT", COUNT.replace(" FOR UPDATE", ""))
     with closing(PostgresStore(both.new())) as store, ThreadPoolExecutor(1) as thread:
         number = start(store)
         store.count([answer(1, 1, experiment=number)])

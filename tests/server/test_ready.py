@@ -16,7 +16,7 @@ from ldpbandits.server import service as service_module
 from ldpbandits.server.api.app import application
 from ldpbandits.server.process.meters import Meters
 from ldpbandits.server.service import Service
-from ldpbandits.server.single_flight import Once
+from ldpbandits.server.single_flight import SingleFlight
 from ldpbandits.server.store import Unavailable
 from ldpbandits.server.store.sqlite.store import SqliteStore
 
@@ -79,7 +79,7 @@ def test_ready_is_a_write(tmp_path: Path) -> None:
 
 def test_the_answer_comes_before_the_command_gives_up() -> None:
     """`ldpbandits health --ready` is told that the store cannot write, not left to think that no server answers."""
-    assert service_module.READY_WITHIN + 0.5 < health.SECONDS
+    assert service_module.READY_TIMEOUT_S + 0.5 < health.SECONDS
 
 
 def test_alive_is_not_ready(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -90,7 +90,7 @@ def test_alive_is_not_ready(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
         ticket = (await asking("POST", f"{E}/decisions", {}, CLIENT)).json["ticket"]
         response = {"ticket": ticket, "response": 1}
         assert (await asking("GET", "/readyz", key=None)).json == {"status": "ok"}
-        await asyncio.sleep(service_module.READY_FOR)
+        await asyncio.sleep(service_module.READY_CACHE_S)
         store.full = True
         assert (await asking("GET", "/healthz", key=None)).json == {"status": "ok"}
         refused = [
@@ -126,7 +126,7 @@ def test_an_export_that_cannot_begin_is_503(tmp_path: Path) -> None:
 
 def test_asking_whether_it_is_ready_makes_no_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Anybody may ask: however many do at once, or within a second, the store writes once."""
-    monkeypatch.setattr(service_module, "READY_FOR", 60.0)  # a second, on a machine that is busy
+    monkeypatch.setattr(service_module, "READY_CACHE_S", 60.0)  # a second, on a machine that is busy
 
     async def work(store: Failing, asking: Asking) -> None:
         replies = await asyncio.gather(*(asking("GET", "/readyz", key=None) for _ in range(50)))
@@ -139,7 +139,7 @@ def test_asking_whether_it_is_ready_makes_no_work(tmp_path: Path, monkeypatch: p
 
 def test_a_store_that_hangs_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When nothing is written for some seconds, the answer is 503 and not silence; and the server is alive."""
-    monkeypatch.setattr(service_module, "READY_WITHIN", 0.05)
+    monkeypatch.setattr(service_module, "READY_TIMEOUT_S", 0.05)
     go_on = Event()
 
     async def work(store: Failing, asking: Asking) -> None:
@@ -187,7 +187,7 @@ def test_shared_work_is_done_once(monkeypatch: pytest.MonkeyPatch) -> None:
         loop = asyncio.get_running_loop()
         clock = loop.time
         monkeypatch.setattr(loop, "time", lambda: clock() + ahead)
-        shared = Once(work, 3600)
+        shared = SingleFlight(work, 3600)
         leaves = asyncio.create_task(shared())
         await asyncio.sleep(0)
         leaves.cancel()

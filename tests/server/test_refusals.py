@@ -13,7 +13,7 @@ from tests.server.local import ADMIN, CLIENT, CURATOR, NEW, VIEWER, E, Local
 
 from ldpbandits.errors import ParameterError
 from ldpbandits.server.api.operations import OPERATIONS
-from ldpbandits.server.experiments.limits import LARGEST_BODY, MOST_ARMS
+from ldpbandits.server.experiments.limits import LARGEST_BODY_BYTES, MOST_ARMS
 from ldpbandits.server.service import Service
 from ldpbandits.server.store.sqlite.store import SqliteStore
 
@@ -112,7 +112,7 @@ REFUSALS: dict[str, tuple[Callable[[Local], Reply], int, str]] = {
     "decision of a closed one": (then(after("/close"), "POST", f"{E}/decisions"), 410, "closed"),
     "response of a closed one": (closed, 410, "closed"),
     "expired": (late, 410, "expired"),
-    "too large": (lambda ask: ask("POST", "/v1/responses", b" " * (LARGEST_BODY + 1)), 413, "too_large"),
+    "too large": (lambda ask: ask("POST", "/v1/responses", b" " * (LARGEST_BODY_BYTES + 1)), 413, "too_large"),
     "impossible": (lambda ask: respond(ask, ticket(ask), 2), 422, "impossible"),
     "impossible range": (
         lambda ask: ask(

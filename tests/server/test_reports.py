@@ -47,7 +47,7 @@ def test_each_arm_has_its_estimate_and_its_share(service: Service, curator: dict
     wanted: dict[int, list[float]] = {0: [1.0] * 30 + [0.0] * 10, 1: [1.0] * 5 + [0.0] * 20, 2: []}
 
     async def play() -> Report:
-        await service.steering.create(NewExperiment("one", ["a", "b", "c"], curator))
+        await service.commands.create(NewExperiment("one", ["a", "b", "c"], curator))
         await count(service, "one", wanted)
         for _ in range(10):
             decision = service.decide("one")
@@ -79,10 +79,10 @@ def test_an_arm_that_is_added_moves_no_interval(service: Service) -> None:
     """The intervals that were shown before are shown again."""
 
     async def play() -> tuple[Report, Report]:
-        await service.steering.create(NewExperiment("one", ["a", "b"], CURATORS[0]))
+        await service.commands.create(NewExperiment("one", ["a", "b"], CURATORS[0]))
         await count(service, "one", {0: [1.0] * 50, 1: [0.0] * 50})
         before = await service.report("one")
-        return before, await service.steering.add_arm("one", NewArm("c"))
+        return before, await service.commands.add_arm("one", NewArm("c"))
 
     before, after = asyncio.run(play())
     assert [(arm.low, arm.high) for arm in after.arms[:2]] == [(arm.low, arm.high) for arm in before.arms]
@@ -92,7 +92,7 @@ def test_separated_means_that_the_interval_lies_above_all_others(service: Servic
     """Not from 100 responses an arm; from 400, yes; not while an added arm is unknown; again when that is retired."""
 
     async def play() -> list[bool]:
-        await service.steering.create(NewExperiment("one", ["a", "b"], CURATORS[0]))
+        await service.commands.create(NewExperiment("one", ["a", "b"], CURATORS[0]))
         found = []
         for _ in range(4):
             await count(service, "one", {0: [0.0] * 70 + [1.0] * 30, 1: [0.0] * 30 + [1.0] * 70})
@@ -102,8 +102,8 @@ def test_separated_means_that_the_interval_lies_above_all_others(service: Servic
             expected = report.arms[1].low > report.arms[0].high
             assert report.best.separated is expected
             found.append(report.best.separated)
-        added = await service.steering.add_arm("one", NewArm("c"))
-        retired = await service.steering.retire_arm("one", 2)
+        added = await service.commands.add_arm("one", NewArm("c"))
+        retired = await service.commands.retire_arm("one", 2)
         for report in (added, retired):
             assert report.best is not None
             found.append(report.best.separated)

@@ -31,7 +31,7 @@ def test_a_registered_rule_runs_an_experiment(tmp_path: Path, kind: Any) -> None
     rng = random.Random(5)
 
     async def play(service: Service) -> Report:
-        await service.steering.create(NewExperiment("one", ["worse", "better"], curator, rule_to_json(rule)))
+        await service.commands.create(NewExperiment("one", ["worse", "better"], curator, rule_to_json(rule)))
         for _ in range(40):
             decisions = [service.decide("one") for _ in range(10)]
             bits = [float(rng.random() < (0.2, 0.8)[decision.arm]) for decision in decisions]
@@ -77,7 +77,7 @@ def test_an_experiment_gets_the_default_rule_or_the_papers_by_name(
         service = Service(SqliteStore(tmp_path / "agent.db"))
         try:
             if not service.experiments:
-                asyncio.run(service.steering.create(NewExperiment("one", ["a", "b"], curator, asked)))
+                asyncio.run(service.commands.create(NewExperiment("one", ["a", "b"], curator, asked)))
             assert asyncio.run(service.report("one")).rule == rule
         finally:
             service.close()

@@ -16,7 +16,7 @@ from tests.server.shared_model import SharedModel
 from tests.server.test_state_machine import ADMIN, ENVIRONMENT, LONG, SETTINGS, Life
 
 from ldpbandits.server.api.app import application
-from ldpbandits.server.peers import peers as sharing
+from ldpbandits.server.peers import peers
 from ldpbandits.server.process.clock import elapsed
 from ldpbandits.server.service import Service
 from ldpbandits.server.store.postgres import store as postgres_module
@@ -39,8 +39,8 @@ class SharedLife(Life):
         self.rng = random.Random(1)
         self.workers: dict[int, Service] = {}
         super().__init__()
-        self.patch.setattr(sharing, "SHORTEST_PAUSE", 0.0)
-        self.patch.setattr(postgres_module, "DEAD_AFTER", 3600.0)
+        self.patch.setattr(peers, "UNKNOWN_POLL_INTERVAL_S", 0.0)
+        self.patch.setattr(postgres_module, "HEARTBEAT_TIMEOUT_S", 3600.0)
         self.disk_connection = psycopg.connect(self.url, autocommit=True)
 
     def open(self) -> None:
@@ -114,13 +114,13 @@ class SharedLife(Life):
         """Let each worker do what it does from time to time."""
         for _ in range(2):
             for worker in self.workers.values():
-                assert worker.sharing is not None
+                assert worker.peers is not None
                 for experiment in worker.experiments.values():
                     experiment.expire(worker.now)
                 await worker.write_events()
                 for experiment in worker.experiments.values():
                     experiment.asked_at = elapsed()
-                await worker.sharing.look()
+                await worker.peers.poll()
 
     def knows_what_is_out(self, name: str, experiment: ModelExperiment) -> None:
         """One worker does not know that of tickets that others have handed out."""
@@ -153,9 +153,9 @@ class SharedLife(Life):
 
 
 async def _look(worker: Service) -> None:
-    assert worker.sharing is not None
+    assert worker.peers is not None
     while True:
-        await worker.sharing.look()
+        await worker.peers.poll()
         await asyncio.sleep(0.01)
 
 

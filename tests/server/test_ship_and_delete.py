@@ -214,7 +214,7 @@ def test_a_response_that_is_on_its_way_is_forged_and_spoils_no_other(local: Loca
             return reply.status, reply.json["status" if reply.status == 200 else "code"]
 
         responses = [asyncio.create_task(respond(ticket)) for ticket in tickets]
-        deleting = asyncio.create_task(local.service.steering.delete("headline"))
+        deleting = asyncio.create_task(local.service.commands.delete("headline"))
         await deleting  # tasks run in turn: both responses were in the queue when it began
         return [await response for response in responses]
 

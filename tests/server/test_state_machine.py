@@ -69,7 +69,7 @@ class Life(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="ldpbandits-"))
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(service, "CHUNK", 2)
+        self.patch.setattr(service, "NONCES_PER_DELETION", 2)
         self.patch.setattr(estimates, "estimate", cache(estimates.estimate))  # the same question again and again
         self.loop = asyncio.new_event_loop()
         self.model = Model(START)

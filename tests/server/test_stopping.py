@@ -40,7 +40,7 @@ def test_it_pauses_or_ships_the_best_arm_once_that_is_separated(
 
     async def play() -> str:
         service = place.service
-        await service.steering.create(new("a", "b", stop_when_separated=ending))
+        await service.commands.create(new("a", "b", stop_when_separated=ending))
         await stop_separated(service)
         await answer(service, {0: bits(10, 20), 1: bits(20, 10)})
         await stop_separated(service)
@@ -59,7 +59,7 @@ def test_without_the_setting_nothing_stops(place: Place) -> None:
     """However far apart the arms are."""
 
     async def play() -> None:
-        await place.service.steering.create(new("a", "b"))
+        await place.service.commands.create(new("a", "b"))
         await answer(place.service, dict(APART))
         await stop_separated(place.service)
 
@@ -71,7 +71,7 @@ def test_missing_answers_keep_it_from_stopping(place: Place) -> None:
     """What those who have not answered would have said might change the order: it goes on."""
 
     async def play() -> None:
-        await place.service.steering.create(new("a", "b", stop_when_separated="ship"))
+        await place.service.commands.create(new("a", "b", stop_when_separated="ship"))
         await answer(place.service, dict(APART))
         await visit(place.service, 400, lambda _: None)
         await stop_separated(place.service)
@@ -84,7 +84,7 @@ def test_one_arm_alone_is_better_than_none(place: Place) -> None:
     """Where there is nothing to compare an arm with, nothing stops."""
 
     async def play() -> None:
-        await place.service.steering.create(new("a", stop_when_separated="ship"))
+        await place.service.commands.create(new("a", stop_when_separated="ship"))
         await answer(place.service, {0: bits(200, 100)})
         await stop_separated(place.service)
 
@@ -97,17 +97,17 @@ def test_who_resumes_it_goes_on(place: Place) -> None:
 
     async def play() -> None:
         service = place.service
-        await service.steering.create(new("a", "b", stop_when_separated="pause"))
+        await service.commands.create(new("a", "b", stop_when_separated="pause"))
         await answer(service, dict(APART))
         await stop_separated(service)
         assert state(service)[0] == "paused"
         for is_restarted in (False, True):
             service = place.restart() if is_restarted else service
-            await service.steering.set_status("one", "running")
+            await service.commands.set_status("one", "running")
             await answer(service, {1: bits(70, 30)})
             await stop_separated(service)
             assert state(service)[0] == "running"
-        await service.steering.add_arm("one", NewArm("c"))
+        await service.commands.add_arm("one", NewArm("c"))
         await answer(service, {2: bits(1, 1)})
         await stop_separated(service)
         assert state(service)[0] == "running"
@@ -130,14 +130,14 @@ def test_it_looks_only_when_there_is_something_new(place: Place, monkeypatch: py
 
     async def play() -> None:
         service = place.service
-        await service.steering.create(new("a", "b", stop_when_separated="pause"))
+        await service.commands.create(new("a", "b", stop_when_separated="pause"))
         monkeypatch.setattr(conclusions, "facts", counted)
         for wanted, expected in (([], 1), ([], 1), ([1.0], 2), ([], 2)):
             await answer(service, {0: wanted})
             await stop_separated(service)
             assert len(looks) == expected
         monkeypatch.setattr(conclusions, "facts", facts)
-        await service.steering.set_status("one", "paused")
+        await service.commands.set_status("one", "paused")
         await answer(service, {0: [1.0]})
         monkeypatch.setattr(conclusions, "facts", counted)
         await stop_separated(service)
@@ -151,7 +151,7 @@ def test_a_full_disk_does_not_keep_it_from_stopping_later(place: Place) -> None:
 
     async def play() -> None:
         service = place.service
-        await service.steering.create(new("a", "b", stop_when_separated="ship"))
+        await service.commands.create(new("a", "b", stop_when_separated="ship"))
         await answer(service, dict(APART))
         place.fault = True
         with pytest.raises(Unavailable):
@@ -169,13 +169,13 @@ def test_it_waits_for_a_change_that_is_under_way(place: Place) -> None:
 
     async def play() -> None:
         service = place.service
-        await service.steering.create(new("a", "b", stop_when_separated="ship"))
+        await service.commands.create(new("a", "b", stop_when_separated="ship"))
         await answer(service, dict(APART))
         async with service.changing:
             look = asyncio.create_task(stop_separated(service))
             await asyncio.sleep(0)
             assert not look.done()
-            await service.steering.set_status("one", "closed")
+            await service.commands.set_status("one", "closed")
         await look
         assert state(service) == ("closed", None)
 
@@ -187,16 +187,16 @@ def test_a_server_looks_by_itself(place: Place, monkeypatch: pytest.MonkeyPatch)
 
     async def play() -> None:
         service = place.service
-        await service.steering.create(new("a", "b", stop_when_separated="pause"))
+        await service.commands.create(new("a", "b", stop_when_separated="pause"))
         await answer(service, dict(APART))
-        app, is_done, set_status = application(service), asyncio.Event(), service.steering.set_status
+        app, is_done, set_status = application(service), asyncio.Event(), service.commands.set_status
 
         async def told(name: str, status: Status) -> Report:
             report = await set_status(name, status)
             is_done.set()
             return report
 
-        monkeypatch.setattr(service.steering, "set_status", told)
+        monkeypatch.setattr(service.commands, "set_status", told)
         async with app.router.lifespan_context(app), asyncio.timeout(PATIENCE):
             await is_done.wait()
 

@@ -20,7 +20,7 @@ from tests.server.running import PATIENCE
 from ldpbandits.errors import ParameterError
 from ldpbandits.server.process import sockets as listening_module
 from ldpbandits.server.process import supervisor as workers
-from ldpbandits.server.process.sockets import IS_SHARED_OUT, Listeners, listening, shared_out, unix_listening
+from ldpbandits.server.process.sockets import HAS_REUSE_PORT, Listeners, listening, shared_out, unix_listening
 
 
 class Supervised:
@@ -133,7 +133,7 @@ def test_a_pause_stays_a_number_however_often_a_worker_dies() -> None:
         made = workers.Workers(lambda _, __: None, Listeners(1, one), 1.0)
         pauses = [made._put_off(0, 0.0) for _ in range(5000)]
     assert pauses[:3] == [0.5, 1.0, 2.0]
-    assert set(pauses[6:]) == {workers.LONGEST_PAUSE}
+    assert set(pauses[6:]) == {workers.LONGEST_RESTART_DELAY_S}
 
 
 def test_a_worker_may_be_ended_by_a_signal_without_a_name(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_a_worker_that_does_not_stop_is_killed(tmp_path: Path) -> None:
     assert not [number for number in workers if is_alive(number)]
 
 
-@pytest.mark.skipif(not IS_SHARED_OUT, reason="only Linux shares a port out evenly")
+@pytest.mark.skipif(not HAS_REUSE_PORT, reason="only Linux shares a port out evenly")
 def test_connections_are_shared_out(tmp_path: Path) -> None:
     """Of 128 connections each of two workers gets 37 or more: if each goes to either by a coin, but for one in 10^6."""
     with supervised(tmp_path) as server:
@@ -234,7 +234,7 @@ def test_connections_are_shared_out(tmp_path: Path) -> None:
 
 def test_a_port_in_use_is_noticed_though_it_could_be_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two servers would share the requests."""
-    monkeypatch.setattr(listening_module, "ORPHANS_STOP_WITHIN_S", 0.3)
+    monkeypatch.setattr(listening_module, "ORPHAN_STOP_TIMEOUT_S", 0.3)
     listeners = shared_out("127.0.0.1", 0, 2)
     port = listeners[0].getsockname()[1]
     assert listeners[1].getsockname()[1] == port
@@ -264,7 +264,7 @@ def test_a_start_waits_for_workers_whose_parent_was_killed(tmp_path: Path) -> No
             assert listener.getsockname() == str(path)
 
 
-@pytest.mark.skipif(not IS_SHARED_OUT, reason="elsewhere there is one socket for all")
+@pytest.mark.skipif(not HAS_REUSE_PORT, reason="elsewhere there is one socket for all")
 def test_connections_do_not_wait_for_a_worker_that_may_never_be_ready() -> None:
     """Its socket gets none before it listens, the first time and each time that it is made again."""
     listeners = shared_out("127.0.0.1", 0, 2)
@@ -285,7 +285,7 @@ def test_the_last_socket_keeps_the_address() -> None:
     listeners = shared_out("127.0.0.1", 0, 2)
     first, second = listeners[0], listeners[1]
     listeners.drop(1)
-    if IS_SHARED_OUT:
+    if HAS_REUSE_PORT:
         assert second.fileno() == -1
         assert listeners[1].getsockname() == first.getsockname()
         listeners.drop(1)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ldpbandits.server.store.integrity import Findings
 
 ABOUT = """\
-Read the database of a server, which may be running, or a copy of it, and compare: each tally with its responses, each
+Read the database of a server, which may be running, or a copy of it, and verify: each tally with its responses, each
 nonce with its response, each response with what its curator can give, and every page with what SQLite wrote (for the
 pages of a PostgreSQL database there is pg_amcheck). Each damaged row is one line. Nothing is changed. Exit code 0: all
 agree, 1: something is damaged, 2: a wrong call."""
@@ -30,10 +30,10 @@ def run(options: argparse.Namespace) -> int:
     database: str = asked["database"]
     load_modules(asked["load"])
     with needs("server"):
-        from ldpbandits.server.store.integrity import compare
+        from ldpbandits.server.store.integrity import verify
         from ldpbandits.server.store.opening import books_of, is_shared
     with books_of(database) as books:
-        found = compare(books)
+        found = verify(books)
     if options.json:
         more = {"damage": found.damage, "unsaid": found.unsaid}
         counts = {"experiments": found.experiments, "responses": found.responses, "nonces": found.nonces}

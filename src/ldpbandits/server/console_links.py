@@ -4,12 +4,12 @@ from collections.abc import Callable
 from hashlib import sha256
 from secrets import token_urlsafe
 
-from ldpbandits.server.peers.peers import Sharing
+from ldpbandits.server.peers.peers import Peers
 
-LIFE = 300
+LINK_LIFETIME_S = 300
 """Seconds for which a link holds."""
 
-MOST = 100
+LARGEST_LINKS = 100
 """Of more links that nobody has used, the oldest are forgotten."""
 
 
@@ -19,7 +19,7 @@ class Links:
     Where there are several workers, any of them may be asked to open it: then links are in the store.
     """
 
-    def __init__(self, now: Callable[[], int], key: Callable[[], bytes], sharing: Sharing | None = None) -> None:
+    def __init__(self, now: Callable[[], int], key: Callable[[], bytes], sharing: Peers | None = None) -> None:
         """Begin with none; `key` tells the hash of the key that a new link stands for."""
         self._now = now
         self._key = key
@@ -28,11 +28,11 @@ class Links:
 
     async def new(self) -> str:
         """Return the token of a new link."""
-        token, until = token_urlsafe(24), self._now() + LIFE
+        token, until = token_urlsafe(24), self._now() + LINK_LIFETIME_S
         if self._sharing is not None:
             await self._sharing.put(_hash(token), until.to_bytes(8) + self._key(), until)
             return token
-        while len(self._links) >= MOST:
+        while len(self._links) >= LARGEST_LINKS:
             del self._links[next(iter(self._links))]
         self._links[_hash(token)] = (until, self._key())
         return token

@@ -1,4 +1,4 @@
-"""What the server does, apart from HTTP: decisions, responses, reports. What experimenters change is in steering.py."""
+"""The agent server apart from HTTP: decisions, responses, reports. Commands of experimenters: experiments/commands.py."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -21,18 +21,17 @@ from ldpbandits.server.api.messages import (
 from ldpbandits.server.api.refusals import REFUSED, Refusal
 from ldpbandits.server.console_links import Links
 from ldpbandits.server.experiments import history
-from ldpbandits.server.experiments import live as experiments
 from ldpbandits.server.experiments.allowances import Allowances
-from ldpbandits.server.experiments.commands import Steering
-from ldpbandits.server.experiments.live import MISSING, LiveExperiment
+from ldpbandits.server.experiments.commands import Commands
+from ldpbandits.server.experiments.live import MISSING, LiveExperiment, restore
 from ldpbandits.server.experiments.tickets import Ticket
 from ldpbandits.server.keys import Keys, Role
-from ldpbandits.server.peers.peers import Sharing
+from ldpbandits.server.peers.peers import Peers
 from ldpbandits.server.process.clock import Clock
 from ldpbandits.server.process.meters import Meters
-from ldpbandits.server.reports import report as reports
-from ldpbandits.server.reports.worker import Beside
-from ldpbandits.server.single_flight import Once
+from ldpbandits.server.reports.report import most_moments, summarise
+from ldpbandits.server.reports.worker import ReportWorker
+from ldpbandits.server.single_flight import SingleFlight
 from ldpbandits.server.store import (
     Answer,
     CellTotal,
@@ -48,10 +47,10 @@ from ldpbandits.server.store import (
 from ldpbandits.server.store.committer import LARGEST_BATCH, Committer
 from ldpbandits.spec.protocol import Code
 
-CHUNK = 500
+NONCES_PER_DELETION = 500
 """Used nonces are removed so many at a time: responses wait for no more than that."""
 
-READY_FOR, READY_WITHIN = 1.0, 3.0
+READY_CACHE_S, READY_TIMEOUT_S = 1.0, 3.0
 """Seconds for which the answer to whether the store can write is good, and after which it is no.
 
 The latter are fewer than those that `ldpbandits health` waits.
@@ -63,7 +62,7 @@ RETRY_AFTER_CAP_S = 60
 SUMMARIES_A_TURN = 100
 """Summaries that are made before others get their turn: that takes a tenth of a millisecond."""
 
-EXPORT_ROWS = 5000
+EXPORT_PAGE_ROWS = 5000
 """An export is read and sent so many responses at a time."""
 
 T = TypeVar("T")
@@ -85,15 +84,15 @@ class Service:
         self._store = store
         self._wall = now
         self._clock = Clock(now)
-        self.sharing = Sharing(self, store) if isinstance(store, SharedStore) else None
+        self.peers = Peers(self, store) if isinstance(store, SharedStore) else None
         """What deals with other workers on the same store; None where there can be none."""
         with store.starting() if isinstance(store, SharedStore) else nullcontext():
             self.keys = Keys(store, environment or {}, keep)
-        self.committer = Committer(store, self.take_over, largest=largest_batch)
+        self.committer = Committer(store, self.apply_totals, largest=largest_batch)
         self.meters = Meters()
         self.committer.observe = self.meters.committed
         self.committer.counted_late = self._counted_late
-        self.beside = Beside()
+        self.report_worker = ReportWorker()
         self.started_at = int(now())
         events: dict[int, list[Event]] = defaultdict(list)
         for event in store.events():
@@ -102,15 +101,15 @@ class Service:
         self.experiments = {experiment.name: experiment for experiment in self.numbered.values()}
         self._rejected_here: Counter[str] = Counter()
         self._rejected_elsewhere: Counter[str] = Counter()
-        self.happened_elsewhere(events[0])
+        self.apply_peer_events(events[0])
         self.changing = asyncio.Lock()
         """Held by an experimenter's change from its checks to its end: such changes happen one after the other."""
-        self.ready = Once(self.check, READY_FOR)
+        self.ready = SingleFlight(self.check, READY_CACHE_S)
         """Raises `Unavailable` when the store cannot write; whoever may ask this often makes it write no more often."""
-        self.steering = Steering(self, store)
+        self.commands = Commands(self, store)
         """What an experimenter may change."""
         self.allowances = Allowances(self.keys)
-        self.links = Links(lambda: self.now, lambda: self.keys.hash_of(Role.ADMIN), self.sharing)
+        self.links = Links(lambda: self.now, lambda: self.keys.hash_of(Role.ADMIN), self.peers)
         self.ending = asyncio.Event()
         """Set when the server is about to stop: replies without an end are to end now."""
         self.lost: str | None = None
@@ -118,66 +117,66 @@ class Service:
 
     def close(self) -> None:
         """Finish what is under way and close the store."""
-        self.beside.close()
+        self.report_worker.close()
         self.committer.close()
-        if self.sharing is not None:
-            self.sharing.close()
+        if self.peers is not None:
+            self.peers.close()
         self._store.close()
 
     async def change(self, work: Callable[[], Awaitable[T]]) -> T:
         """Make an experimenter's change, alone; return when it holds everywhere."""
         async with self.changing:
-            return await (work() if self.sharing is None else self.sharing.change(work))
+            return await (work() if self.peers is None else self.peers.change(work))
 
-    async def look_again(self) -> bool:
+    async def poll_unknown(self) -> bool:
         """Look whether other workers know what we do not; False when there are none."""
-        if self.sharing is not None:
-            await self.sharing.look_again()
-        return self.sharing is not None
+        if self.peers is not None:
+            await self.peers.poll_unknown()
+        return self.peers is not None
 
-    async def know(self, name: str) -> None:
+    async def refresh(self, name: str) -> None:
         """Know of an experiment what the other workers know, if there are any; to be called before it is asked for."""
-        if self.sharing is not None:
+        if self.peers is not None:
             if name not in self.experiments:
-                await self.sharing.look_again()
+                await self.peers.poll_unknown()
             if name in self.experiments:
-                await self.sharing.freshen(self.experiments[name])
+                await self.peers.refresh(self.experiments[name])
 
-    async def know_keys(self) -> None:
+    async def refresh_keys(self) -> None:
         """Know which keys hold; to be called before one is looked at."""
-        if self.sharing is not None:
-            await self.sharing.freshen_keys()
+        if self.peers is not None:
+            await self.peers.refresh_keys()
 
-    async def know_secrets(self) -> None:
+    async def refresh_secrets(self) -> None:
         """Know which signing secrets hold; to be called before a ticket is looked at."""
-        if self.sharing is not None:
-            await self.sharing.freshen_secrets()
+        if self.peers is not None:
+            await self.peers.refresh_secrets()
 
-    async def know_all(self, names: Iterable[str] | None = None) -> None:
+    async def refresh_all(self, names: Iterable[str] | None = None) -> None:
         """Know the same of these experiments, by default of all; to be called before they are listed."""
-        if self.sharing is not None:
+        if self.peers is not None:
             listed = self.experiments if names is None else names
-            await self.sharing.freshen_all([self.experiments[name] for name in listed if name in self.experiments])
+            await self.peers.refresh_all([self.experiments[name] for name in listed if name in self.experiments])
 
     @property
     def rejected(self) -> Counter[str]:
         """How many requests were refused that belong to no experiment, by reason."""
         return self._rejected_here + self._rejected_elsewhere
 
-    def happened_elsewhere(self, events: Iterable[Event]) -> None:
+    def apply_peer_events(self, events: Iterable[Event]) -> None:
         """Take over what happened that belongs to no experiment, before the start or at other workers."""
         self._rejected_elsewhere = Counter({event.kind: event.times for event in events})
 
-    def take_up(self, stored: StoredExperiment) -> LiveExperiment:
+    def load(self, stored: StoredExperiment) -> LiveExperiment:
         """Take up an experiment that is new here, or what was changed of one that is known."""
         known = self.numbered.get(stored.number)
         if known is None:
             known = self._restore(stored, ())
         self.experiments[known.name] = self.numbered[known.number] = known
-        known.take_over(stored)
+        known.apply_change(stored)
         return known
 
-    def drop(self, number: int) -> None:
+    def unload(self, number: int) -> None:
         """Forget an experiment that is no more."""
         experiment = self.numbered.pop(number, None)
         if experiment is not None and self.experiments.get(experiment.name) is experiment:
@@ -186,8 +185,8 @@ class Service:
 
     def forget_events(self, number: int) -> list[Event]:
         """Drop what has happened in an experiment that is no more and is not written yet, and return it."""
-        if self.sharing is not None:
-            self.sharing.forget(number)
+        if self.peers is not None:
+            self.peers.forget(number)
         return self.committer.forget_events(number)
 
     @property
@@ -226,10 +225,10 @@ class Service:
 
     async def respond(self, message: ResponseMessage) -> Counted:
         """Count a response, exactly once; return when that is on disk."""
-        await self.know_secrets()
+        await self.refresh_secrets()
         now = self.now
         found = self._read(message.ticket, now)
-        if found is None and await self.look_again():
+        if found is None and await self.poll_unknown():
             found = self._read(message.ticket, now)
         if found is None:
             raise self._forged()
@@ -286,10 +285,10 @@ class Service:
 
     async def summaries(self) -> list[Summary]:
         """Return every experiment in a line; decisions get their turn in between."""
-        await self.know_all()
+        await self.refresh_all()
         lines = []
         for number, experiment in enumerate(list(self.experiments.values()), 1):
-            lines.append(reports.summary(experiment))
+            lines.append(summarise(experiment))
             if number % SUMMARIES_A_TURN == 0:
                 await asyncio.sleep(0)
         return lines
@@ -301,26 +300,26 @@ class Service:
             await self._recall(experiment)
         experiment.expire(self.now)
         before = lambda: experiment.trail.at(experiment.responses / 2)  # noqa: E731 - as it is when its turn comes
-        return await self.beside.report(experiment, before, lambda: self.rejected[Code.FORGED])
+        return await self.report_worker.report(experiment, before, lambda: self.rejected[Code.FORGED])
 
     async def history(self, name: str) -> History:
         """Return how the estimates came about; worked out beside the event loop too."""
         experiment = self.find(name)
         await self._recall(experiment)
-        most = reports.most_moments(experiment)
-        return await self.beside.history(experiment, lambda: experiment.trail.moments(experiment.moment, most))
+        most = most_moments(experiment)
+        return await self.report_worker.history(experiment, lambda: experiment.trail.moments(experiment.moment, most))
 
     async def _recall(self, experiment: LiveExperiment) -> None:
         """Read the responses from before the start, once, for what an experiment was like when there were fewer."""
         trail = experiment.trail
         async with trail.reading:
             if trail.unread:
-                pieces = self._store.export(experiment.number, EXPORT_ROWS)
+                pieces = self._store.export(experiment.number, EXPORT_PAGE_ROWS)
                 trail.recall(await asyncio.to_thread(history.replay, pieces, trail.unread, trail.kept[0]))
 
     async def tallies(self, name: str) -> Tallies:
         """Return all that the agent learns from."""
-        return await self.beside.tallies(self.find(name))
+        return await self.report_worker.tallies(self.find(name))
 
     async def export(self, name: str) -> Iterator[str]:
         """Return the responses in the order in which they were counted, as CSV in pieces.
@@ -328,17 +327,17 @@ class Service:
         The first are read now: a reply that has begun cannot say any more that the store is unavailable.
         """
         experiment = self.find(name)
-        pieces = self._store.export(experiment.number, EXPORT_ROWS)
+        pieces = self._store.export(experiment.number, EXPORT_PAGE_ROWS)
         first = await asyncio.to_thread(next, pieces, ())
         return csv(chain([first], pieces), experiment.menu, lambda arm: experiment.records[arm].name)
 
     async def check(self) -> None:
         """Raise `Unavailable` when the store cannot write, or not within some seconds."""
         try:
-            async with asyncio.timeout(READY_WITHIN):
+            async with asyncio.timeout(READY_TIMEOUT_S):
                 await self.committer.run(self._store.check)
         except TimeoutError:
-            raise Unavailable(f"the store has written nothing for {READY_WITHIN:g} s") from None
+            raise Unavailable(f"the store has written nothing for {READY_TIMEOUT_S:g} s") from None
 
     async def sizes(self) -> StoreSizes:
         """Return how large the store is, where it knows; this is asked beside the thread that writes."""
@@ -354,7 +353,7 @@ class Service:
             experiment.expire(self.now)
         self.allowances.forget(self.now)
         expired = self._clock.settled(self._store.forgotten)  # a clock that leaps ahead must not make us forget
-        while await self.committer.run(self._store.forget, expired, CHUNK):
+        while await self.committer.run(self._store.forget, expired, NONCES_PER_DELETION):
             pass
         if isinstance(self._store, SharedStore):
             await self.committer.run(self._store.settle, expired, MISSING)
@@ -374,8 +373,8 @@ class Service:
         return Refusal(403, Code.FORGED, "this is not a ticket of this server")
 
     def _restore(self, stored: StoredExperiment, events: Iterable[Event]) -> LiveExperiment:
-        note, is_shared = (self.committer.note, False) if self.sharing is None else (self.sharing.note, True)
-        return experiments.restore(stored, events, note, self.started_at, is_shared=is_shared)
+        note, is_shared = (self.committer.note, False) if self.peers is None else (self.peers.note, True)
+        return restore(stored, events, note, self.started_at, is_shared=is_shared)
 
     def find(self, name: str) -> LiveExperiment:
         """Return an experiment by its name, or refuse."""
@@ -384,7 +383,7 @@ class Service:
             raise Refusal(404, Code.NOT_FOUND, "there is no experiment of this name")
         return experiment
 
-    def take_over(self, totals: Sequence[CellTotal]) -> None:
+    def apply_totals(self, totals: Sequence[CellTotal]) -> None:
         """Take over the totals of cells, as the store has them."""
         for cell in totals:
             if cell.experiment in self.numbered:  # it may have been deleted meanwhile

@@ -6,11 +6,11 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
-REST, LONGEST_REST_S = 4, 1.0
+REST_RATIO, LONGEST_REST_S = 4, 1.0
 """Work that is paced takes a fifth of the time, however many ask for it; nobody waits for a rest of over a second."""
 
 
-class Once(Generic[T]):
+class SingleFlight(Generic[T]):
     """Whoever asks while the work is under way, or within some seconds of its start, gets the same result or error."""
 
     def __init__(self, work: Callable[[], Coroutine[Any, Any, T]], seconds: float) -> None:
@@ -57,7 +57,7 @@ class Paced(Generic[T]):
         try:
             return await self._work()
         finally:
-            self._rested_at = time() + min(REST * (time() - start), LONGEST_REST_S)
+            self._rested_at = time() + min(REST_RATIO * (time() - start), LONGEST_REST_S)
 
 
 def take_note(task: "asyncio.Task[Any]") -> None:

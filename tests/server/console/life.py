@@ -16,7 +16,7 @@ def run(service: Service, life: Callable[[Service], Awaitable[None]], **changes:
     """Live with an experiment `headline`."""
 
     async def whole() -> None:
-        await service.steering.create(NewExperiment(**{**HEADLINE, **changes}))
+        await service.commands.create(NewExperiment(**{**HEADLINE, **changes}))
         await life(service)
 
     asyncio.run(whole())

@@ -43,7 +43,7 @@ def run(service: Service, life: Callable[[Service], Any]) -> None:
     """Live with an experiment."""
 
     async def whole() -> None:
-        await service.steering.create(NewExperiment(**HEADLINE))
+        await service.commands.create(NewExperiment(**HEADLINE))
         await life(service)
 
     asyncio.run(whole())
@@ -271,7 +271,7 @@ def test_a_session_ends_with_its_time_its_key_and_the_server(service: Service, c
     async def life(service: Service) -> None:
         visitor, late = browser(service), browser(service)
         await visitor.sign_in("admin")
-        clock.now += sessions.LIFE - 1
+        clock.now += sessions.SESSION_LIFETIME_S - 1
         assert (await visitor.send("GET", "/console/")).status == 200
         clock.now += 1
         assert is_kept_out(await visitor.send("GET", "/console/"))
@@ -301,14 +301,14 @@ def test_rotating_a_key_ends_the_sessions_that_came_from_it(clock: Clock) -> Non
         await by_link.visit(f"console/enter/{await own.links.new()}")
         await by_link.submit("../sign-in", {"link": by_link.url.rpartition("/")[2]})
         assert (await by_link.send("GET", "/console/")).status == 200
-        new = await own.steering.rotate("admin", NewKey(grace=60))
+        new = await own.commands.rotate("admin", NewKey(grace=60))
         assert (await admin.send("GET", "/console/")).status == 200, "the old key still holds"
         clock.now += 60
         for ended in (admin, by_link):
             assert is_kept_out(await ended.send("GET", "/console/"))
         assert (await viewer.send("GET", "/console/")).status == 200
         admin = await enter(new.key or "")
-        await own.steering.rotate("admin", NewKey())
+        await own.commands.rotate("admin", NewKey())
         assert is_kept_out(await admin.send("GET", "/console/"))
 
     asyncio.run(life())
@@ -367,7 +367,7 @@ def test_neither_keys_nor_tokens_are_kept(service: Service) -> None:
 
 def test_a_link_opens_the_console_once(service: Service, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """Made with the admin key only; looking at it does not use it up, using it does, and so do five minutes."""
-    monkeypatch.setattr(links, "MOST", 2)
+    monkeypatch.setattr(links, "LARGEST_LINKS", 2)
 
     async def life(service: Service) -> None:
         app = application(service)
@@ -394,7 +394,7 @@ def test_a_link_opens_the_console_once(service: Service, clock: Clock, monkeypat
         assert "New experiment" in text(entered.body.decode())
         assert (await follow(first)).status == 403
         late = await link()
-        clock.now += links.LIFE
+        clock.now += links.LINK_LIFETIME_S
         reply = await follow(late)
         assert "this link has been used" in text(reply.body.decode())
         oldest, *_ = [await link() for _ in range(3)]

@@ -122,10 +122,10 @@ def test_what_is_refused_is_said_on_the_page(
     """The sentence of the server, above the same form; nothing has changed."""
 
     async def life(service: Service) -> None:
-        await service.steering.add_arm("headline", NewArm("red"))
-        await service.steering.retire_arm("headline", 2)
+        await service.commands.add_arm("headline", NewArm("red"))
+        await service.commands.retire_arm("headline", 2)
         if action == "resume":
-            await service.steering.set_status("headline", "closed")
+            await service.commands.set_status("headline", "closed")
         visitor = await admin_at(service, action)
         reply = await visitor.submit(action, fields)
         assert reply.status == status
@@ -149,14 +149,14 @@ def test_only_what_makes_sense_has_a_button(service: Service) -> None:
 
         always = {"ship", "add-arm", "retire", "close", "delete"}
         assert await buttons() == always | {"pause"}
-        await service.steering.set_status("headline", "paused")
+        await service.commands.set_status("headline", "paused")
         assert await buttons() == always | {"resume"}
-        await service.steering.ship("headline", ShippedArm(0))
+        await service.commands.ship("headline", ShippedArm(0))
         assert await buttons() == always | {"resume"}
         assert 'href="headline/retire?arm=0"' not in visitor.page, "everybody gets it"
-        await service.steering.retire_arm("headline", 1)
+        await service.commands.retire_arm("headline", 1)
         assert await buttons() == (always - {"retire"}) | {"resume"}
-        await service.steering.set_status("headline", "closed")
+        await service.commands.set_status("headline", "closed")
         assert await buttons() == {"delete"}
 
     run(service, life)

@@ -102,7 +102,7 @@ ONE, ALL = "/console/experiments/headline/events", "/console/events"
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look a hundred times as often as in life."""
-    monkeypatch.setattr(live, "EVERY", 0.01)
+    monkeypatch.setattr(live, "REFRESH_INTERVAL_S", 0.01)
 
 
 @pytest.mark.parametrize("path", [ONE, ALL])
@@ -110,7 +110,7 @@ def test_a_stream_says_when_something_changed_and_only_then(
     service: Service, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A decision, a response, a status: each is told once; while nothing happens, there is a sign of life at most."""
-    monkeypatch.setattr(live, "QUIET", 5)
+    monkeypatch.setattr(live, "LOOKS_PER_KEEP_ALIVE", 5)
 
     async def life(service: Service) -> None:
         visitor = browser(service)
@@ -129,7 +129,7 @@ def test_a_stream_says_when_something_changed_and_only_then(
                 elif change == "respond":
                     await service.respond(ResponseMessage(ticket, 1.0))
                 else:
-                    await service.steering.set_status("headline", "paused")
+                    await service.commands.set_status("headline", "paused")
                 told = await stream.versions()
                 assert 1 <= len(told) <= 2, "a response is counted, and then its ticket is no longer out"
                 versions += told
@@ -142,7 +142,7 @@ def test_a_stream_says_when_something_changed_and_only_then(
 
 def test_a_burst_is_told_once(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """However much happens between two looks, a stream says one version."""
-    monkeypatch.setattr(live, "EVERY", 0.2)
+    monkeypatch.setattr(live, "REFRESH_INTERVAL_S", 0.2)
 
     async def life(service: Service) -> None:
         visitor = browser(service)
@@ -169,13 +169,13 @@ def test_a_stream_ends_promptly(service: Service, clock: Clock, end: str) -> Non
             if end == "sign-out":
                 await visitor.submit("sign-out", {})
             elif end == "expiry":
-                clock.now += sessions.LIFE
+                clock.now += sessions.SESSION_LIFETIME_S
             elif end == "stop":
                 service.ending.set()
             elif end == "leave":
                 stream.left.set()
             else:
-                await service.steering.delete("headline")
+                await service.commands.delete("headline")
             last = None
             while (said := await stream.next()) is not None:
                 last = said
@@ -186,7 +186,7 @@ def test_a_stream_ends_promptly(service: Service, clock: Clock, end: str) -> Non
 
 def test_the_number_of_streams_is_bounded(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """One too many is told to come later; when somebody leaves there is room again."""
-    monkeypatch.setattr(live, "MOST", 2)
+    monkeypatch.setattr(live, "LARGEST_STREAMS", 2)
 
     async def life(service: Service) -> None:
         visitor = browser(service)
@@ -205,14 +205,14 @@ def test_a_page_of_the_list_follows_its_own_experiments(service: Service, monkey
     monkeypatch.setattr(live, "ROWS_PER_PAGE", 1)
 
     async def life(service: Service) -> None:
-        await service.steering.create(NewExperiment(**{**NEW, "name": "other"}))
+        await service.commands.create(NewExperiment(**{**NEW, "name": "other"}))
         made = live.Live(service, sessions.Sessions(service))
         first, second = live.Listing(1), live.Listing(2)
         before = made.version(first), made.version(second)
         service.decide("headline")
         assert (made.version(first), made.version(second) != before[1]) == (before[0], True)
         before = made.version(first), made.version(second)
-        await service.steering.create(NewExperiment(**{**NEW, "name": "third"}))
+        await service.commands.create(NewExperiment(**{**NEW, "name": "third"}))
         assert (made.version(first) != before[0], made.version(second) != before[1]) == (True, True)
 
     run(service, life)
@@ -225,7 +225,7 @@ def test_few_looks_are_kept(service: Service, monkeypatch: pytest.MonkeyPatch) -
     async def life(service: Service) -> None:
         names = [f"e-{number}" for number in range(5)]
         for name in names:
-            await service.steering.create(NewExperiment(**{**NEW, "name": name}))
+            await service.commands.create(NewExperiment(**{**NEW, "name": name}))
         made = live.Live(service, sessions.Sessions(service))
         for name in names:
             assert (await made.line(name)).report.name == name
@@ -236,7 +236,7 @@ def test_few_looks_are_kept(service: Service, monkeypatch: pytest.MonkeyPatch) -
 
 def test_what_many_see_is_worked_out_once(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """Twenty pages that follow share one report, for almost a second; who opens a page sees how it is now."""
-    monkeypatch.setattr(live, "FRESH", 60.0)
+    monkeypatch.setattr(live, "LOOK_LIFETIME_S", 60.0)
 
     async def life(service: Service) -> None:
         calls, report = 0, service.report
@@ -266,7 +266,7 @@ def test_what_many_see_is_worked_out_once(service: Service, monkeypatch: pytest.
         assert b"decisions</dt><dd>1<" in await look(follows=False)
         assert calls == 1, "nothing has happened since"
         service.decide("headline")
-        monkeypatch.setattr(live, "FRESH", 0.0)
+        monkeypatch.setattr(live, "LOOK_LIFETIME_S", 0.0)
         assert b"decisions</dt><dd>2<" in await look(follows=True)
         assert calls == 2
 

@@ -67,7 +67,7 @@ def test_the_list_has_pages(service: Service, monkeypatch: pytest.MonkeyPatch) -
         assert await listed(visitor) == (["headline"], ANY)
         assert "of 1" not in (await listed(visitor))[1]
         for name in ("a", "b", "c", "d"):
-            await service.steering.create(NewExperiment(**{**HEADLINE, "name": name}))
+            await service.commands.create(NewExperiment(**{**HEADLINE, "name": name}))
         pages = [await listed(visitor, f"?page={number}") for number in (1, 2, 3)]
         assert [names for names, _ in pages] == [["d", "c"], ["b", "a"], ["headline"]]
         ends = ["1 to 2 of 5", "3 to 4 of 5", "5 to 5 of 5"]
@@ -89,7 +89,7 @@ def test_the_list_is_searched_by_name(service: Service, monkeypatch: pytest.Monk
         visitor = browser(service)
         await visitor.sign_in("viewer")
         for name in ("a-1", "b-1", "a-2", "a-3"):
-            await service.steering.create(NewExperiment(**{**HEADLINE, "name": name}))
+            await service.commands.create(NewExperiment(**{**HEADLINE, "name": name}))
         assert (await listed(visitor, "?find=a-"))[0] == ["a-3", "a-2"]
         assert (await listed(visitor, "?find=A-&page=2"))[0] == ["a-1"]
         names, told = await listed(visitor, "?find=%3Cb%3E")
@@ -105,7 +105,7 @@ def test_the_list_asks_for_no_history(service: Service, monkeypatch: pytest.Monk
 
     async def life(service: Service) -> None:
         for name in ("a", "b", "c"):
-            await service.steering.create(NewExperiment(**{**HEADLINE, "name": name}))
+            await service.commands.create(NewExperiment(**{**HEADLINE, "name": name}))
         asked, report = [], service.report
 
         async def noted(name: str) -> object:
@@ -230,7 +230,7 @@ def test_the_list_shows_every_experiment(service: Service) -> None:
         assert re.search(r"running green (not separated yet|separated) .* 2 200$", text(visitor.page))
         widths = [float(width) for width in re.findall(r'class="arm-\d" x="[\d.]+%" width="([\d.]+)%"', visitor.page)]
         assert widths == [pytest.approx(100 * (arm.share or 0), abs=0.001) for arm in report.arms]
-        await service.steering.ship("headline", ShippedArm("green"))
+        await service.commands.ship("headline", ShippedArm("green"))
         await visitor.visit()
         assert "shipped green everybody gets it" in text(visitor.page)
 

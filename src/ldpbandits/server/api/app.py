@@ -18,20 +18,20 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ldpbandits.server.api.endpoint import HEADERS, Endpoint, Methods, problem
 from ldpbandits.server.api.openapi import openapi
 from ldpbandits.server.api.operations import OPERATIONS
-from ldpbandits.server.api.rate_limits import Rates
+from ldpbandits.server.api.rate_limits import RateLimits
 from ldpbandits.server.console.application import Console
 from ldpbandits.server.experiments.stopping import stop_separated, watch_traffic
-from ldpbandits.server.peers import peers as sharing
+from ldpbandits.server.peers.peers import PEER_POLL_INTERVAL_S
 from ldpbandits.server.process.front_door import DEFAULT, FrontDoor
-from ldpbandits.server.process.metrics import tell_others
+from ldpbandits.server.process.metrics import publish_metrics
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import Unavailable
 from ldpbandits.spec.protocol import DECISIONS, RESPONSES, Code
 
-FORGET_EVERY = 60.0
-WRITE_EVENTS_EVERY = 2.0
-LOOK_EVERY = 2.0
-TELL_EVERY = 5.0
+FORGET_INTERVAL_S = 60.0
+WRITE_EVENTS_INTERVAL_S = 2.0
+STOPPING_INTERVAL_S = 2.0
+PUBLISH_METRICS_INTERVAL_S = 5.0
 _log = logging.getLogger(__name__)
 
 
@@ -79,7 +79,7 @@ class Application(Starlette):
 
 def application(service: Service, front_door: FrontDoor = DEFAULT, prefix: str = "") -> Starlette:
     """Make the application; it closes the service when it ends. A prefix is what stands before its paths outside."""
-    rates = Rates(front_door)
+    rates = RateLimits(front_door)
     page = msgspec.json.encode(openapi(OPERATIONS, prefix))
 
     async def show_openapi(_: Request) -> Response:
@@ -88,14 +88,14 @@ def application(service: Service, front_door: FrontDoor = DEFAULT, prefix: str =
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         chores = [
-            asyncio.create_task(_repeat(service.forget, FORGET_EVERY)),
-            asyncio.create_task(_repeat(service.write_events, WRITE_EVENTS_EVERY)),
-            asyncio.create_task(_repeat(partial(stop_separated, service), LOOK_EVERY)),
-            asyncio.create_task(_repeat(partial(watch_traffic, service), LOOK_EVERY)),
+            asyncio.create_task(_repeat(service.forget, FORGET_INTERVAL_S)),
+            asyncio.create_task(_repeat(service.write_events, WRITE_EVENTS_INTERVAL_S)),
+            asyncio.create_task(_repeat(partial(stop_separated, service), STOPPING_INTERVAL_S)),
+            asyncio.create_task(_repeat(partial(watch_traffic, service), STOPPING_INTERVAL_S)),
         ]
-        if service.sharing is not None:
-            chores.append(asyncio.create_task(_repeat(service.sharing.look, sharing.LOOK_EVERY)))
-            chores.append(asyncio.create_task(_repeat(partial(tell_others, service), TELL_EVERY)))
+        if service.peers is not None:
+            chores.append(asyncio.create_task(_repeat(service.peers.poll, PEER_POLL_INTERVAL_S)))
+            chores.append(asyncio.create_task(_repeat(partial(publish_metrics, service), PUBLISH_METRICS_INTERVAL_S)))
         try:
             yield
         finally:

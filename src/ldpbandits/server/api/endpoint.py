@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ldpbandits.server.api.messages import Batch, Problem
 from ldpbandits.server.api.operations import Operation, Text
-from ldpbandits.server.api.rate_limits import Rates
+from ldpbandits.server.api.rate_limits import RateLimits
 from ldpbandits.server.api.reader import Reader
 from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.keys import Role
@@ -38,7 +38,7 @@ def problem(code: str, message: str) -> bytes:
 class Endpoint:
     """An ASGI application for one operation."""
 
-    def __init__(self, service: Service, operation: Operation, rates: Rates) -> None:
+    def __init__(self, service: Service, operation: Operation, rates: RateLimits) -> None:
         """Prepare to read the messages of this operation, and to take note of how long each takes."""
         self._service = service
         self._operation = operation
@@ -84,8 +84,8 @@ class Endpoint:
         operation, service = self._operation, self._service
         if self._paced is not None:
             return await self._paced()
-        if service.sharing is not None and "name" in scope["path_params"]:
-            await service.know(scope["path_params"]["name"])
+        if service.peers is not None and "name" in scope["path_params"]:
+            await service.refresh(scope["path_params"]["name"])
         if operation.is_change:
             return await service.change(lambda: operation.run(service, scope["path_params"], message))
         return await operation.run(service, scope["path_params"], message)
@@ -93,12 +93,12 @@ class Endpoint:
     async def _check_key(self, needed: Role, headers: list[tuple[bytes, bytes]]) -> tuple[bytes, Role]:
         """Return the hash and the role of the key; refuse whoever may not ask for this, or asks too often."""
         service = self._service
-        await service.know_keys()
+        await service.refresh_keys()
         header = next((value for name, value in headers if name == b"authorization"), b"")
         key = header[7:] if header[:7].lower() == b"bearer " else b""  # an empty key is nobody's
         hashed = sha256(key).digest()  # the lookup is by hash: how long it takes says nothing about the key
         role = service.keys.role_of_hash(hashed, service.now)
-        if role is None and await service.look_again():
+        if role is None and await service.poll_unknown():
             role = service.keys.role_of_hash(hashed, service.now)
         if role is None:
             service.reject(Code.UNAUTHORIZED)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Raw, Struct
 
 from ldpbandits.server.api.validation import HIDDEN, WORDS
-from ldpbandits.server.experiments.limits import LARGEST, LARGEST_BATCH, LONGEST_LIFETIME, MOST_ARMS
+from ldpbandits.server.experiments.limits import LARGEST, LARGEST_BATCH, LONGEST_LIFETIME_S, MOST_ARMS
 from ldpbandits.server.experiments.settings import (
     MOST_RESPONSES,
     RESPONSES_PER_HOUR,
@@ -50,7 +50,7 @@ _NEW_ARM_NAME = "1 to 100 characters, each of which can be seen; arms do not loo
 NewArmName = Annotated[
     str, Meta(pattern=NEW_ARM_NAME_PATTERN, description=_NEW_ARM_NAME, examples=["green"], extra={WORDS: _NEW_ARM_NAME})
 ]
-LONGEST_STICKY = 366 * 24 * 3600
+LONGEST_STICKY_S = 366 * 24 * 3600
 Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 Count = Annotated[int, Meta(ge=0)]
 WholeNumber = int | Annotated[float, Meta(multiple_of=1)]
@@ -77,18 +77,18 @@ class NewExperiment(Struct, frozen=True, forbid_unknown_fields=True):
     curator: CuratorJson
     rule: RuleJson | Literal["paper"] | None = None
     ticket_lifetime: Annotated[
-        float, Meta(ge=1, le=LONGEST_LIFETIME, multiple_of=1, description="seconds that a device has to answer")
+        float, Meta(ge=1, le=LONGEST_LIFETIME_S, multiple_of=1, description="seconds that a device has to answer")
     ] = 3600
     """In JSON 60.0 is a whole number too."""
     default_reward: Annotated[
         Number | None, Meta(description="what a device privatises when no reward comes in time; null: 0, or low")
     ] = None
     report_after: Annotated[
-        Annotated[float, Meta(ge=0, le=LONGEST_LIFETIME)] | None,
+        Annotated[float, Meta(ge=0, le=LONGEST_LIFETIME_S)] | None,
         Meta(description="seconds from the arm to the response; null: 300; 0: at once"),
     ] = None
     sticky: Annotated[
-        float, Meta(ge=0, le=LONGEST_STICKY, description="seconds for which a device keeps showing its arm")
+        float, Meta(ge=0, le=LONGEST_STICKY_S, description="seconds for which a device keeps showing its arm")
     ] = 0
     minimum_share: Annotated[Share | None, Meta(description="of the traffic, for each arm")] = None
     warm_up: Annotated[Responses | None, Meta(description="equal traffic for this many responses of each arm")] = None
@@ -97,7 +97,8 @@ class NewExperiment(Struct, frozen=True, forbid_unknown_fields=True):
         Ending | None, Meta(description="pause, or ship the best arm, once it is known to be the best")
     ] = None
     stop_after: Annotated[
-        float, Meta(ge=0, le=LONGEST_STICKY, description="seconds from creation before which it never stops by itself")
+        float,
+        Meta(ge=0, le=LONGEST_STICKY_S, description="seconds from creation before which it never stops by itself"),
     ] = STOP_AFTER_S
     responses_per_hour: Annotated[
         float,
@@ -162,7 +163,7 @@ class ShippedArm(Struct, frozen=True, forbid_unknown_fields=True):
 class NewKey(Struct, frozen=True, forbid_unknown_fields=True):
     """For how many seconds old keys stay valid; null: 0, or for the signing secret the longest ticket lifetime."""
 
-    grace: Annotated[float, Meta(ge=0, le=LONGEST_LIFETIME, multiple_of=1)] | None = None
+    grace: Annotated[float, Meta(ge=0, le=LONGEST_LIFETIME_S, multiple_of=1)] | None = None
 
 
 class Key(Struct, frozen=True):

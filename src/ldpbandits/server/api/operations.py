@@ -32,7 +32,7 @@ from ldpbandits.server.api.messages import (
     Summary,
     Tallies,
 )
-from ldpbandits.server.experiments.limits import LARGEST_BODY, LARGEST_EXPERIMENT
+from ldpbandits.server.experiments.limits import LARGEST_BODY_BYTES, LARGEST_EXPERIMENT_BYTES
 from ldpbandits.server.keys import Role
 from ldpbandits.server.process import metrics
 from ldpbandits.server.service import Service
@@ -67,7 +67,7 @@ class Operation:
     refusals: tuple[int, ...] = ()
     is_paced: bool = False
     """Whoever asks at once shares a reply, and making replies takes a share of the processor at most."""
-    largest: int = LARGEST_BODY
+    largest: int = LARGEST_BODY_BYTES
     """So many bytes of a body are read."""
 
     @cached_property
@@ -93,7 +93,7 @@ async def _ready(service: Service, _: PathValues, __: None) -> Health:
 
 async def _metrics(service: Service, _: PathValues, __: None) -> Text:
     with suppress(Unavailable):  # what this worker has measured is needed most when the database is gone
-        await service.know_all()
+        await service.refresh_all()
     return Text(metrics.MEDIA_TYPE, [await metrics.text(service)])
 
 
@@ -111,7 +111,7 @@ def _number(text: str) -> int:
 
 
 def _status(status: Status) -> Handler:
-    return lambda service, path, _: service.steering.set_status(path["name"], status)
+    return lambda service, path, _: service.commands.set_status(path["name"], status)
 
 
 LONGEST_NUMBER = 5
@@ -161,12 +161,12 @@ OPERATIONS = (
         "POST",
         "/v1/experiments",
         "create an experiment",
-        lambda service, _, body: service.steering.create(body),
+        lambda service, _, body: service.commands.create(body),
         Report,
         body=NewExperiment,
         status=201,
         refusals=(409, 422),
-        largest=LARGEST_EXPERIMENT,
+        largest=LARGEST_EXPERIMENT_BYTES,
     ),
     Operation(
         "GET",
@@ -216,7 +216,7 @@ OPERATIONS = (
         "POST",
         f"{EXPERIMENT}/ship",
         "give everybody one arm from now on, and ask for no responses; resume takes it back",
-        lambda service, path, body: service.steering.ship(path["name"], body),
+        lambda service, path, body: service.commands.ship(path["name"], body),
         Report,
         body=ShippedArm,
         refusals=(404, 409),
@@ -225,7 +225,7 @@ OPERATIONS = (
         "DELETE",
         EXPERIMENT,
         "remove an experiment and all its responses",
-        lambda service, path, _: service.steering.delete(path["name"]),
+        lambda service, path, _: service.commands.delete(path["name"]),
         Summary,
         refusals=(404,),
     ),
@@ -233,7 +233,7 @@ OPERATIONS = (
         "POST",
         f"{EXPERIMENT}/arms",
         "add an arm",
-        lambda service, path, body: service.steering.add_arm(path["name"], body),
+        lambda service, path, body: service.commands.add_arm(path["name"], body),
         Report,
         body=NewArm,
         status=201,
@@ -243,7 +243,7 @@ OPERATIONS = (
         "POST",
         f"{EXPERIMENT}/arms/{{arm}}/retire",
         "stop handing out an arm; its number is not used again",
-        lambda service, path, _: service.steering.retire_arm(path["name"], _number(path["arm"])),
+        lambda service, path, _: service.commands.retire_arm(path["name"], _number(path["arm"])),
         Report,
         body=Nothing,
         refusals=(404, 409),
@@ -279,7 +279,7 @@ OPERATIONS = (
         "POST",
         "/v1/keys/{role}/rotate",
         "make a new admin, viewer, client or allowance key, or signing secret",
-        lambda service, path, body: service.steering.rotate(path["role"], body),
+        lambda service, path, body: service.commands.rotate(path["role"], body),
         Key,
         body=NewKey,
         refusals=(404, 409),

@@ -20,7 +20,7 @@ MOST_KEYS = 1000
 ROUNDING = 1e-9
 
 
-class Rates:
+class RateLimits:
     """The rates of the front door, by key; 0 is no limit."""
 
     def __init__(self, limits: FrontDoor, now: Callable[[], float] = monotonic) -> None:

@@ -60,13 +60,13 @@ def _ship_consequences(report: Report) -> list[str]:
 
 
 async def _retire(service: Service, name: str, fields: Fields) -> None:
-    await service.steering.retire_arm(name, _number(fields.get("arm", "")))
+    await service.commands.retire_arm(name, _number(fields.get("arm", "")))
 
 
 async def _delete(service: Service, name: str, fields: Fields) -> None:
     if fields.get("name", "").strip() != name:
         raise Refusal(422, Code.INVALID, f"to delete it, type its name: {name}")
-    await service.steering.delete(name)
+    await service.commands.delete(name)
 
 
 def _number(text: str) -> int:
@@ -81,7 +81,7 @@ ACTIONS = (
         lambda report: f"Pause {report.name}?",
         lambda report: ["No more arms are handed out: devices go on without.", _out(report), "It can be resumed."],
         lambda report: report.status == "running",
-        lambda service, name, _: service.steering.set_status(name, "paused"),
+        lambda service, name, _: service.commands.set_status(name, "paused"),
         "It is paused.",
     ),
     Action(
@@ -90,7 +90,7 @@ ACTIONS = (
         lambda report: f"Resume {report.name}?",
         lambda _: ["Arms are handed out again, by the rule, and responses are asked for."],
         lambda report: report.status in {"paused", "shipped"},
-        lambda service, name, _: service.steering.set_status(name, "running"),
+        lambda service, name, _: service.commands.set_status(name, "running"),
         "It is running again.",
     ),
     Action(
@@ -99,7 +99,7 @@ ACTIONS = (
         lambda report: f"Ship an arm of {report.name} to everybody?",
         _ship_consequences,
         _is_open,
-        lambda service, name, fields: service.steering.ship(name, ShippedArm(_number(fields.get("arm", "")))),
+        lambda service, name, fields: service.commands.ship(name, ShippedArm(_number(fields.get("arm", "")))),
         "It is shipped.",
     ),
     Action(
@@ -108,7 +108,7 @@ ACTIONS = (
         lambda report: f"Add an arm to {report.name}?",
         lambda _: ["It is handed out from now on. Its name is shown to devices, and cannot be used again."],
         _is_open,
-        lambda service, name, fields: service.steering.add_arm(
+        lambda service, name, fields: service.commands.add_arm(
             name, as_message(NewArm, {"name": fields.get("arm", "").strip()})
         ),
         "The arm is added.",
@@ -137,7 +137,7 @@ ACTIONS = (
             "A closed experiment is never opened again; one that is paused can be.",
         ],
         _is_open,
-        lambda service, name, _: service.steering.set_status(name, "closed"),
+        lambda service, name, _: service.commands.set_status(name, "closed"),
         "It is closed.",
         is_grave=True,
     ),

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import Message, Receive, Scope, Send
 
-from ldpbandits.server.api.rate_limits import Rates
+from ldpbandits.server.api.rate_limits import RateLimits
 from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.console import actions, create, interface, pages
 from ldpbandits.server.console.forms import check_csrf, read_form
@@ -19,7 +19,7 @@ from ldpbandits.server.console.live import Live
 from ldpbandits.server.console.replies import page
 from ldpbandits.server.console.sessions import Session, Sessions
 from ldpbandits.server.console.visits import Visit, check_origin, cookie_name
-from ldpbandits.server.experiments.limits import LARGEST_BODY, LARGEST_EXPERIMENT
+from ldpbandits.server.experiments.limits import LARGEST_BODY_BYTES, LARGEST_EXPERIMENT_BYTES
 from ldpbandits.server.keys import Role
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import Unavailable
@@ -72,7 +72,7 @@ PAGES = (
 class Console:
     """Answers whatever is asked for below /console, and /docs. It knows cookies of its own, and no other keys."""
 
-    def __init__(self, service: Service, rates: Rates) -> None:
+    def __init__(self, service: Service, rates: RateLimits) -> None:
         """Serve the experiments of this service, no faster than the keys may ask; nobody is signed in."""
         self._service = service
         self._rates = rates
@@ -105,11 +105,11 @@ class Console:
             _check_role(page.role, visit.session)
             self._check_rate(visit.session)
             if "name" in request.path_params:
-                await self._service.know(visit.name)
+                await self._service.refresh(visit.name)
             if page.method == "POST":
                 session = None if page.role is None else visit.session
                 check_origin(request, session)
-                largest = LARGEST_BODY if session is None else LARGEST_EXPERIMENT
+                largest = LARGEST_BODY_BYTES if session is None else LARGEST_EXPERIMENT_BYTES
                 visit = await self._visit(request, await read_form(request, largest))
                 _check_role(page.role, visit.session)  # it takes time to read a form: it may be over by now
                 if session is not None:

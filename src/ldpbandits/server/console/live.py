@@ -24,16 +24,16 @@ from ldpbandits.server.experiments.live import LiveExperiment
 from ldpbandits.server.service import Service
 from ldpbandits.spec.protocol import Code
 
-EVERY = 1.0
+REFRESH_INTERVAL_S = 1.0
 """Seconds between two looks of a stream."""
 
-FRESH = 0.9
+LOOK_LIFETIME_S = 0.9
 """For so many seconds what was worked out is good enough for pages that follow: they ask again and again."""
 
-QUIET = 20
+LOOKS_PER_KEEP_ALIVE = 20
 """After so many looks without news, a line that says nothing: proxies cut what is silent."""
 
-MOST = 64
+LARGEST_STREAMS = 64
 """Streams at a time. Whoever comes later sees pages that do not follow."""
 
 
@@ -118,9 +118,11 @@ class Live:
         """Return the same, as it was at the last look of any stream, or now: so it is worked out for all at once."""
         now = asyncio.get_running_loop().time()
         at, version = self._versions.get(view, (-inf, ""))
-        if now >= at + EVERY / 2:
+        if now >= at + REFRESH_INTERVAL_S / 2:
             version = self.version(view)
-            self._versions = {known: seen for known, seen in self._versions.items() if now < seen[0] + EVERY}
+            self._versions = {
+                known: seen for known, seen in self._versions.items() if now < seen[0] + REFRESH_INTERVAL_S
+            }
             self._versions[view] = (now, version)
         return version
 
@@ -138,7 +140,7 @@ class Live:
         """Work this out once for all who ask before something changes."""
         version, now, key = self.version(name), asyncio.get_running_loop().time(), (name, has_history)
         at, seen, task = self._looks.get(key, (0.0, "", None))
-        if task is None or (seen != version and now >= at + (FRESH if follows else 0)):
+        if task is None or (seen != version and now >= at + (LOOK_LIFETIME_S if follows else 0)):
             task = asyncio.ensure_future(work(name, version))
             self._looks.pop(key, None)  # so that it is the last
             self._looks[key] = (now, version, task)
@@ -161,16 +163,16 @@ class Live:
         """Return a reply that goes on, and says each version of a page other than the one that was seen."""
         if isinstance(view, str) and view not in self._service.experiments:
             raise Refusal(404, Code.NOT_FOUND, "there is no experiment of this name")
-        if self.streams >= MOST:
+        if self.streams >= LARGEST_STREAMS:
             raise Refusal(503, Code.RETRY, "too many pages are kept up to date already: reload this one to see more")
         return _Stream(self, session, view, seen)
 
     async def goes_on(self, session: Session, view: View, *, thorough: bool) -> bool:
         """Tell whether there is still somebody to tell, and something to tell of; others are asked when thorough."""
         if isinstance(view, str):
-            await self._service.know(view)
+            await self._service.refresh(view)
         else:
-            await self._service.know_all(view.part(self._service.experiments).names)
+            await self._service.refresh_all(view.part(self._service.experiments).names)
         holds = await self._sessions.is_known(session) if thorough else self._sessions.holds(session)
         return holds and (isinstance(view, Listing) or view in self._service.experiments)
 
@@ -196,10 +198,10 @@ class _Stream(Response):
                 if version != self._seen:
                     await _say(send, f"id: {version}\ndata: {version}\n\n")
                     self._seen, quiet = version, 0
-                elif quiet >= QUIET:
+                elif quiet >= LOOKS_PER_KEEP_ALIVE:
                     await _say(send, ":\n\n")
                     quiet = 0
-                done, _ = await asyncio.wait(ends, timeout=EVERY, return_when=asyncio.FIRST_COMPLETED)
+                done, _ = await asyncio.wait(ends, timeout=REFRESH_INTERVAL_S, return_when=asyncio.FIRST_COMPLETED)
                 if done:
                     break
             else:

@@ -106,7 +106,7 @@ async def experiments(visit: Visit) -> Response:
     """Show a page of the list, an experiment in a line, the newest first."""
     listing = _listing(visit)
     part = listing.part(visit.service.experiments)
-    await visit.service.know_all(part.names)
+    await visit.service.refresh_all(part.names)
     lines = []
     for name in part.names:
         with suppress(Refusal):  # deleted meanwhile

@@ -10,10 +10,10 @@ from hashlib import sha256
 from secrets import token_urlsafe
 
 from ldpbandits.server.keys import Role
-from ldpbandits.server.peers.peers import Sharing
+from ldpbandits.server.peers.peers import Peers
 from ldpbandits.server.service import Service
 
-LIFE = 12 * 3600
+SESSION_LIFETIME_S = 12 * 3600
 """Seconds after which one signs in anew."""
 
 MOST_PER_KEY = 1000
@@ -52,17 +52,17 @@ class Sessions:
             return None
         self._prune(key)
         token = token_urlsafe(32)
-        session = Session(_hash(token), role, key, origin, token_urlsafe(24), self._service.now + LIFE)
+        session = Session(_hash(token), role, key, origin, token_urlsafe(24), self._service.now + SESSION_LIFETIME_S)
         self._sessions[session.hashed] = session
-        if self._service.sharing is not None:
-            await self._service.sharing.put(session.hashed, _to_note(session), session.expires_at)
+        if self._service.peers is not None:
+            await self._service.peers.put(session.hashed, _to_note(session), session.expires_at)
         return token
 
     async def find(self, token: str) -> Session | None:
         """Return the session of this token, None when it has ended."""
-        await self._service.know_keys()
-        if token and self._service.sharing is not None:
-            await self._ask_others(_hash(token), self._service.sharing)
+        await self._service.refresh_keys()
+        if token and self._service.peers is not None:
+            await self._ask_others(_hash(token), self._service.peers)
         return self.known(token)
 
     def known(self, token: str) -> Session | None:
@@ -72,12 +72,12 @@ class Sessions:
 
     async def is_known(self, session: Session) -> bool:
         """Tell whether a session goes on, also as far as other workers know."""
-        await self._service.know_keys()
-        if self._service.sharing is not None:
-            await self._ask_others(session.hashed, self._service.sharing)
+        await self._service.refresh_keys()
+        if self._service.peers is not None:
+            await self._ask_others(session.hashed, self._service.peers)
         return self.holds(session)
 
-    async def _ask_others(self, hashed: bytes, sharing: Sharing) -> None:
+    async def _ask_others(self, hashed: bytes, sharing: Peers) -> None:
         """Take over a session that was opened elsewhere, and drop one that was ended elsewhere."""
         note = await sharing.find(hashed)
         if note is None:
@@ -95,8 +95,8 @@ class Sessions:
     async def end(self, session: Session) -> None:
         """End a session."""
         self._sessions.pop(session.hashed, None)
-        if self._service.sharing is not None:
-            await self._service.sharing.take(session.hashed)
+        if self._service.peers is not None:
+            await self._service.peers.take(session.hashed)
 
     def _prune(self, key: bytes) -> None:
         """Drop the sessions that have ended, and the oldest of this key if it has too many."""

@@ -7,13 +7,12 @@ from ldpbandits.errors import ParameterError
 from ldpbandits.server.api.messages import Key, NewArm, NewExperiment, NewKey, Report, ShippedArm, Summary
 from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.experiments import limits
-from ldpbandits.server.experiments import live as experiments
 from ldpbandits.server.experiments.guardrails import check_room
-from ldpbandits.server.experiments.live import ArmRecord, LiveExperiment
+from ldpbandits.server.experiments.live import ArmRecord, LiveExperiment, define
 from ldpbandits.server.experiments.look_alikes import look_alike
 from ldpbandits.server.experiments.warm_start import known_totals
 from ldpbandits.server.keys import Role
-from ldpbandits.server.reports import report as reports
+from ldpbandits.server.reports.report import summarise
 from ldpbandits.server.store import Exists, Status, Store, Unavailable
 from ldpbandits.spec.protocol import Code
 from ldpbandits.types import Arm
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from ldpbandits.server.service import Service
 
 
-class Steering:
+class Commands:
     """The part of a service that changes experiments. Its verbs are called one after the other: `Service.change`."""
 
     def __init__(self, service: "Service", store: Store) -> None:
@@ -36,7 +35,7 @@ class Steering:
             rule = limits.rule_of(new.rule, menu)
             limits.check_arms(len(new.arms), rule, menu, has_ramp=new.ramp is not None)
             known = [] if new.warm_start is None else known_totals(new.warm_start, new.arms, menu, rule)
-            definition = experiments.define(new, menu, rule, self._service.now, known)
+            definition = define(new, menu, rule, self._service.now, known)
         except ParameterError as error:
             raise Refusal(422, Code.INVALID, str(error)) from None
         refusal = menu.transform.refusal(definition.default_reward)
@@ -54,7 +53,7 @@ class Steering:
         except Exists:
             raise Refusal(409, Code.EXISTS, f"there is already an experiment {new.name}") from None
         if not self._is_overtaken:
-            self._service.take_up(stored)
+            self._service.load(stored)
         return await self._service.report(new.name)
 
     async def set_status(self, name: str, status: Status) -> Report:
@@ -80,7 +79,7 @@ class Steering:
     async def delete(self, name: str) -> Summary:
         """Remove an experiment and all its responses, for good; tickets of it are those of nobody."""
         experiment = self._service.find(name)
-        number, told = experiment.number, reports.summary(experiment)
+        number, told = experiment.number, summarise(experiment)
         # It is gone from here on: nothing new may be written of it behind its deletion.
         del self._service.experiments[name], self._service.numbered[number]
         events = self._service.committer.forget_events(number)
@@ -164,7 +163,7 @@ class Steering:
     @property
     def _is_overtaken(self) -> bool:
         """Tell whether the change that was just made is known here already, and perhaps out of date, by a look."""
-        return self._service.sharing is not None and self._service.sharing.is_overtaken
+        return self._service.peers is not None and self._service.peers.is_overtaken
 
     @staticmethod
     def _no_arm(experiment: LiveExperiment) -> Refusal:

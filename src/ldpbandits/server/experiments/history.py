@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 from ldpbandits.agent.estimates import Estimate
 from ldpbandits.server.store import CellTotal, StoredResponse
 
-MOST = 200
+MOST_MOMENTS = 200
 """Moments of a history, the present one included."""
 
 Known: TypeAlias = dict[tuple[int, tuple[CellTotal, ...]], Estimate]
@@ -76,7 +76,7 @@ class Trail:
         self.kept = [moment.beside(known) for moment in self.kept]
 
     def _thin(self) -> None:
-        while len(self.kept) >= MOST:  # there is room for the present moment
+        while len(self.kept) >= MOST_MOMENTS:  # there is room for the present moment
             self.spacing *= 2
             self.kept = list(spaced(self.kept, self.spacing))
         self.due = (self.kept[-1].responses // self.spacing + 1) * self.spacing

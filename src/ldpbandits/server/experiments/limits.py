@@ -20,17 +20,17 @@ LARGEST = 1e100
 LARGEST_PARAMETER = 1e6
 """Of a rule: a width or a floor beyond it is a mistake."""
 
-LARGEST_BODY = 64 * 1024
+LARGEST_BODY_BYTES = 64 * 1024
 """Of a request, in bytes."""
 
-LARGEST_EXPERIMENT = 8 * 1024 * 1024
+LARGEST_EXPERIMENT_BYTES = 8 * 1024 * 1024
 """Of the one that creates an experiment: 10,000 arms with long names, and all that is known of them."""
 
 LARGEST_BATCH = 100
 """Of decisions or responses in one request."""
 
 LONGEST_JSON = 2000
-LONGEST_LIFETIME = 30 * 24 * 3600
+LONGEST_LIFETIME_S = 30 * 24 * 3600
 
 MOST_ARMS = 10_000
 """Of an experiment whose rule declares how its index moves: a decision looks at a few of them, in a tenth of a

@@ -278,7 +278,7 @@ class LiveExperiment:
         """Return how many decisions of an arm are answered or missing."""
         return self.arms[arm].pulls - self.settings.warm(arm) + self.records[arm].missing
 
-    def happened_elsewhere(self, events: Iterable[Event], arms: Iterable[int] | None = None) -> None:
+    def apply_peer_events(self, events: Iterable[Event], arms: Iterable[int] | None = None) -> None:
         """Take over what happened in all, but not here since the start, at these arms; else at every arm."""
         kinds: dict[int, Counter[str]] = defaultdict(Counter)
         for _, arm, kind, count in events:
@@ -301,7 +301,7 @@ class LiveExperiment:
         record = self.records[arm]
         record.decided_elsewhere = max(record.decided_elsewhere, self.settled(arm) - record.decided)
 
-    def take_over(self, stored: StoredExperiment) -> None:
+    def apply_change(self, stored: StoredExperiment) -> None:
         """Take over what an experimenter has changed through another worker; once more makes no difference."""
         self.set_status(stored.status, stored.shipped)
         for arm in stored.arms[len(self.records) :]:
@@ -478,7 +478,7 @@ def restore(
         fresh_until=-inf if is_shared else inf,
         guardrails=Guardrails.of(settings),
     )
-    restored.happened_elsewhere(events)
+    restored.apply_peer_events(events)
     restored.start_traffic(now)
     if not is_shared:
         for number, record in enumerate(records):

@@ -11,7 +11,7 @@ from math import inf
 
 from ldpbandits.types import Arm
 
-STRETCHES = 3600
+STRETCHES_PER_LIFETIME = 3600
 """A lifetime has so many stretches at most, of a second or more; a ticket counts as out until its stretch is over."""
 
 
@@ -20,7 +20,7 @@ class OpenTickets:
 
     def __init__(self, lifetime: int) -> None:
         """Start with none; tickets live for so many seconds."""
-        self._width = max(1, lifetime // STRETCHES)
+        self._width = max(1, lifetime // STRETCHES_PER_LIFETIME)
         self._stretches: dict[int, Counter[Arm]] = {}
         self._first: float = inf
         """No stretch ends before."""

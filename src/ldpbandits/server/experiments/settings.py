@@ -10,10 +10,10 @@ from msgspec import Meta, Struct
 
 from ldpbandits.errors import DatabaseError, ParameterError
 
-REPORT_AFTER = 300
+REPORT_AFTER_S = 300
 """Seconds after which a device reports, unless the experiment says otherwise: most pages are left before."""
 
-LATEST = 0.9
+LATEST_REPORT_SHARE = 0.9
 """A device reports within this share of its ticket's life: the rest is for networks that fail."""
 
 MOST_RESPONSES = 1_000_000_000
@@ -84,9 +84,9 @@ class Settings(Struct, frozen=True, omit_defaults=True):
 
 def reporting_moment(asked: float | None, ticket_lifetime: int) -> float:
     """Return after how many seconds devices report; it must leave a tenth of the ticket's life for sending."""
-    latest = LATEST * ticket_lifetime
+    latest = LATEST_REPORT_SHARE * ticket_lifetime
     if asked is None:
-        return min(REPORT_AFTER, latest)
+        return min(REPORT_AFTER_S, latest)
     if asked > latest:
         why = f"nine tenths of ticket_lifetime = {ticket_lifetime}"
         raise ParameterError(f"report_after must be at most {latest:g}, {why}, got {asked:g}")

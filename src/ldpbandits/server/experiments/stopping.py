@@ -25,7 +25,7 @@ async def watch_traffic(service: Service) -> None:
 
 async def _pause_if(service: Service, experiment: LiveExperiment) -> None:
     if _is_to_be_paused(experiment) and service.experiments.get(experiment.name) is experiment:
-        await service.steering.set_status(experiment.name, "paused")
+        await service.commands.set_status(experiment.name, "paused")
         experiment.report_incident(CAPPED)
 
 
@@ -56,14 +56,14 @@ def _is_to_be_looked_at(service: Service, experiment: LiveExperiment) -> bool:
 async def _look(service: Service, experiment: LiveExperiment) -> None:
     """Stop it once. Whoever resumes it wants to go on: it stops again only after it was not separated in between."""
     responses = experiment.responses
-    best = await service.beside.best(experiment)
+    best = await service.report_worker.best(experiment)
     if best is None or not best.separated:
         experiment.stopped = False
     elif not experiment.stopped:
         if experiment.settings.stop_when_separated == "ship" and not experiment.incidents.total():
-            await service.steering.ship(experiment.name, ShippedArm(best.arm))
+            await service.commands.ship(experiment.name, ShippedArm(best.arm))
         else:
-            await service.steering.set_status(experiment.name, "paused")
+            await service.commands.set_status(experiment.name, "paused")
         experiment.stopped = True
         experiment.note(experiment.number, best.arm, STOPPED, 1)
     experiment.looked_at = responses

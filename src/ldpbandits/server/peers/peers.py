@@ -18,34 +18,34 @@ from ldpbandits.server.api.messages import Key
 from ldpbandits.server.experiments.live import DECISION, MISSING, LiveExperiment
 from ldpbandits.server.process.clock import elapsed
 from ldpbandits.server.single_flight import take_note
-from ldpbandits.server.store import FRESH, Behind, Event, Mark, News, Pending, Replaced, SharedStore, Unavailable
+from ldpbandits.server.store import FRESH_FOR_S, Behind, Event, Mark, News, Pending, Replaced, SharedStore, Unavailable
 from ldpbandits.types import Arm
 
 if TYPE_CHECKING:
     from ldpbandits.server.service import Service
 
-LOOK_EVERY = 0.5
-IDLE = 30.0
+PEER_POLL_INTERVAL_S = 0.5
+IDLE_TIMEOUT_S = 30.0
 """What nobody has asked for in so many seconds is looked at no more, until somebody does."""
 
-SHORTEST_PAUSE = 0.1
+UNKNOWN_POLL_INTERVAL_S = 0.1
 """Whoever asks for what we do not know makes us look again, but no sooner after the last look than this."""
 
-LONGEST_LOOK = 5.0
+POLL_TIMEOUT_S = 5.0
 """Seconds after which nobody waits for a look any more: a database that hangs must not make everybody hang."""
 
-TURN = 100
+EXPERIMENTS_PER_TURN = 100
 """What so many experiments have done elsewhere is taken over before decisions get their turn."""
 
-EVERYBODY_WITHIN = 15.0
-TRIES = 20
+ACKNOWLEDGE_TIMEOUT_S = 15.0
+CHANGE_ATTEMPTS = 20
 
 P = ParamSpec("P")
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-class Sharing:
+class Peers:
     """The part of a service that deals with the other workers. It belongs to the event loop."""
 
     def __init__(self, service: "Service", store: SharedStore) -> None:
@@ -53,9 +53,9 @@ class Sharing:
         self._service, self._store = service, store
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="news")
         self._lock = asyncio.Lock()
-        self._looking: asyncio.Task[None] | None = None
-        self._looked_at = self._failed_at = self._began_at = -inf
-        self._taken_over = store.version
+        self._poll_task: asyncio.Task[None] | None = None
+        self._polled_at = self._failed_at = self._began_at = -inf
+        self._applied = store.version
         """The last change that was taken over here; the others may not have been told yet."""
         self._happened: Counter[tuple[int, int, str]] = Counter()
         self._followed: dict[int, tuple[LiveExperiment, Mark]] = {}
@@ -63,7 +63,7 @@ class Sharing:
 
     def close(self) -> None:
         """Tell the others what is pending here, and end the thread."""
-        self._tell()
+        self._publish()
         with suppress(Unavailable):
             self._thread.submit(self._store.refresh, (), {}).result()
         self._thread.shutdown()
@@ -83,73 +83,73 @@ class Sharing:
         for key in [key for key in self._happened if key[0] == experiment]:
             del self._happened[key]
 
-    async def look(self) -> None:
+    async def poll(self) -> None:
         """Take over what the others did until now. Many who ask at once share a look that begins after all of them."""
-        await self._look_after(elapsed())
+        await self._poll_after(elapsed())
 
-    async def look_again(self) -> None:
+    async def poll_unknown(self) -> None:
         """Look, for somebody who asks for what we do not know, but may know from another worker; not all the time."""
-        await self._look_after(elapsed(), SHORTEST_PAUSE)
+        await self._poll_after(elapsed(), UNKNOWN_POLL_INTERVAL_S)
 
-    async def _look_after(self, came: float, pause: float = 0.0) -> None:
+    async def _poll_after(self, came: float, pause: float = 0.0) -> None:
         """Make sure that there was a look since somebody came, who is told so within some seconds, or `Unavailable`.
 
         A look goes on when nobody waits for it any more: what it finds is taken over once, and would be lost.
         """
-        is_under_way = self._looking is not None and not self._looking.done()
-        if is_under_way and self._began_at + LONGEST_LOOK < came:  # others have waited in vain
-            raise self._unheard()
+        is_under_way = self._poll_task is not None and not self._poll_task.done()
+        if is_under_way and self._began_at + POLL_TIMEOUT_S < came:  # others have waited in vain
+            raise self._timed_out()
         try:
-            async with asyncio.timeout(LONGEST_LOOK), self._lock:
-                if self._looking is not None and not self._looking.done():
-                    await asyncio.shield(self._looking)
-                if self._looked_at < came:
-                    last = max(self._looked_at, self._failed_at)
+            async with asyncio.timeout(POLL_TIMEOUT_S), self._lock:
+                if self._poll_task is not None and not self._poll_task.done():
+                    await asyncio.shield(self._poll_task)
+                if self._polled_at < came:
+                    last = max(self._polled_at, self._failed_at)
                     if last >= came:  # it has failed, and would again
                         raise Unavailable("the other workers cannot be asked")
                     await asyncio.sleep(last + pause - elapsed())
                     self._began_at = elapsed()
-                    self._looking = asyncio.create_task(self._look())
-                    self._looking.add_done_callback(take_note)
-                    await asyncio.shield(self._looking)
+                    self._poll_task = asyncio.create_task(self._poll())
+                    self._poll_task.add_done_callback(take_note)
+                    await asyncio.shield(self._poll_task)
         except TimeoutError:
-            raise self._unheard() from None
+            raise self._timed_out() from None
 
     @staticmethod
-    def _unheard() -> Unavailable:
-        return Unavailable(f"the other workers were not heard of for {LONGEST_LOOK:g} s")
+    def _timed_out() -> Unavailable:
+        return Unavailable(f"the other workers were not heard of for {POLL_TIMEOUT_S:g} s")
 
-    async def freshen(self, experiment: LiveExperiment) -> None:
+    async def refresh(self, experiment: LiveExperiment) -> None:
         """Make sure that what we know of an experiment is fresh; raise `Unavailable` when we cannot look."""
         experiment.asked_at = elapsed()
         if experiment.fresh_until < experiment.asked_at:
-            await self.look()
+            await self.poll()
 
-    async def freshen_keys(self) -> None:
+    async def refresh_keys(self) -> None:
         """Make sure that a key that has ended elsewhere has ended here; if we cannot look, go on.
 
         Nobody waits for a worker that was frozen: it must not wake up with the keys of then. One without a database
         goes on, since whatever needs the others, or the store, fails by itself; its own metrics are all that is left.
         """
         with suppress(Unavailable):
-            await self.freshen_secrets()
+            await self.refresh_secrets()
 
-    async def freshen_secrets(self) -> None:
+    async def refresh_secrets(self) -> None:
         """Make sure that a signing secret that has ended elsewhere has ended here; raise `Unavailable` if we cannot.
 
         Counting may wait for a database that is away, and when it is back nothing tells that the ticket is void.
         """
-        if self._looked_at + FRESH < elapsed():
-            await self.look()
+        if self._polled_at + FRESH_FOR_S < elapsed():
+            await self.poll()
 
-    async def freshen_all(self, experiments: Collection[LiveExperiment]) -> None:
+    async def refresh_all(self, experiments: Collection[LiveExperiment]) -> None:
         """Make sure that what we know of these experiments is fresh, for this once: there may be thousands."""
         now = elapsed()
         stale = [experiment for experiment in experiments if experiment.fresh_until < now]
         for experiment in stale:
-            experiment.asked_at = max(experiment.asked_at, now - IDLE + FRESH)
+            experiment.asked_at = max(experiment.asked_at, now - IDLE_TIMEOUT_S + FRESH_FOR_S)
         if stale:
-            await self.look()
+            await self.poll()
 
     async def put(self, name: bytes, note: bytes, until: int) -> None:
         """Let all workers find this until then."""
@@ -174,20 +174,20 @@ class Sharing:
 
     async def change(self, work: Callable[[], Awaitable[T]]) -> T:
         """Make a change that is checked against the present state, and return when all workers know of it."""
-        for _ in range(TRIES):
-            await self.look()
+        for _ in range(CHANGE_ATTEMPTS):
+            await self.poll()
             self._store.basis = before = self._store.version
             try:
                 result = await work()
             except Behind:  # another worker was faster: check again
-                await self._look_from(before)
+                await self._poll_from(before)
                 continue
             except Unavailable:
-                await self._look_from(before)
+                await self._poll_from(before)
                 raise
             if self._store.basis > before:
                 try:
-                    await self._tell_everybody()
+                    await self._wait_for_acknowledgements()
                 except Unavailable as error:
                     if not isinstance(result, Key):
                         raise
@@ -195,41 +195,41 @@ class Sharing:
             return result
         raise Unavailable("other workers change too much at once")
 
-    async def _look_from(self, version: int) -> None:
+    async def _poll_from(self, version: int) -> None:
         """Take over again, at the next look, what was changed after this version.
 
         A look in the middle of a change that has failed, or perhaps not, may have taken over what was then undone here.
         """
         async with self._lock:
-            if self._looking is not None:
-                await asyncio.wait([self._looking], timeout=LONGEST_LOOK)
+            if self._poll_task is not None:
+                await asyncio.wait([self._poll_task], timeout=POLL_TIMEOUT_S)
             self._store.version = min(self._store.version, version)
 
     @property
     def is_overtaken(self) -> bool:
         """Tell whether a look has taken over the change that we have just made, and perhaps later ones of others."""
-        return self._taken_over >= self._store.basis
+        return self._applied >= self._store.basis
 
-    async def _tell_everybody(self) -> None:
+    async def _wait_for_acknowledgements(self) -> None:
         """Wait until every worker that hands out arms knows our last change; we take it over as they do."""
         version = self._store.basis
         try:
-            async with asyncio.timeout(EVERYBODY_WITHIN):
-                await self.look()
-                while not await self._run(self._store.everybody_knows, version):  # noqa: ASYNC110 - they are elsewhere
+            async with asyncio.timeout(ACKNOWLEDGE_TIMEOUT_S):
+                await self.poll()
+                while not await self._run(self._store.is_acknowledged, version):  # noqa: ASYNC110 - they are elsewhere
                     await asyncio.sleep(0.05)
         except TimeoutError:
             raise Unavailable("the change is made, but not every worker has taken note of it yet") from None
 
-    async def _look(self) -> None:
+    async def _poll(self) -> None:
         started, experiments = elapsed(), self._service.experiments.values()
-        in_use = {each.number: each for each in experiments if each.asked_at > started - IDLE}
-        touched = self._tell()
+        in_use = {each.number: each for each in experiments if each.asked_at > started - IDLE_TIMEOUT_S}
+        touched = self._publish()
         known = {number: self._followed.pop(number) for number in in_use if number in self._followed}
         followed = {number: mark for number, (each, mark) in known.items() if each is in_use[number]}
         try:
             news = await self._run(self._store.refresh, [0, *in_use], followed)
-            await self._take_over(news, in_use, touched)
+            await self._apply(news, in_use, touched)
             self._followed |= {number: (each, news.mark) for number, each in in_use.items()}
         except Exception as error:
             self._failed_at = started
@@ -237,10 +237,10 @@ class Sharing:
                 self._service.lost = str(error)
             raise
         for experiment in in_use.values():
-            experiment.fresh_until = started + FRESH
-        self._looked_at = started
+            experiment.fresh_until = started + FRESH_FOR_S
+        self._polled_at = started
 
-    def _tell(self) -> set[tuple[int, int]]:
+    def _publish(self) -> set[tuple[int, int]]:
         """Hand over what has changed, of the tickets that are out, since the last look, and what has happened.
 
         Return the arms concerned, by experiment and number.
@@ -255,40 +255,38 @@ class Sharing:
         self._store.tell(pending, [Event(*key, count) for key, count in events.items()])
         return {each[:2] for each in pending}
 
-    async def _take_over(
-        self, news: News, in_use: dict[int, LiveExperiment], touched: Collection[tuple[int, int]]
-    ) -> None:
+    async def _apply(self, news: News, in_use: dict[int, LiveExperiment], touched: Collection[tuple[int, int]]) -> None:
         service = self._service
         if news.given_up is not None:
             self._start_anew(news.given_up)
         for number, stored in news.experiments.items():
             if stored is None:
-                service.drop(number)
+                service.unload(number)
                 self._followed.pop(number, None)
             else:
-                service.take_up(stored)
-        self._taken_over = max(self._taken_over, news.version)
-        service.take_over(news.totals)
-        await self._take_over_arms(news, in_use, touched)
+                service.load(stored)
+        self._applied = max(self._applied, news.version)
+        service.apply_totals(news.totals)
+        await self._apply_arms(news, in_use, touched)
         if news.keys_changed:
             await service.committer.run(service.keys.reload)
         if news.version > self._store.version:
             await self._run(self._store.knows, news.version)
 
-    async def _take_over_arms(
+    async def _apply_arms(
         self, news: News, in_use: dict[int, LiveExperiment], touched: Collection[tuple[int, int]]
     ) -> None:
         """Take over what happened and is out elsewhere, of the arms at which anything did: there may be thousands."""
         events: dict[int, list[Event]] = {number: [] for number in (0, *in_use)}
         for event in news.events:
             events[event.experiment].append(event)
-        self._service.happened_elsewhere(events.pop(0))
+        self._service.apply_peer_events(events.pop(0))
         out = {(each.experiment, each.arm): each.tickets for each in news.pending}
         told = {number: set(range(len(in_use[number].records))) for number in news.whole if number}
         for number, arm in news.arms:
             told.setdefault(number, set()).add(arm)
         for place, (number, arms) in enumerate(told.items()):
-            if place % TURN == TURN - 1:
+            if place % EXPERIMENTS_PER_TURN == EXPERIMENTS_PER_TURN - 1:
                 await asyncio.sleep(0)
             experiment = in_use[number]
             for arm in arms:
@@ -296,7 +294,7 @@ class Sharing:
                 if elsewhere != experiment.records[arm].out_elsewhere:
                     experiment.records[arm].out_elsewhere = elsewhere
                     experiment.show_out(Arm(arm))
-            experiment.happened_elsewhere(events[number], arms)
+            experiment.apply_peer_events(events[number], arms)
         for number, arm in {*touched, *(cell[:2] for cell in news.totals)}:
             if number in self._service.numbered:
                 self._service.numbered[number].allow_for_lost(arm)

@@ -17,16 +17,16 @@ import sys
 import time
 from collections.abc import Callable
 
-LEAP = 60.0
+CLOCK_TOLERANCE_S = 60.0
 """Seconds by which clocks may differ, since they are set in small steps too."""
 
-PATIENCE = 86_400.0
+LEAP_CONFIRMATION_S = 86_400.0
 """A leap ahead must have stood for so many seconds. Until then somebody may set the clock right."""
 
-AT_START = 600.0
+START_CONFIRMATION_S = 600.0
 """The same for the first time that is seen: machines start with a wrong clock, and set it within minutes."""
 
-_DAY = 86_400
+_DAY_S = 86_400
 _log = logging.getLogger(__name__)
 
 
@@ -63,19 +63,19 @@ class Clock:
 
     def _look(self, offset: float, steady: float) -> None:
         """Believe the wall clock, or begin to watch a leap, or wait on."""
-        if self._believed is not None and offset <= self._believed + LEAP:
+        if self._believed is not None and offset <= self._believed + CLOCK_TOLERANCE_S:
             self._believed, self._seen = offset, None
-        elif self._seen is None or abs(offset - self._seen[0]) > LEAP:
+        elif self._seen is None or abs(offset - self._seen[0]) > CLOCK_TOLERANCE_S:
             self._seen = (offset, steady)
             if self._believed is not None:
                 told = "the clock has leapt ahead by %.1f days: that is believed when it has stood for a day"
-                _log.warning(f"{told}, and until then used tickets are remembered", (offset - self._believed) / _DAY)
-        elif steady - self._seen[1] >= (AT_START if self._believed is None else PATIENCE):
+                _log.warning(f"{told}, and until then used tickets are remembered", (offset - self._believed) / _DAY_S)
+        elif steady - self._seen[1] >= (START_CONFIRMATION_S if self._believed is None else LEAP_CONFIRMATION_S):
             self._believed, self._seen = offset, None
 
     def _compare(self, wall: float, forgotten: int) -> None:
-        is_behind = wall + LEAP < forgotten
+        is_behind = wall + CLOCK_TOLERANCE_S < forgotten
         if is_behind and not self._is_behind:
             told = "the clock is %.1f days behind the last tickets that were forgotten: it was wrong then, or is now"
-            _log.warning(f"{told}; until it gets there the server's time stands still", (forgotten - wall) / _DAY)
+            _log.warning(f"{told}; until it gets there the server's time stands still", (forgotten - wall) / _DAY_S)
         self._is_behind = is_behind

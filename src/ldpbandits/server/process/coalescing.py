@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 
-class Joined:
+class CoalescingTransport:
     """A transport that sends in one piece what is written in one turn of the event loop.
 
     uvicorn writes head and body one after the other, and each write is a call to the system and wakes the reader. For

@@ -24,22 +24,22 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from ldpbandits.server.api.endpoint import HEADERS, problem
-from ldpbandits.server.process.coalescing import Joined
+from ldpbandits.server.process.coalescing import CoalescingTransport
 from ldpbandits.server.process.front_door import FrontDoor
 from ldpbandits.server.process.meters import Meters
 from ldpbandits.spec.protocol import Code
 
-FRAMES = 64
+BODY_BYTES_PER_FRAME = 64
 """Bytes of a body for which there may be one of the frames of its chunks: those are small where chunks are large."""
 
-AHEAD = 100
+LARGEST_PIPELINE = 100
 """Requests that a client may send before the first of them is answered. Few clients send any; a request takes a
 hundred times more memory than bytes, and a quarter of a megabyte is read at a time."""
 
 FRAMING = (b"content-length", b"transfer-encoding")
 
-LINGER = 1.0
-LARGEST_REST = 1024 * 1024
+LINGER_TIMEOUT_S = 1.0
+LARGEST_DRAIN_BYTES = 1024 * 1024
 """After a reply that ends it all so many seconds and bytes of what is still sent are read and dropped: a connection
 that is closed with something unread is reset, and the reply may be lost on its way."""
 
@@ -174,7 +174,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Put the joining transport before the connection's own, and see whether there is room."""
-        super().connection_made(cast("asyncio.Transport", Joined(transport, self.loop)))
+        super().connection_made(cast("asyncio.Transport", CoalescingTransport(transport, self.loop)))
         if self._all.admit(self):
             self._all.waiting[self] = None
         else:
@@ -190,7 +190,7 @@ class Connection(HttpToolsProtocol):
         """Read on, unless it is too much."""
         self._received += len(data)
         if self._stage is Stage.CLOSING or self._is_last_in:
-            if self._received > LARGEST_REST:
+            if self._received > LARGEST_DRAIN_BYTES:
                 self.transport.abort()
             return
         try:
@@ -231,7 +231,7 @@ class Connection(HttpToolsProtocol):
         # Only now is it known how much of what came with it is the head; mostly there is no need to ask.
         if self._received > self._limits.header_bytes and self._head_size() > self._limits.header_bytes:
             raise _HeadTooLarge
-        if self._unanswered > AHEAD:
+        if self._unanswered > LARGEST_PIPELINE:
             raise _TooFarAhead
         super().on_headers_complete()  # it may find that the address is none: then there is nobody who answers
         if self.parser.should_upgrade():
@@ -246,7 +246,7 @@ class Connection(HttpToolsProtocol):
         """A part of a body is in, of which whoever reads it takes no more than it wants."""
         super().on_body(body)
         if self._unanswered:
-            self._received -= len(body) + len(body) // FRAMES
+            self._received -= len(body) + len(body) // BODY_BYTES_PER_FRAME
 
     def on_message_complete(self) -> None:
         """All of a request is in."""
@@ -335,9 +335,10 @@ class Connection(HttpToolsProtocol):
     def _check_around(self) -> None:
         """Refuse bodies with too much around them; and do not read on for ever when the reply is complete."""
         if self._unanswered:
-            told = f"around a body there are at most {self._limits.header_bytes} bytes, and 1 more for {FRAMES} of it"
+            most = f"{self._limits.header_bytes} bytes, and 1 more for {BODY_BYTES_PER_FRAME} of it"
+            told = f"around a body there are at most {most}"
             self._refuse(413, Code.TOO_LARGE, told, "header_bytes")
-        elif self._received > LARGEST_REST:
+        elif self._received > LARGEST_DRAIN_BYTES:
             self._all.closed["body_seconds"] += 1
             self.transport.abort()
 
@@ -352,13 +353,13 @@ class Connection(HttpToolsProtocol):
             self.transport.abort()
             return
         self.transport.write(_reply(status, problem(code, message), {"Retry-After": "1"} if status == 503 else {}))  # noqa: PLR2004 - the HTTP status
-        cast("Joined", self.transport).flush()
+        cast("CoalescingTransport", self.transport).flush()
         if self._unanswered:  # whoever reads the body is told that there is no more of it
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         self._unanswered = self._received = 0
         self._stage = Stage.CLOSING
-        self._deadline = self.loop.time() + LINGER
+        self._deadline = self.loop.time() + LINGER_TIMEOUT_S
         self.flow.resume_reading()
         if self.transport.can_write_eof():
             self.transport.write_eof()

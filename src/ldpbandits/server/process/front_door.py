@@ -12,8 +12,8 @@ from typing import Any
 from ldpbandits.checks import brief, is_number, is_whole
 from ldpbandits.errors import ParameterError
 
-DAY = 86_400.0
-MANY = 100_000
+LARGEST_SECONDS = 86_400.0
+LARGEST_COUNT = 100_000
 """The largest limits: beyond them are mistakes, and numbers that the system does not take."""
 
 
@@ -26,29 +26,43 @@ class FrontDoor:
     """The limits, all with defaults that suit a public server; `metadata["help"]` of each field explains it."""
 
     connections: int = _limit(
-        2000, 1, MANY, "connections open at once, per process; beyond that the one that has waited longest is closed"
+        2000,
+        1,
+        LARGEST_COUNT,
+        "connections open at once, per process; beyond that the one that has waited longest is closed",
     )
-    header_bytes: int = _limit(16 * 1024, 1024, MANY, "largest request line with all its headers, in bytes")
+    header_bytes: int = _limit(16 * 1024, 1024, LARGEST_COUNT, "largest request line with all its headers, in bytes")
     head_seconds: float = _limit(
-        10.0, 0.01, DAY, "longest time from connecting, or from the first byte, to the last header"
+        10.0, 0.01, LARGEST_SECONDS, "longest time from connecting, or from the first byte, to the last header"
     )
-    body_seconds: float = _limit(30.0, 0.01, DAY, "longest time from the last header to the last byte of the body")
+    body_seconds: float = _limit(
+        30.0, 0.01, LARGEST_SECONDS, "longest time from the last header to the last byte of the body"
+    )
     idle_seconds: float = _limit(
         75.0,
         0.01,
-        DAY,
+        LARGEST_SECONDS,
         "how long a connection is kept for the next request; longer than the proxy in front keeps its own",
     )
-    stall_seconds: float = _limit(30.0, 0.01, DAY, "how long a client may go without reading any of its reply")
+    stall_seconds: float = _limit(
+        30.0, 0.01, LARGEST_SECONDS, "how long a client may go without reading any of its reply"
+    )
     stop_seconds: int = _limit(
-        10, 0, DAY, "how long requests that are being answered may still take when the server stops"
+        10, 0, LARGEST_SECONDS, "how long requests that are being answered may still take when the server stops"
     )
-    admin_rate: float = _limit(100.0, 0.0, MANY, "requests per second by one admin key, per process; 0 is no limit")
-    viewer_rate: float = _limit(100.0, 0.0, MANY, "requests per second by one viewer key, per process; 0 is no limit")
+    admin_rate: float = _limit(
+        100.0, 0.0, LARGEST_COUNT, "requests per second by one admin key, per process; 0 is no limit"
+    )
+    viewer_rate: float = _limit(
+        100.0, 0.0, LARGEST_COUNT, "requests per second by one viewer key, per process; 0 is no limit"
+    )
     client_rate: float = _limit(
-        0.0, 0.0, MANY, "decisions per second by one client key, which all devices share, per process; 0 is no limit"
+        0.0,
+        0.0,
+        LARGEST_COUNT,
+        "decisions per second by one client key, which all devices share, per process; 0 is no limit",
     )
-    rate_burst: float = _limit(10.0, 1.0, DAY, "seconds of its rate that a key may use at once")
+    rate_burst: float = _limit(10.0, 1.0, LARGEST_SECONDS, "seconds of its rate that a key may use at once")
 
     def __post_init__(self) -> None:
         """Refuse a limit that is no number, so small that nothing would pass, or so large that it is none."""

@@ -13,10 +13,10 @@ from time import monotonic
 
 from ldpbandits.checks import without_controls
 
-SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+LATENCY_BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+BATCH_SIZE_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 
-QUIET = 10.0
+REFUSAL_LOG_INTERVAL_S = 10.0
 """Seconds between two lines of the log on the same trouble."""
 
 _log = logging.getLogger(__name__)
@@ -48,10 +48,10 @@ class Meters:
         """By operation: seconds from the last byte of a request to its reply."""
         self.replies: Counter[tuple[str, int]] = Counter()
         """By operation and status."""
-        self.commit_seconds = Histogram(SECONDS)
-        self.batch = Histogram(SIZES)
+        self.commit_seconds = Histogram(LATENCY_BUCKETS_S)
+        self.batch = Histogram(BATCH_SIZE_BUCKETS)
         """Responses in a commit."""
-        self.queue = Histogram(SIZES)
+        self.queue = Histogram(BATCH_SIZE_BUCKETS)
         """Responses that waited when a commit began."""
         self.unavailable: Counter[str] = Counter(dict.fromkeys(("connections", "store", "streams"), 0))
         """Replies that say 503, by reason."""
@@ -63,7 +63,7 @@ class Meters:
 
     def of(self, operation: str) -> Histogram:
         """Return where the time that this operation takes is to be told."""
-        return self.latency.setdefault(operation, Histogram(SECONDS))
+        return self.latency.setdefault(operation, Histogram(LATENCY_BUCKETS_S))
 
     def committed(self, batch: int, waiting: int, seconds: float) -> None:
         """Count a commit, whether it succeeded or not."""
@@ -75,7 +75,7 @@ class Meters:
         """Count replies that say 503. The first, and then one line in ten seconds for each reason, goes to the log."""
         self.unavailable[reason] += times
         now = self._now()
-        if now < self._said.get(reason, -inf) + QUIET:
+        if now < self._said.get(reason, -inf) + REFUSAL_LOG_INTERVAL_S:
             self._unsaid[reason] += times
             return
         self._said[reason] = now

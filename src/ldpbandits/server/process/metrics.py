@@ -21,9 +21,9 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from ldpbandits.server.experiments.live import LiveExperiment
-from ldpbandits.server.peers.peers import Sharing
+from ldpbandits.server.peers.peers import Peers
 from ldpbandits.server.process.meters import Histogram
-from ldpbandits.server.process.worker_metrics import LIFE, NAME, to_note, with_workers
+from ldpbandits.server.process.worker_metrics import NOTE_LIFETIME_S, NOTE_PREFIX, to_note, with_workers
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import StoreSizes, Unavailable
 
@@ -32,13 +32,15 @@ MEDIA_TYPE = "text/plain; version=0.0.4"
 MOST_EXPERIMENTS, MOST_ARMS = 100, 1000
 """With lines of their own, arms over all experiments."""
 
-PATIENCE = 2.0
+DATABASE_TIMEOUT_S = 2.0
 """Seconds that a database has to tell what belongs on the page; without that there is one, too."""
 
 _ARMS_A_TURN, _SAMPLES_A_TURN = 2000, 100
 """Arms that are added up, and samples that are written, before others get their turn: half a millisecond each."""
 
-SOME = f"at most {MOST_EXPERIMENTS} experiments, running ones and busy ones first, and {MOST_ARMS} arms in all"
+SHOWN_EXPERIMENTS = (
+    f"at most {MOST_EXPERIMENTS} experiments, running ones and busy ones first, and {MOST_ARMS} arms in all"
+)
 
 
 @dataclass
@@ -113,7 +115,7 @@ async def _totals(service: Service) -> Totals:
 
 async def _sizes(service: Service) -> StoreSizes:
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(DATABASE_TIMEOUT_S):
             return await service.sizes()
     except (Unavailable, OSError, TimeoutError):
         return StoreSizes(None)
@@ -121,25 +123,25 @@ async def _sizes(service: Service) -> StoreSizes:
 
 async def _of_the_server(service: Service) -> Iterable[Metric]:
     """What was measured since the start; where there are several workers, by each of them."""
-    if service.sharing is None:
+    if service.peers is None:
         return _of_this_process(service)
     try:
-        async with asyncio.timeout(PATIENCE):
-            await tell_others(service)
-            return with_workers(await service.sharing.find_all(NAME))
+        async with asyncio.timeout(DATABASE_TIMEOUT_S):
+            await publish_metrics(service)
+            return with_workers(await service.peers.find_all(NOTE_PREFIX))
     except (Unavailable, TimeoutError):  # the database is gone
-        return with_workers({_name(service.sharing): to_note(_of_this_process(service))})
+        return with_workers({_name(service.peers): to_note(_of_this_process(service))})
 
 
-async def tell_others(service: Service) -> None:
+async def publish_metrics(service: Service) -> None:
     """Let other workers show what this one has measured."""
-    if service.sharing is not None:
+    if service.peers is not None:
         note = to_note(_of_this_process(service))
-        await service.sharing.put(_name(service.sharing), note, int(time()) + LIFE)
+        await service.peers.put(_name(service.peers), note, int(time()) + NOTE_LIFETIME_S)
 
 
-def _name(sharing: Sharing) -> bytes:
-    return NAME + str(sharing.worker).encode()
+def _name(sharing: Peers) -> bytes:
+    return NOTE_PREFIX + str(sharing.worker).encode()
 
 
 def _of_the_disk(sizes: StoreSizes) -> Iterator[Metric]:
@@ -154,10 +156,14 @@ def _of_the_disk(sizes: StoreSizes) -> Iterator[Metric]:
 
 async def _of_experiments(service: Service, totals: Totals) -> list[Metric]:
     by_arm = ("experiment", "arm")
-    decisions = CounterMetricFamily("ldpbandits_decisions", f"Arms handed out: {SOME}.", labels=by_arm)
-    pulls = CounterMetricFamily("ldpbandits_pulls", f"Responses counted: {SOME}.", labels=by_arm)
-    pending = GaugeMetricFamily("ldpbandits_pending", f"Tickets neither answered nor expired: {SOME}.", labels=by_arm)
-    missing = CounterMetricFamily("ldpbandits_missing", f"Tickets that expired unanswered: {SOME}.", labels=by_arm)
+    decisions = CounterMetricFamily("ldpbandits_decisions", f"Arms handed out: {SHOWN_EXPERIMENTS}.", labels=by_arm)
+    pulls = CounterMetricFamily("ldpbandits_pulls", f"Responses counted: {SHOWN_EXPERIMENTS}.", labels=by_arm)
+    pending = GaugeMetricFamily(
+        "ldpbandits_pending", f"Tickets neither answered nor expired: {SHOWN_EXPERIMENTS}.", labels=by_arm
+    )
+    missing = CounterMetricFamily(
+        "ldpbandits_missing", f"Tickets that expired unanswered: {SHOWN_EXPERIMENTS}.", labels=by_arm
+    )
     incidents = CounterMetricFamily(
         "ldpbandits_incidents",
         "Minutes in which the traffic jumped, and pauses above responses_per_hour.",

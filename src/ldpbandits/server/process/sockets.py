@@ -19,15 +19,15 @@ from ldpbandits.errors import ParameterError
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
-BACKLOG = 2048
+LISTEN_BACKLOG = 2048
 """So many connections may wait to be taken in."""
 
 
-ORPHANS_STOP_WITHIN_S, RETRY_INTERVAL_S = 10.0, 0.1
+ORPHAN_STOP_TIMEOUT_S, RETRY_INTERVAL_S = 10.0, 0.1
 """Seconds for which workers whose parent was killed may still listen: they stop once they notice. A start waits so long
 for the address, and looks so often."""
 
-IS_SHARED_OUT = sys.platform == "linux"
+HAS_REUSE_PORT = sys.platform == "linux"
 """Here sockets at one port (SO_REUSEPORT) get equal parts of its connections; elsewhere the last may get them all."""
 
 
@@ -41,7 +41,9 @@ def listening(host: str, port: int, *, reuse_port: bool = False) -> socket.socke
         raise ParameterError(f"port must be from 0 to 65535, got {port}")
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        return socket.create_server((address[0], address[1]), family=family, backlog=BACKLOG, reuse_port=reuse_port)
+        return socket.create_server(
+            (address[0], address[1]), family=family, backlog=LISTEN_BACKLOG, reuse_port=reuse_port
+        )
     except OSError as error:
         told = (error.strerror or str(error)).partition(" (while ")[0]  # Python adds the address that we have named
         kind = AddressInUse if error.errno == errno.EADDRINUSE else ParameterError
@@ -52,7 +54,7 @@ def listening(host: str, port: int, *, reuse_port: bool = False) -> socket.socke
 
 def after_orphans(listen: Callable[[], T]) -> T:
     """Listen, as soon as the workers of a server that was killed have stopped; raise when they, or others, do not."""
-    until = monotonic() + ORPHANS_STOP_WITHIN_S
+    until = monotonic() + ORPHAN_STOP_TIMEOUT_S
     is_told = False
     while True:
         try:
@@ -61,7 +63,7 @@ def after_orphans(listen: Callable[[], T]) -> T:
             if monotonic() >= until:
                 raise
             if not is_told:
-                _log.warning("%s; trying again for %g s", error, ORPHANS_STOP_WITHIN_S, extra={"event": "listening"})
+                _log.warning("%s; trying again for %g s", error, ORPHAN_STOP_TIMEOUT_S, extra={"event": "listening"})
                 is_told = True
             sleep(RETRY_INTERVAL_S)
 
@@ -82,7 +84,7 @@ def unix_listening(path: Path, mode: int, workers: int = 1) -> Iterator[socket.s
             listener.bind(os.fspath(path))
             path.chmod(mode)  # before anybody can connect, which takes a socket that listens
             ours = path.stat()
-            listener.listen(BACKLOG)
+            listener.listen(LISTEN_BACKLOG)
         except OSError as error:
             raise ParameterError(f"cannot listen on {path}: {error.strerror or error}") from None
         try:
@@ -154,7 +156,7 @@ def shared_out(host: str, port: int, count: int) -> Listeners:
     if count == 1:
         return Listeners(count, listening(host, port))
     alone = after_orphans(partial(listening, host, port))
-    if not IS_SHARED_OUT:
+    if not HAS_REUSE_PORT:
         return Listeners(count, alone)
     with alone:  # a socket that shares its port would not notice that it is in use already
         port = alone.getsockname()[1]

@@ -24,20 +24,20 @@ from typing import TypeAlias
 from ldpbandits.errors import LDPBanditsError
 from ldpbandits.server.process.sockets import Listeners
 
-STEADY = 30.0
+STEADY_UPTIME_S = 30.0
 """Seconds after which a worker that dies has not died at once."""
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+FIRST_RESTART_DELAY_S, LONGEST_RESTART_DELAY_S = 0.5, 30.0
 """Before a worker that died at once is started again, doubled each time."""
 
-LONGEST_WAIT = 1.0
+CONNECTION_WAIT_S = 1.0
 """Seconds that connections are left waiting for a worker that is to be started again; beyond that others get them."""
 
-READY_WITHIN = 60.0
+READY_TIMEOUT_S = 60.0
 """Seconds that a new worker has to be ready when it is to take the place of another."""
 
 _READY = b"ready"
-_NEW = get_context("spawn")  # a new interpreter: no lock, thread or connection of the parent is copied into it
+_SPAWN = get_context("spawn")  # a new interpreter: no lock, thread or connection of the parent is copied into it
 _log = logging.getLogger(__name__)
 
 
@@ -143,8 +143,8 @@ class Workers:
         return [*self._workers.values(), *self._leaving, *([self._coming] if self._coming else [])]
 
     def _start(self, place: int) -> _Worker:
-        ours, theirs = _NEW.Pipe()
-        process = _NEW.Process(
+        ours, theirs = _SPAWN.Pipe()
+        process = _SPAWN.Process(
             target=_begin, args=(self._work, self._listeners[place], theirs), name=f"worker {place}", daemon=True
         )
         process.start()
@@ -164,7 +164,7 @@ class Workers:
 
     def _renew_next(self) -> None:
         coming = self._coming
-        if coming is not None and coming.since + READY_WITHIN < monotonic():
+        if coming is not None and coming.since + READY_TIMEOUT_S < monotonic():
             self._give_up_renewal("was not ready in time")
             coming.process.kill()
             self._leaving.append(coming)
@@ -185,7 +185,7 @@ class Workers:
         """Wait for a signal, a worker that is ready, one that ends, or the time to start one."""
         workers = self._everybody()
         pipes = [worker.pipe for worker in workers if not worker.is_ready]
-        times = [*self._due.values(), *([self._coming.since + READY_WITHIN] if self._coming else [])]
+        times = [*self._due.values(), *([self._coming.since + READY_TIMEOUT_S] if self._coming else [])]
         timeout = max(0.0, min(times) - monotonic()) if times else None
         wait([wake, *pipes, *(worker.process.sentinel for worker in workers)], timeout)
         with suppress(BlockingIOError):
@@ -239,10 +239,12 @@ class Workers:
 
     def _put_off(self, place: int, lived: float) -> float:
         """Plan the next worker of a place after one that lived so long; return the pause until then."""
-        deaths = self._deaths[place] = 0 if lived > STEADY else self._deaths[place] + 1
-        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(deaths - 1, 100)) if deaths else 0.0  # a float has an end
+        deaths = self._deaths[place] = 0 if lived > STEADY_UPTIME_S else self._deaths[place] + 1
+        pause = (
+            min(LONGEST_RESTART_DELAY_S, FIRST_RESTART_DELAY_S * 2 ** min(deaths - 1, 100)) if deaths else 0.0
+        )  # a float has an end
         self._due[place] = monotonic() + pause
-        if pause > LONGEST_WAIT:
+        if pause > CONNECTION_WAIT_S:
             self._listeners.drop(place)
         return pause
 

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from prometheus_client.metrics_core import Metric
 from prometheus_client.samples import Sample
 
-NAME = b"metrics "
+NOTE_PREFIX = b"metrics "
 """Notes with the counts of workers begin with this."""
 
-LIFE = 20
+NOTE_LIFETIME_S = 20
 """Seconds for which counts are shown: a worker that has put none for so long is gone."""
 
 
@@ -32,7 +32,7 @@ def with_workers(notes: dict[bytes, bytes]) -> Iterator[Metric]:
     """Return the families of all workers, each sample with the number of its worker."""
     merged: dict[str, Metric] = {}
     for name, note in sorted(notes.items()):
-        worker = name.removeprefix(NAME).decode()
+        worker = name.removeprefix(NOTE_PREFIX).decode()
         for family, what, kind, samples in json.loads(note):
             metric = merged.setdefault(family, Metric(family, what, kind))
             metric.samples += [Sample(sample, {**labels, "worker": worker}, value) for sample, labels, value in samples]

@@ -11,7 +11,7 @@ from ldpbandits.server.experiments.history import Moment
 from ldpbandits.server.experiments.live import LiveExperiment
 from ldpbandits.server.reports.conclusions import ArmFacts, best_arm, percent
 
-FEWEST = 20
+FEWEST_RESPONSES = 20
 """Responses of an arm below which nothing is foretold."""
 
 MOST_COMPARED = 16
@@ -98,7 +98,7 @@ def _nothing_to_say(in_use: list[ArmFacts]) -> str | None:
     if not all(arm.worst.fits for arm in in_use):
         return "no mean fits the responses of some arm"
     fewest = min(in_use, key=lambda arm: arm.known.pulls)
-    if fewest.known.pulls < FEWEST:
+    if fewest.known.pulls < FEWEST_RESPONSES:
         return f"too few responses to say more ({fewest.name} has {fewest.known.pulls})"
     return None
 

@@ -17,13 +17,12 @@ import msgspec
 from ldpbandits.server.api.messages import Best, History, Report, Tallies
 from ldpbandits.server.experiments.history import Moment
 from ldpbandits.server.experiments.live import LiveExperiment
-from ldpbandits.server.reports import conclusions
-from ldpbandits.server.reports import report as reports
+from ldpbandits.server.reports import conclusions, report
 from ldpbandits.server.reports.snapshot import Snapshot
 
 DONE, FAILED = b"\x01", b"\x00"
 COMMAND = (sys.executable, "-P", "-m", "ldpbandits.server.reports.jobs")  # -P: not whatever is called so in this folder
-KINDER = 5
+NICENESS = 5
 """By how much the process is less urgent than the server."""
 
 _LENGTH = Layout(">I")
@@ -73,11 +72,11 @@ def do(job: bytes) -> bytes:
     reply: Reply
     match asked:
         case ReportJob():
-            reply = reports.report(experiment, asked.before, asked.forged)
+            reply = report.make_report(experiment, asked.before, asked.forged)
         case HistoryJob():
-            reply = reports.history(experiment, asked.moments)
+            reply = report.make_history(experiment, asked.moments)
         case TalliesJob():
-            reply = reports.tallies(experiment)
+            reply = report.make_tallies(experiment)
         case BestJob():
             reply = best(experiment)
     return msgspec.msgpack.encode(reply)
@@ -123,7 +122,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # whoever stops the server means the server, and it ends this
     if hasattr(os, "nice"):
-        os.nice(KINDER)
+        os.nice(NICENESS)
     with os.fdopen(os.dup(sys.stdin.fileno()), "rb") as jobs, os.fdopen(os.dup(sys.stdout.fileno()), "wb") as replies:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         serve(jobs, replies)

@@ -16,7 +16,7 @@ from ldpbandits.server.api.messages import (
     Tallies,
     TallyRow,
 )
-from ldpbandits.server.experiments.history import MOST, Known, Moment
+from ldpbandits.server.experiments.history import MOST_MOMENTS, Known, Moment
 from ldpbandits.server.experiments.live import ArmRecord, LiveExperiment, tally_of
 from ldpbandits.server.reports import conclusions
 from ldpbandits.server.reports import forecast as forecasting
@@ -24,7 +24,7 @@ from ldpbandits.server.reports.conclusions import ArmFacts
 from ldpbandits.server.store import StoredArm
 from ldpbandits.spec.menu import Menu
 
-INTERVALS = 1200
+INTERVALS_PER_HISTORY = 1200
 """So many are worked out for a history at the most, unless there are very many arms. They take half a second."""
 
 FEWEST_MOMENTS = 10
@@ -33,7 +33,7 @@ MOST_FOLLOWED = 256
 """Arms of a history: of more, those with the most responses."""
 
 
-def tallies(experiment: LiveExperiment) -> Tallies:
+def make_tallies(experiment: LiveExperiment) -> Tallies:
     """Return all that the agent learns from."""
     is_read = experiment.agent.fitted.reading is not None
     arms = [
@@ -60,13 +60,13 @@ def _by_epsilon(menu: Menu, record: ArmRecord) -> list[EpsilonTally]:
     return rows
 
 
-def summary(experiment: LiveExperiment) -> Summary:
+def summarise(experiment: LiveExperiment) -> Summary:
     """Return an experiment in a line."""
     arms, responses = len(experiment.records), experiment.responses
     return Summary(experiment.name, experiment.status, experiment.created_at, arms, responses)
 
 
-def report(experiment: LiveExperiment, before: Moment, forged: int) -> Report:
+def make_report(experiment: LiveExperiment, before: Moment, forged: int) -> Report:
     """Return everything that an experimenter wants to know; intervals take some milliseconds an arm.
 
     `before` is what the experiment was like at half of the responses.
@@ -131,7 +131,7 @@ def most_moments(experiment: LiveExperiment) -> int:
     work = min(len(experiment.records), MOST_FOLLOWED) * (
         1 if levels == 1 else 2 * levels
     )  # with several epsilons each takes longer
-    return max(FEWEST_MOMENTS, min(MOST, INTERVALS // work))
+    return max(FEWEST_MOMENTS, min(MOST_MOMENTS, INTERVALS_PER_HISTORY // work))
 
 
 def followed(experiment: LiveExperiment) -> list[int]:
@@ -140,7 +140,7 @@ def followed(experiment: LiveExperiment) -> list[int]:
     return sorted(nlargest(MOST_FOLLOWED, range(len(arms)), key=lambda arm: arms[arm].pulls))
 
 
-def history(experiment: LiveExperiment, moments: list[Moment]) -> History:
+def make_history(experiment: LiveExperiment, moments: list[Moment]) -> History:
     """Return what was known at each moment.
 
     What has been worked out is kept: but for the last, the moments of the next history are among those of this one.

@@ -20,20 +20,19 @@ import msgspec
 from ldpbandits.server.api.messages import Best, History, Report, Tallies
 from ldpbandits.server.experiments.history import Moment
 from ldpbandits.server.experiments.live import LiveExperiment
-from ldpbandits.server.reports import jobs
-from ldpbandits.server.reports import report as reports
+from ldpbandits.server.reports import jobs, report
 from ldpbandits.server.reports.jobs import BestJob, HistoryJob, Job, ReportJob, TalliesJob
 from ldpbandits.server.reports.snapshot import Snapshot
 from ldpbandits.server.single_flight import take_note
 
-FEW = 32
+MOST_THREAD_ARMS = 32
 """Arms whose intervals are worked out in a thread: that takes a few hundredths of a second."""
 
 _REPORT, _HISTORY, _TALLIES, _BEST = map(msgspec.msgpack.Decoder, (Report, History, Tallies, Best | None))
 _log = logging.getLogger(__name__)
 
 
-class Beside:
+class ReportWorker:
     """Works out what is asked of it, one thing at a time."""
 
     def __init__(self) -> None:
@@ -49,21 +48,21 @@ class Beside:
     ) -> Report:
         """Return everything about an experiment; `before` is what it was like at half of the responses."""
         if _is_small(experiment):
-            return await asyncio.to_thread(reports.report, experiment.copy(), before(), forged())
+            return await asyncio.to_thread(report.make_report, experiment.copy(), before(), forged())
         done = await self._share("report", experiment, lambda of: ReportJob(of, before(), forged()))
         return _REPORT.decode(done)  # type: ignore[no-any-return]
 
     async def history(self, experiment: LiveExperiment, moments: Callable[[], list[Moment]]) -> History:
         """Return what was known at each of these moments."""
         if _is_small(experiment):
-            return await asyncio.to_thread(reports.history, experiment.copy(), moments())
+            return await asyncio.to_thread(report.make_history, experiment.copy(), moments())
         done = await self._share("history", experiment, lambda of: HistoryJob(of, moments()))
         return _HISTORY.decode(done)  # type: ignore[no-any-return]
 
     async def tallies(self, experiment: LiveExperiment) -> Tallies:
         """Return all that the agent learns from; of a few arms that takes next to nothing."""
         if _is_small(experiment):
-            return reports.tallies(experiment)
+            return report.make_tallies(experiment)
         return _TALLIES.decode(await self._share("tallies", experiment, TalliesJob))  # type: ignore[no-any-return]
 
     async def best(self, experiment: LiveExperiment) -> Best | None:
@@ -138,4 +137,6 @@ class Beside:
 def _is_small(experiment: LiveExperiment) -> bool:
     """Tell whether a thread is enough; it also knows the parts that others have registered in this process."""
     parts = (experiment.menu.first, experiment.menu.transform, experiment.rule)
-    return len(experiment.records) <= FEW or not all(type(part).__module__.startswith("ldpbandits.") for part in parts)
+    return len(experiment.records) <= MOST_THREAD_ARMS or not all(
+        type(part).__module__.startswith("ldpbandits.") for part in parts
+    )

@@ -18,7 +18,7 @@ from ldpbandits.spec.protocol import Acknowledged, Code
 
 Status: TypeAlias = Literal["running", "paused", "shipped", "closed"]
 
-FRESH = 2.0
+FRESH_FOR_S = 2.0
 """For so many seconds after a look at the others has begun, a worker hands out arms by what it found, and whoever
 changes something waits for it. They pass while machines sleep."""
 
@@ -356,7 +356,7 @@ class SharedStore(Store, Protocol):
     """A store that several workers use at once, each through an object of its own.
 
     A change by an experimenter is checked by the worker that makes it, against what it knows; the store makes it only
-    if nobody has changed anything since, and raises `Behind` otherwise. `refresh`, `knows`, `everybody_knows` and what
+    if nobody has changed anything since, and raises `Behind` otherwise. `refresh`, `knows`, `is_acknowledged` and what
     concerns notes are called one at a time, by another thread than the rest.
     """
 
@@ -389,7 +389,7 @@ class SharedStore(Store, Protocol):
     def knows(self, version: int) -> None:
         """Say that this worker has taken over all changes up to this version."""
 
-    def everybody_knows(self, version: int) -> bool:
+    def is_acknowledged(self, version: int) -> bool:
         """Tell whether all workers that hand out arms have taken over this version."""
 
     def put_note(self, name: bytes, note: bytes, until: int) -> None:

@@ -19,13 +19,13 @@ from typing import ParamSpec, TypeVar
 from ldpbandits.server.store import Answer, CellTotal, Event, Outcome, Store, Unavailable
 
 LARGEST_BATCH = 1000
-WORTH = 0.5
+WAIT_SHARE = 0.5
 """The share of a commit's own time for which it is worth waiting, so that the next one holds more."""
 
-SHORTEST_WAIT = 0.001
+SHORTEST_WAIT_S = 0.001
 """Less is not worth it, and less than event loops can measure."""
 
-LONGEST = 20.0
+COMMIT_TIMEOUT_S = 20.0
 """Seconds after which whoever waits for a commit is told that its outcome is not known: a disk or a database may hang
 for hours, as behind a lock that somebody holds, and those who send again would fill the memory meanwhile."""
 
@@ -41,11 +41,11 @@ class Committer:
     """The one thread that writes. Responses queue for it; other changes are done in between, one at a time."""
 
     def __init__(
-        self, store: Store, take_over: Callable[[Sequence[CellTotal]], None], *, largest: int = LARGEST_BATCH
+        self, store: Store, apply_totals: Callable[[Sequence[CellTotal]], None], *, largest: int = LARGEST_BATCH
     ) -> None:
-        """Count into this store; call `take_over` with the new totals of cells before anybody is told."""
+        """Count into this store; call `apply_totals` with the new totals of cells before anybody is told."""
         self._store = store
-        self._take_over = take_over
+        self._apply_totals = apply_totals
         self._largest = largest
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="writer")
         self._queue: list[tuple[Answer, asyncio.Future[Outcome]]] = []
@@ -116,7 +116,9 @@ class Committer:
             raise _nothing_written()
         work = self._thread.submit(change, *args, **kwargs)
         done = asyncio.wrap_future(work)
-        timer = asyncio.get_running_loop().call_later(LONGEST, work.cancel)  # which does nothing once it has begun
+        timer = asyncio.get_running_loop().call_later(
+            COMMIT_TIMEOUT_S, work.cancel
+        )  # which does nothing once it has begun
         try:
             await asyncio.wait([done])
         finally:
@@ -144,13 +146,13 @@ class Committer:
                 seconds = perf_counter() - start
                 self.observe(len(batch), waiting, seconds)
                 if is_on_disk:
-                    await self._gather(len(batch), WORTH * seconds)
+                    await self._gather(len(batch), WAIT_SHARE * seconds)
         finally:
             self._work = None
 
     async def _gather(self, answered: int, seconds: float) -> None:
         """Wait for as many responses as have just been answered, but not for longer than that."""
-        if answered == 1 or seconds < SHORTEST_WAIT:
+        if answered == 1 or seconds < SHORTEST_WAIT_S:
             return
         self._hoped = min(len(self._queue) + answered, self._largest)
         if len(self._queue) >= self._hoped:
@@ -164,13 +166,13 @@ class Committer:
         """Count a batch and tell everybody in it; return whether it is on disk."""
         answers = [answer for answer, _ in batch]
         events = self._take_events()
-        timer = asyncio.get_running_loop().call_later(LONGEST, self._give_up, batch)
+        timer = asyncio.get_running_loop().call_later(COMMIT_TIMEOUT_S, self._give_up, batch)
         try:
             outcomes, totals = await asyncio.get_running_loop().run_in_executor(
                 self._thread, self._store.count, answers, events
             )
             self.commits += 1
-            self._take_over(totals)
+            self._apply_totals(totals)
         except Exception as error:  # noqa: BLE001 - whatever it is, nobody may wait for ever
             self.put_back(events)
             for _, future in batch:
@@ -197,4 +199,4 @@ class Committer:
 
 
 def _nothing_written() -> Unavailable:
-    return Unavailable(f"the store has written nothing for {LONGEST:g} s")
+    return Unavailable(f"the store has written nothing for {COMMIT_TIMEOUT_S:g} s")

@@ -1,6 +1,6 @@
 """Do the books agree? Each tally against its responses, each nonce against its response, each row against what can be.
 
-A store reads all that it holds, as of one moment, as `Books`; what they do not agree in is said in lines, a line for
+A store reads all that it holds, as of one moment, as `Dump`; what they do not agree in is said in lines, a line for
 each damaged row. Nothing is changed. Responses are read once, in any order, and only their sums are kept, and a bit for
 each number.
 """
@@ -25,7 +25,7 @@ _Sums: TypeAlias = defaultdict[_Cell, list[int]]
 
 
 @dataclass(frozen=True)
-class Books:
+class Dump:
     """All that a store holds, as of one moment."""
 
     experiments: Sequence[StoredExperiment]
@@ -59,7 +59,7 @@ class Findings:
             self.unsaid += 1
 
 
-def compare(books: Books) -> Findings:
+def verify(books: Dump) -> Findings:
     """Read the books, and say what does not agree."""
     findings, numbers = Findings(len(books.experiments), nonces=books.nonces_besides), _Numbers()
     known = {each.number: _Known(each, findings) for each in books.experiments}

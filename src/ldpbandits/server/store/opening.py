@@ -11,7 +11,7 @@ from ldpbandits.server.store import Store
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from ldpbandits.server.store.integrity import Books
+    from ldpbandits.server.store.integrity import Dump
 
 SCHEMES = ("postgresql://", "postgres://")
 _NO_PATH = re.compile(r"([^/]*://|file:|\s*(?:host|hostaddr|port|dbname|user|password|service)\s*=)", re.IGNORECASE)
@@ -50,7 +50,7 @@ def sqlite_file(database: str) -> Path:
     return Path(database)
 
 
-def books_of(database: str) -> "AbstractContextManager[Books]":
+def books_of(database: str) -> "AbstractContextManager[Dump]":
     """Open the books of a database to be read, while its server runs or not."""
     if is_shared(database):
         with needs("postgres"):

@@ -30,7 +30,7 @@ DEFAULTS: dict[str, str | int] = {
 NOT_REPLICATED = "01000"
 """The warning when the wait for a synchronous standby is cancelled: the commit is here, perhaps nowhere else."""
 
-MOST_IDLE = 10
+IDLE_TRANSACTION_TIMEOUT_S = 10
 """Seconds. Whoever holds locks and says nothing for so long, as a machine that has vanished, is cut off by the
 database: else all others would wait for hours for its locks."""
 
@@ -40,7 +40,7 @@ DURABLE = (
 """Acknowledged is on disk, whatever a role or database is set to; how much further, at a standby, is theirs to say."""
 
 _SESSION = (
-    f"SET idle_in_transaction_session_timeout = '{MOST_IDLE}s';"
+    f"SET idle_in_transaction_session_timeout = '{IDLE_TRANSACTION_TIMEOUT_S}s';"
     " SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 3; SET tcp_keepalives_count = 3;"
     " SET client_encoding = 'UTF8';"
     # What a role may be set to, and we rely on: whoever waits for a lock sees what was done under it; the warning that
@@ -49,7 +49,7 @@ _SESSION = (
     " SET statement_timeout = 0; SET lock_timeout = 0; SET idle_session_timeout = 0;"
     f" {DURABLE.format(is_local='false')}"
 )
-OLDEST = 15
+OLDEST_VERSION = 15
 """The oldest PostgreSQL that this is tested with."""
 
 _SHAPE = "postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %XX for special characters of the password"
@@ -173,8 +173,8 @@ def first_line(error: Exception) -> str:
 def check_server(connection: Connection[TupleRow]) -> None:
     """Raise DatabaseError when this server is too old, or the database cannot hold all names."""
     version = connection.info.server_version // 10_000
-    if version < OLDEST:
-        raise DatabaseError(f"PostgreSQL must be {OLDEST} or newer, got {version}")
+    if version < OLDEST_VERSION:
+        raise DatabaseError(f"PostgreSQL must be {OLDEST_VERSION} or newer, got {version}")
     ((encoding,),) = connection.execute("SHOW server_encoding").fetchall()
     if encoding != "UTF8":
         raise DatabaseError(f"the encoding of the database must be UTF8, got {encoding}")

@@ -10,7 +10,7 @@ from psycopg.rows import TupleRow
 
 from ldpbandits.errors import DatabaseError
 from ldpbandits.server.store import DELETED, CellTotal
-from ldpbandits.server.store.integrity import Books
+from ldpbandits.server.store.integrity import Dump
 from ldpbandits.server.store.postgres.connection import first_line, named
 from ldpbandits.server.store.postgres.reading import read_experiments
 from ldpbandits.server.store.postgres.schema import check_current
@@ -38,14 +38,14 @@ _AT_ONCE = 10_000
 
 
 @contextmanager
-def postgres_books(url: str) -> Iterator[Books]:
+def postgres_books(url: str) -> Iterator[Dump]:
     """Yield the books; raise DatabaseError when they cannot be read, or are not of this version."""
     try:
         with psycopg.connect(url) as connection:
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             check_current(connection)
             numbers = [number for (number,) in connection.execute("SELECT id FROM experiments").fetchall()]
-            yield Books(
+            yield Dump(
                 read_experiments(connection, numbers, Slots()),
                 tallies=(CellTotal(*row) for row in connection.execute(_TALLIES).fetchall()),
                 responses=_responses(connection),

@@ -7,19 +7,19 @@ from psycopg.rows import TupleRow
 
 from ldpbandits.server.store.postgres.schema import SETUP_LOCK
 
-DAY = 86_400
-KEPT = DAY
+DAY_S = 86_400
+RETENTION_S = DAY_S
 """A day is dropped so many seconds after its end: workers' clocks may differ, and the last one counts too."""
 
 
-LONGEST_WAIT = "SET LOCAL lock_timeout = '1s'"
+SET_LOCK_TIMEOUT = "SET LOCAL lock_timeout = '1s'"
 """Responses wait while we do: there will be another try."""
 
 
 class Days:
     """Partitions of `width` seconds each. All is done under one lock, in transactions of the caller."""
 
-    def __init__(self, width: int = DAY, kept: int = KEPT) -> None:
+    def __init__(self, width: int = DAY_S, kept: int = RETENTION_S) -> None:
         """Tests have shorter days."""
         self._width, self._kept = width, kept
 
@@ -29,7 +29,7 @@ class Days:
         A day is made beside the table and then attached: to make it as a part of the table at once would take a lock
         that excludes all others. A backup that reads the table for hours would hold it up, and it everybody who counts.
         """
-        connection.execute(LONGEST_WAIT)
+        connection.execute(SET_LOCK_TIMEOUT)
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (SETUP_LOCK,))
         known = {first for (first,) in connection.execute("SELECT first FROM days").fetchall()}
         forgotten = floor(connection)
@@ -49,7 +49,7 @@ class Days:
 
         The database's clock must agree: a worker whose clock is years ahead drops nothing.
         """
-        connection.execute(LONGEST_WAIT)  # whoever counts now goes first
+        connection.execute(SET_LOCK_TIMEOUT)  # whoever counts now goes first
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (SETUP_LOCK,))
         row = connection.execute(
             "SELECT min(first) FROM days HAVING min(first) <= least(%s, extract(epoch FROM clock_timestamp())) - %s",

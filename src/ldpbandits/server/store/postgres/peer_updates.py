@@ -10,7 +10,7 @@ from ldpbandits.server.store import Event, Mark, News, Pending, Replaced
 from ldpbandits.server.store.postgres.account import EventKey
 from ldpbandits.server.store.postgres.connection import DURABLE
 from ldpbandits.server.store.postgres.counting import NOTE, array, noted
-from ldpbandits.server.store.postgres.nonces import LONGEST_WAIT
+from ldpbandits.server.store.postgres.nonces import SET_LOCK_TIMEOUT
 from ldpbandits.server.store.postgres.reading import SINCE, read_experiments, read_totals
 from ldpbandits.server.store.postgres.schema import SETUP_LOCK
 from ldpbandits.server.store.postgres.slots import Slots
@@ -168,7 +168,7 @@ def settle(connection: Connection[TupleRow], now: int, kind: str, dead_after: fl
 
     What a worker has told of an experiment that was deleted meanwhile is removed, too.
     """
-    connection.execute(LONGEST_WAIT)
+    connection.execute(SET_LOCK_TIMEOUT)
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (SETUP_LOCK,))
     dead = [worker for (worker,) in connection.execute(_DEAD, (dead_after, now)).fetchall()]
     if dead:

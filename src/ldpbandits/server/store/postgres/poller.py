@@ -9,15 +9,15 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from ldpbandits.server.process.clock import elapsed
-from ldpbandits.server.store import FRESH, Mark, News, Pending
-from ldpbandits.server.store.postgres import peer_updates as news
+from ldpbandits.server.store import FRESH_FOR_S, Mark, News, Pending
+from ldpbandits.server.store.postgres import peer_updates
 from ldpbandits.server.store.postgres.account import Account
 from ldpbandits.server.store.postgres.connection import LOST, Link, errors_of_a_store
 from ldpbandits.server.store.postgres.nonces import floor
 from ldpbandits.server.store.postgres.slots import Slots
 
-GRACE = 1.0
-"""How much longer than `FRESH` a worker is taken for alive: a crash of the database may lose its last signs of life."""
+ACKNOWLEDGE_GRACE_S = 1.0
+"""A worker counts as alive for this long after `FRESH_FOR_S`: a crash of the database may lose its last heartbeats."""
 
 _WORKERS = "SELECT id, version, seen_at::text FROM workers"
 
@@ -50,7 +50,7 @@ class Looker:
 
     def register(self, connection: Connection[TupleRow], version: int) -> list[Pending]:
         """Be one of the workers, under a new number; return what was pending under the one before."""
-        worker = news.register(connection, version)
+        worker = peer_updates.register(connection, version)
         settled = self.account.settle(worker)
         self._on_new_number(worker)
         return settled
@@ -79,14 +79,14 @@ class Looker:
             self._settled = self.register(connection, version)
             self._era += 1  # what we have told is that of another worker now
         self.forgotten = floor(connection)
-        news.check_identity(connection, self.identity)
-        self._seen = news.last_change(connection, self._seen)
+        peer_updates.check_identity(connection, self.identity)
+        self._seen = peer_updates.last_change(connection, self._seen)
         self._alive(connection.execute(_WORKERS).fetchall())
         marks = {number: mark for number, mark in followed.items() if mark.era == self._era}
         since = min(marks.values()).place if marks else None  # some is read again that is known: that does no harm
-        asked = news.Asked(self.account.worker, version, in_use, set(marks), since)
+        asked = peer_updates.Asked(self.account.worker, version, in_use, set(marks), since)
         self._looks += 1
-        found = news.read_news(connection, asked, self._slots, partial(Mark, self._era, self._looks))
+        found = peer_updates.read_news(connection, asked, self._slots, partial(Mark, self._era, self._looks))
         for number, stored in found.experiments.items():
             if stored is None:
                 self._slots.forget(number)
@@ -98,18 +98,18 @@ class Looker:
         """Say that this worker lives, and what is new of it; False when the others took it for dead."""
         pending, events = self.account.untold()
         with connection.transaction():
-            if not news.beat(connection, self.account.worker, version):
+            if not peer_updates.beat(connection, self.account.worker, version):
                 return False
-            news.tell(connection, self.account.worker, pending, events)
+            peer_updates.tell(connection, self.account.worker, pending, events)
         self.account.told(pending, events)
         return True
 
     def knows(self, version: int) -> None:
         """Say that this worker has taken over this version."""
         with errors_of_a_store():
-            news.beat(self.link.connection(), self.account.worker, version)
+            peer_updates.beat(self.link.connection(), self.account.worker, version)
 
-    def everybody_knows(self, version: int) -> bool:
+    def is_acknowledged(self, version: int) -> bool:
         """Tell whether every worker knows this version, but for those that hand out no arms until they look again."""
         rows = self.link.rows(_WORKERS)
         versions = {worker: known for worker, known, _ in rows}
@@ -127,7 +127,9 @@ class Looker:
         }
         signs = before | listed
         alive = {
-            worker for worker, (sign, since) in signs.items() if sign != news.LEFT and since + FRESH + GRACE >= now
+            worker
+            for worker, (sign, since) in signs.items()
+            if sign != peer_updates.LEFT and since + FRESH_FOR_S + ACKNOWLEDGE_GRACE_S >= now
         }
         self._signs = {worker: sign for worker, sign in signs.items() if worker in listed or worker in alive}
         return alive

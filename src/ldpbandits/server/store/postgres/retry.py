@@ -21,10 +21,10 @@ from ldpbandits.server.store.postgres.reading import read_totals
 from ldpbandits.server.store.postgres.schema import SLOT_LOCK, SLOTS
 from ldpbandits.server.store.postgres.slots import Slots, SlotTotal
 
-PATIENCE = 8.0
+RETRY_DEADLINE_S = 8.0
 """Seconds for which a batch is tried again while the database cannot be reached, as when another takes over."""
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
+FIRST_RETRY_DELAY_S, LONGEST_RETRY_DELAY_S = 0.02, 0.5
 
 
 @dataclass
@@ -76,7 +76,7 @@ class Counting:
         happened = {key: notes.written[key] + count for key, count in times.items()}
         batch = Batch(answers, self.forgotten)
         give_up = monotonic() + (0 if self._failed else self._patience)
-        pause, self._failed = FIRST_PAUSE, True
+        pause, self._failed = FIRST_RETRY_DELAY_S, True
         while True:
             try:
                 result, are_noted = self._try_to_count(batch, notes.worker, happened)
@@ -88,7 +88,7 @@ class Counting:
                 if monotonic() + pause >= give_up:
                     raise Unavailable(first_line(error)) from error
                 sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
+                pause = min(2 * pause, LONGEST_RETRY_DELAY_S)
             except psycopg.Error as error:
                 self._failed = False  # the database is there, it only refuses this
                 raise Unavailable(first_line(error)) from error
@@ -116,7 +116,7 @@ class Counting:
             except Unavailable:  # others make days, too; or the database is gone
                 if monotonic() >= give_up:
                     raise
-                sleep(FIRST_PAUSE)
+                sleep(FIRST_RETRY_DELAY_S)
         again = Batch(answers, self.forgotten)
         again.number = batch.number  # an earlier try may have counted
         return again

@@ -34,8 +34,7 @@ from ldpbandits.server.store import (
     StoreSizes,
     Unavailable,
 )
-from ldpbandits.server.store.postgres import changes
-from ldpbandits.server.store.postgres import peer_updates as news
+from ldpbandits.server.store.postgres import changes, peer_updates
 from ldpbandits.server.store.postgres.connection import (
     Link,
     check_apart,
@@ -44,16 +43,16 @@ from ldpbandits.server.store.postgres.connection import (
     first_line,
     named,
 )
-from ldpbandits.server.store.postgres.nonces import DAY, Days, floor
+from ldpbandits.server.store.postgres.nonces import DAY_S, Days, floor
 from ldpbandits.server.store.postgres.poller import Looker
 from ldpbandits.server.store.postgres.reading import read_experiments
-from ldpbandits.server.store.postgres.retry import PATIENCE, Counting
+from ldpbandits.server.store.postgres.retry import RETRY_DEADLINE_S, Counting
 from ldpbandits.server.store.postgres.schema import SETUP_LOCK, migrate
 from ldpbandits.server.store.postgres.slots import Slots
 
 _log = logging.getLogger(__name__)
 
-DEAD_AFTER = 60.0
+HEARTBEAT_TIMEOUT_S = 60.0
 """What a worker that was not seen for so many seconds has left behind is settled by another."""
 
 
@@ -72,7 +71,7 @@ class PostgresStore:
         url: str,
         *,
         failpoint: Callable[[str], None] = _pass,
-        patience: float = PATIENCE,
+        patience: float = RETRY_DEADLINE_S,
         days: Days | None = None,
         ahead: int = 2,
     ) -> None:
@@ -125,7 +124,7 @@ class PostgresStore:
         """Let go of the connections; nobody waits any more for this worker."""
         with suppress(psycopg.Error, Unavailable):
             if self._counting.notes.worker:
-                news.leave(self._writer.connection(), self._counting.notes.worker)
+                peer_updates.leave(self._writer.connection(), self._counting.notes.worker)
         self._writer.close()
         self._looker.close()
         with self._reading:
@@ -253,7 +252,7 @@ class PostgresStore:
         if now <= self.forgotten:  # a clock that is not believed yet: its days would be those of 1970
             return 0
         with self._writer.transaction() as connection:
-            self._days.make(connection, [now + day * DAY for day in range(self._ahead)])
+            self._days.make(connection, [now + day * DAY_S for day in range(self._ahead)])
         return 0
 
     def _drop_first(self, now: int) -> int | None:
@@ -326,9 +325,9 @@ class PostgresStore:
         self.version = max(self.version, version)
         self._looker.knows(self.version)
 
-    def everybody_knows(self, version: int) -> bool:
+    def is_acknowledged(self, version: int) -> bool:
         """Tell whether all workers that hand out arms have taken over this version."""
-        return self._looker.everybody_knows(version)
+        return self._looker.is_acknowledged(version)
 
     def put_note(self, name: bytes, note: bytes, until: int) -> None:
         """Write a note."""
@@ -349,5 +348,5 @@ class PostgresStore:
     def settle(self, now: int, kind: str) -> None:
         """Settle what dead workers left: what was pending there and has expired counts as events of this kind."""
         with self._writer.transaction() as connection:
-            news.settle(connection, now, kind, DEAD_AFTER)
+            peer_updates.settle(connection, now, kind, HEARTBEAT_TIMEOUT_S)
             connection.execute("DELETE FROM notes WHERE until <= %s", (now,))

@@ -8,7 +8,7 @@ from typing import Any
 
 from ldpbandits.errors import DatabaseError
 from ldpbandits.server.store import DELETED, CellTotal, StoredExperiment
-from ldpbandits.server.store.integrity import Books
+from ldpbandits.server.store.integrity import Dump
 from ldpbandits.server.store.sqlite.file import opened_to_read
 from ldpbandits.server.store.sqlite.reading import read_experiments
 from ldpbandits.server.store.sqlite.schema import check_current
@@ -24,7 +24,7 @@ _NONCES = (
 
 
 @contextmanager
-def sqlite_books(path: Path) -> Iterator[Books]:
+def sqlite_books(path: Path) -> Iterator[Dump]:
     """Yield the books; raise DatabaseError when the file is not a database of ours, of this version."""
     with closing(opened_to_read(path)) as connection:
         try:
@@ -34,7 +34,7 @@ def sqlite_books(path: Path) -> Iterator[Books]:
             raise DatabaseError(f"the database {path} cannot be read: {error}") from None
         reader = _Reader(connection)
         reader.look_at_the_file()
-        yield Books(
+        yield Dump(
             reader.experiments(),
             tallies=(CellTotal(*row) for row in reader.rows("the tallies", _TALLIES)),
             responses=reader.rows("the responses", _RESPONSES),

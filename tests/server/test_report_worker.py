@@ -12,9 +12,8 @@ from tests.server.running import running
 from tests.server.threaded import until
 
 from ldpbandits.server.api.messages import NewExperiment, ResponseMessage
-from ldpbandits.server.reports import jobs
-from ldpbandits.server.reports import report as reports
-from ldpbandits.server.reports import worker as beside
+from ldpbandits.server.reports import jobs, worker
+from ldpbandits.server.reports import report as report_module
 from ldpbandits.server.reports.snapshot import Snapshot
 from ldpbandits.server.service import Service
 from ldpbandits.server.store.sqlite.store import SqliteStore
@@ -30,7 +29,7 @@ NEW = NewExperiment(
 @pytest.fixture(autouse=True)
 def fewer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let four arms be few."""
-    monkeypatch.setattr(beside, "FEW", 4)
+    monkeypatch.setattr(worker, "MOST_THREAD_ARMS", 4)
 
 
 def serving(folder: Path, work: Callable[[Service], Awaitable[None]]) -> None:
@@ -39,7 +38,7 @@ def serving(folder: Path, work: Callable[[Service], Awaitable[None]]) -> None:
     async def run() -> None:
         service = Service(SqliteStore(folder / "agent.db"), KEYS)
         try:
-            await service.steering.create(NEW)
+            await service.commands.create(NEW)
             for turn in range(4 * ARMS):
                 ticket = service.decide("many").ticket or ""
                 if turn % 3:
@@ -55,17 +54,25 @@ def test_the_process_says_what_a_thread_would(tmp_path: Path, monkeypatch: pytes
     """Report, history and the look at the best arm are the same, to the last digit, by whomever they are worked out."""
 
     async def work(service: Service) -> None:
-        await service.steering.retire_arm("many", 3)
+        await service.commands.retire_arm("many", 3)
         experiment = service.experiments["many"]
-        there = [await service.report("many"), await service.history("many"), await service.beside.best(experiment)]
-        assert service.beside._process is not None
-        monkeypatch.setattr(beside, "FEW", ARMS)
-        here = [await service.report("many"), await service.history("many"), await service.beside.best(experiment)]
+        there = [
+            await service.report("many"),
+            await service.history("many"),
+            await service.report_worker.best(experiment),
+        ]
+        assert service.report_worker._process is not None
+        monkeypatch.setattr(worker, "MOST_THREAD_ARMS", ARMS)
+        here = [
+            await service.report("many"),
+            await service.history("many"),
+            await service.report_worker.best(experiment),
+        ]
         assert there == here
         assert len(there[0].arms) == ARMS  # type: ignore[union-attr]
         revived = Snapshot.of(experiment).experiment()
-        assert reports.tallies(revived) == reports.tallies(experiment)
-        assert reports.summary(revived) == reports.summary(experiment)
+        assert report_module.make_tallies(revived) == report_module.make_tallies(experiment)
+        assert report_module.summarise(revived) == report_module.summarise(experiment)
 
     serving(tmp_path, work)
 
@@ -75,14 +82,14 @@ def test_a_process_that_dies_is_missed_by_nobody(tmp_path: Path, caplog: pytest.
 
     async def work(service: Service) -> None:
         before = await service.report("many")
-        first = service.beside._process
+        first = service.report_worker._process
         assert first is not None
         os.kill(first.pid, signal.SIGKILL)
         first.wait()
         assert await service.report("many") == before
         assert "the process for reports has failed" in caplog.text
         assert await service.report("many") == before
-        second = service.beside._process
+        second = service.report_worker._process
         assert second is not None
         assert second.pid != first.pid
 
@@ -95,8 +102,8 @@ def test_the_process_ends_with_the_service(tmp_path: Path) -> None:
 
     async def work(service: Service) -> None:
         await service.report("many")
-        assert service.beside._process is not None
-        pids.append(service.beside._process.pid)
+        assert service.report_worker._process is not None
+        pids.append(service.report_worker._process.pid)
 
     serving(tmp_path, work)
     assert not Path(f"/proc/{pids[0]}").exists()
@@ -106,11 +113,11 @@ def test_parts_of_others_stay_in_the_process_that_knows_them(tmp_path: Path, mon
     """A rule or a mechanism that somebody has registered is unknown elsewhere: its reports are made in a thread."""
 
     async def work(service: Service) -> None:
-        service.beside.close()  # creating was a report too
-        service.beside = beside.Beside()
+        service.report_worker.close()  # creating was a report too
+        service.report_worker = worker.ReportWorker()
         monkeypatch.setattr(type(service.experiments["many"].rule), "__module__", "their.rules")
         await service.report("many")
-        assert service.beside._process is None
+        assert service.report_worker._process is None
 
     serving(tmp_path, work)
 
@@ -120,14 +127,14 @@ def test_who_asks_at_once_shares_a_report(tmp_path: Path, monkeypatch: pytest.Mo
     done: list[bytes] = []
 
     async def work(service: Service) -> None:
-        ask, loop, begun = service.beside._ask, asyncio.get_running_loop(), asyncio.Event()
+        ask, loop, begun = service.report_worker._ask, asyncio.get_running_loop(), asyncio.Event()
 
         def asked(job: bytes) -> bytes:
             done.append(job)
             loop.call_soon_threadsafe(begun.set)
             return ask(job)
 
-        monkeypatch.setattr(service.beside, "_ask", asked)
+        monkeypatch.setattr(service.report_worker, "_ask", asked)
         tasks = [asyncio.create_task(service.report("many"))]
         await begun.wait()
         service.decide("many")

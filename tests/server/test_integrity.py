@@ -14,8 +14,8 @@ from ldpbandits.errors import DatabaseError
 from ldpbandits.server.api.app import application
 from ldpbandits.server.api.messages import NewArm, NewExperiment
 from ldpbandits.server.service import Service
-from ldpbandits.server.store import integrity as books
-from ldpbandits.server.store.integrity import Findings, compare
+from ldpbandits.server.store import integrity
+from ldpbandits.server.store.integrity import Findings, verify
 from ldpbandits.server.store.sqlite.integrity import sqlite_books
 from ldpbandits.server.store.sqlite.schema import MIGRATIONS, migrate
 from ldpbandits.server.store.sqlite.store import SqliteStore
@@ -26,7 +26,7 @@ BITS = {"mechanism": "bernoulli", "epsilon": 2}
 def found(path: Path) -> Findings:
     """Look into a database."""
     with sqlite_books(path) as read:
-        return compare(read)
+        return verify(read)
 
 
 async def live(service: Service) -> None:
@@ -37,16 +37,16 @@ async def live(service: Service) -> None:
         ("steps", {"mechanism": "laplace", "epsilon": 0.5}),
         ("menu", {"mechanism": "bernoulli", "epsilon": [0.5, 2]}),
     ):
-        await service.steering.create(NewExperiment(name, ["a", "b"], curator, None, LIFETIME))
+        await service.commands.create(NewExperiment(name, ["a", "b"], curator, None, LIFETIME))
     await answer(service, {0: [1, 0, 1], 1: [0, 1]})
     await respond(service, "gone", 1.0)
     for value in (-2.5, 0.25, 3.0):
         await respond(service, "steps", value)
     await respond(service, "menu", 1, 0.5)
     await respond(service, "menu", 0, 2)
-    await service.steering.delete("gone")
-    await service.steering.add_arm("one", NewArm("c"))
-    await service.steering.retire_arm("one", 0)
+    await service.commands.delete("gone")
+    await service.commands.add_arm("one", NewArm("c"))
+    await service.commands.retire_arm("one", 0)
 
 
 async def respond(service: Service, name: str, value: float, epsilon: float | None = None) -> None:
@@ -178,7 +178,7 @@ def test_a_file_with_holes_is_damaged(seed: int, database: Path, capsys: pytest.
 
 def test_there_are_not_too_many_lines(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A database that is damaged throughout is described by some lines, and a number."""
-    monkeypatch.setattr(books, "MOST_LINES", 3)
+    monkeypatch.setattr(integrity, "MOST_LINES", 3)
     with closing(sqlite3.connect(database)) as connection, connection:
         connection.execute("UPDATE responses SET value = 'x'")
     findings = found(database)

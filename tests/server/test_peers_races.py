@@ -14,12 +14,12 @@ from ldpbandits.server.api.app import application
 from ldpbandits.server.api.messages import Key, NewArm, NewKey
 from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.keys import Role
-from ldpbandits.server.peers import peers as sharing
+from ldpbandits.server.peers import peers
 from ldpbandits.server.process import metrics
 from ldpbandits.server.process.clock import elapsed
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import Unavailable
-from ldpbandits.server.store.postgres import poller as postgres_looking
+from ldpbandits.server.store.postgres import poller
 from ldpbandits.server.store.postgres.store import PostgresStore
 
 
@@ -45,8 +45,8 @@ def between(worker: Service, step: Callable[[], Awaitable[Any]], monkeypatch: py
 
 def look(worker: Service) -> Awaitable[None]:
     """Let a worker look."""
-    assert worker.sharing is not None
-    return worker.sharing.look()
+    assert worker.peers is not None
+    return worker.peers.poll()
 
 
 def arms_of(worker: Service) -> list[str]:
@@ -83,7 +83,7 @@ def test_an_arm_is_added_once_though_a_look_finds_it_first(workers: Workers, mon
         await workers.create()
         one = workers.all[0]
         between(one, lambda: look(one), monkeypatch)
-        await workers.change(0, lambda: one.steering.add_arm("headline", NewArm("red")))
+        await workers.change(0, lambda: one.commands.add_arm("headline", NewArm("red")))
         assert arms_of(one) == ["blue", "green", "red"]
         for _ in range(30):
             assert await workers.respond(0, await workers.decide(0)) == "counted"
@@ -100,7 +100,7 @@ def test_a_later_change_elsewhere_is_not_undone_by_an_earlier_one_here(
         await workers.create()
         one, two = workers.all
         number = one.experiments["headline"].number
-        await workers.change(0, lambda: one.steering.set_status("headline", "paused"))
+        await workers.change(0, lambda: one.commands.set_status("headline", "paused"))
 
         async def pause_elsewhere() -> None:
             monkeypatch.undo()
@@ -110,7 +110,7 @@ def test_a_later_change_elsewhere_is_not_undone_by_an_earlier_one_here(
             await look(one)
 
         between(one, pause_elsewhere, monkeypatch)
-        await workers.change(0, lambda: one.steering.set_status("headline", "running"))
+        await workers.change(0, lambda: one.commands.set_status("headline", "running"))
         assert one.experiments["headline"].status == "paused"
 
     asyncio.run(play())
@@ -127,14 +127,14 @@ def test_what_was_created_here_and_deleted_elsewhere_is_gone(workers: Workers, m
             monkeypatch.undo()
             await look(two)
             store_of(two).basis = store_of(two).version
-            await two.steering.delete("headline")
+            await two.commands.delete("headline")
             await look(one)
             deleted.append(1)
 
         await workers.look()
         between(one, delete_elsewhere, monkeypatch)
         with pytest.raises(Exception, match="no experiment of this name"):
-            await workers.change(0, lambda: one.steering.create(NEW))
+            await workers.change(0, lambda: one.commands.create(NEW))
         assert deleted
         assert not one.experiments
 
@@ -157,7 +157,7 @@ def test_a_deletion_whose_answer_was_lost_leaves_no_ghost(workers: Workers, monk
         monkeypatch.setattr(store_of(one), "delete", delete_and_lose)
         between(one, lambda: look(one), monkeypatch)
         with pytest.raises(Unavailable):
-            await workers.change(0, lambda: one.steering.delete("headline"))
+            await workers.change(0, lambda: one.commands.delete("headline"))
         await look(one)
         assert not one.experiments
 
@@ -248,7 +248,7 @@ def test_what_a_look_found_is_taken_over_though_nobody_waits_for_it(workers: Wor
     async def play() -> None:
         await workers.create()
         one, two = workers.all
-        await two.know("headline")
+        await two.refresh("headline")
         for turn in range(20):
             await workers.respond(0, await workers.decide(0))
             looking = asyncio.ensure_future(look(two))
@@ -269,14 +269,14 @@ def test_a_database_that_hangs_does_not_hang_decisions(workers: Workers, monkeyp
         one = workers.all[0]
         await workers.decide(0)
         with psycopg.connect(workers.url) as connection, monkeypatch.context() as impatient:
-            impatient.setattr(sharing, "LONGEST_LOOK", 0.2)
+            impatient.setattr(peers, "POLL_TIMEOUT_S", 0.2)
             connection.execute("LOCK TABLE workers")
             one.experiments["headline"].fresh_until = 0.0
             done = await asyncio.gather(*(workers.decide(0) for _ in range(20)), return_exceptions=True)
             assert all(isinstance(each, Unavailable) for each in done)
-        assert one.sharing is not None
-        assert one.sharing._looking is not None
-        await one.sharing._looking
+        assert one.peers is not None
+        assert one.peers._poll_task is not None
+        await one.peers._poll_task
         await workers.decide(0)
         await workers.look()
         assert (await workers.shown(1))[3] == 2
@@ -290,14 +290,14 @@ def test_while_a_database_hangs_metrics_are_shown_and_nobody_waits_twice(
     """Prometheus waits for ten seconds: what a worker has measured is to be there by then."""
     worker, end = workers.all[0], Event()
     app, viewer = application(worker), worker.keys.new[Role.VIEWER]
-    monkeypatch.setattr(sharing, "LONGEST_LOOK", 0.05)
-    monkeypatch.setattr(metrics, "PATIENCE", 0.05)
+    monkeypatch.setattr(peers, "POLL_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(metrics, "DATABASE_TIMEOUT_S", 0.05)
 
     async def play() -> None:
         await workers.create()
         monkeypatch.setattr(store_of(worker), "refresh", lambda *_: end.wait())
         monkeypatch.setattr(store_of(worker), "sizes", end.wait)
-        monkeypatch.setattr(sharing, "elapsed", lambda: elapsed() + 10)
+        monkeypatch.setattr(peers, "elapsed", lambda: elapsed() + 10)
         with pytest.raises(Unavailable, match="were not heard of"):
             await workers.decide(0)
         await asyncio.sleep(0.06)
@@ -317,16 +317,16 @@ def test_a_new_key_is_shown_though_not_every_worker_knows_it(workers: Workers, m
 
     async def play() -> None:
         await workers.create()
-        monkeypatch.setattr(sharing, "EVERYBODY_WITHIN", 0.1)
+        monkeypatch.setattr(peers, "ACKNOWLEDGE_TIMEOUT_S", 0.1)
         one = workers.all[0]
         with psycopg.connect(workers.url, autocommit=True) as connection:  # a worker that lives and never learns
             connection.execute("INSERT INTO workers (version, seen_at) VALUES (0, 'infinity')")
-        made = await one.change(lambda: one.steering.rotate("admin", NewKey()))
+        made = await one.change(lambda: one.commands.rotate("admin", NewKey()))
         assert isinstance(made, Key)
         assert made.key is not None
         assert one.role(made.key.encode()) is Role.ADMIN
         with pytest.raises(Unavailable, match="not every worker"):
-            await one.change(lambda: one.steering.set_status("headline", "paused"))
+            await one.change(lambda: one.commands.set_status("headline", "paused"))
 
     asyncio.run(play())
 
@@ -366,7 +366,7 @@ def test_a_machine_that_slept_hands_out_nothing_before_it_has_looked(
         one = workers.all[0]
         await workers.decide(1)
         await one.committer.run(one._store.set_status, one.experiments["headline"].number, "paused")
-        monkeypatch.setattr(sharing, "elapsed", lambda: elapsed() + 3600)
+        monkeypatch.setattr(peers, "elapsed", lambda: elapsed() + 3600)
         with pytest.raises(Refusal, match="paused"):
             await workers.decide(1)
 
@@ -387,13 +387,13 @@ def test_whoever_is_waited_for_does_not_hang_on_the_clock_of_the_database(
             sql = "UPDATE workers SET seen_at = seen_at + make_interval(hours => %s) WHERE id = %s"
             connection.execute(sql, (hours, two.worker))
         one.knows(one.version + 1)
-        assert not one.everybody_knows(one.version)
-        monkeypatch.setattr(postgres_looking, "elapsed", lambda: elapsed() + 3.1)
-        assert one.everybody_knows(one.version)
+        assert not one.is_acknowledged(one.version)
+        monkeypatch.setattr(poller, "elapsed", lambda: elapsed() + 3.1)
+        assert one.is_acknowledged(one.version)
         await look(workers.all[1])
-        assert not one.everybody_knows(one.version)
+        assert not one.is_acknowledged(one.version)
         two.close()
-        assert one.everybody_knows(one.version)
+        assert one.is_acknowledged(one.version)
 
     asyncio.run(play())
 
@@ -411,7 +411,7 @@ def test_a_worker_that_was_frozen_goes_by_no_key_and_no_secret_that_has_ended(
         ticket = await workers.decide(1)
         await one.committer.run(one.keys.rotate, Role.VIEWER, one.now, 0)
         await one.committer.run(one.keys.rotate_secret, one.now, 0)
-        monkeypatch.setattr(sharing, "elapsed", lambda: elapsed() + 3600)  # and it has not looked since
+        monkeypatch.setattr(peers, "elapsed", lambda: elapsed() + 3600)  # and it has not looked since
         woken = [ask(app, "GET", path, key=old) for path in ("/metrics", "/v1/experiments")]
         assert [reply.status for reply in await asyncio.gather(*woken)] == [401, 401]
         with pytest.raises(Refusal, match="not a ticket of this server"):
@@ -432,7 +432,7 @@ def test_a_worker_that_cannot_look_takes_no_ticket_that_may_be_void(
         ticket = await workers.decide(1)
         assert await workers.respond(1, await workers.decide(1)) == "counted"
         await one.committer.run(one.keys.rotate_secret, one.now, 0)
-        monkeypatch.setattr(sharing, "elapsed", lambda: elapsed() + 3600)  # it has not looked since
+        monkeypatch.setattr(peers, "elapsed", lambda: elapsed() + 3600)  # it has not looked since
         with monkeypatch.context() as away:
             away.setattr(store_of(two), "refresh", gone)
             with pytest.raises(Unavailable, match="the database is away"):
@@ -459,7 +459,7 @@ def test_a_worker_whose_database_went_back_knows_nothing_any_more(workers: Worke
         store_of(two).version -= 1
         store_of(two)._looker._seen = None  # as a worker that has started on the new primary
         await look(two)
-        await two.change(lambda: two.steering.set_status("headline", "paused"))
+        await two.change(lambda: two.commands.set_status("headline", "paused"))
         with pytest.raises(Unavailable, match="has lost a change that this worker has seen"):
             await look(one)
         assert one.lost is not None

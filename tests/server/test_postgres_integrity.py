@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from tests.server.postgres_server import Postgres
 from tests.server.several import working
-from tests.server.test_books import live
+from tests.server.test_integrity import live
 
 from ldpbandits.cli import main
 from ldpbandits.server.store.postgres.store import PostgresStore

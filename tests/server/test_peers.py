@@ -15,12 +15,12 @@ from ldpbandits.server.api.app import application
 from ldpbandits.server.api.messages import NewArm, NewKey, ShippedArm
 from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.keys import Role
-from ldpbandits.server.peers import peers as sharing
+from ldpbandits.server.peers import peers
 from ldpbandits.server.process import metrics
 from ldpbandits.server.process.clock import elapsed
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import Unavailable
-from ldpbandits.server.store.postgres import poller as postgres_looking
+from ldpbandits.server.store.postgres import poller
 from ldpbandits.server.store.postgres import store as postgres_module
 from ldpbandits.server.store.postgres.store import PostgresStore
 
@@ -59,7 +59,7 @@ def test_what_is_out_at_one_worker_counts_in_the_choice_of_another(workers: Work
         arms = []
         for number in range(40):
             await workers.look()
-            await workers.all[number % 2].know("headline")
+            await workers.all[number % 2].refresh("headline")
             arms.append(workers.all[number % 2].decide("headline").arm)
         assert abs(arms.count(0) - arms.count(1)) <= 1
         await workers.look()
@@ -94,7 +94,7 @@ def test_what_a_dead_worker_left_is_settled_when_it_has_expired(
 ) -> None:
     """Its tickets stay out until then, and are missing afterwards; what happened there is not forgotten."""
     url = postgres.new()
-    monkeypatch.setattr(postgres_module, "DEAD_AFTER", 0.0)
+    monkeypatch.setattr(postgres_module, "HEARTBEAT_TIMEOUT_S", 0.0)
     with working(url) as workers:
 
         async def play() -> None:
@@ -114,7 +114,7 @@ def test_what_a_dead_worker_left_is_settled_when_it_has_expired(
             for worker in workers.all:
                 worker.experiments["headline"].expire(worker.now)
                 await worker.write_events()
-            monkeypatch.setattr(postgres_module, "DEAD_AFTER", 3600.0)
+            monkeypatch.setattr(postgres_module, "HEARTBEAT_TIMEOUT_S", 3600.0)
             with psycopg.connect(url) as connection:
                 connection.execute("UPDATE workers SET seen_at = '-infinity' WHERE id > 2")
             await workers.all[1].forget()
@@ -131,16 +131,16 @@ def test_a_pause_holds_everywhere_once_it_is_acknowledged(workers: Workers) -> N
         await workers.create()
         one, two = workers.all
         await workers.decide(1)
-        await workers.change(0, lambda: one.steering.set_status("headline", "paused"))
+        await workers.change(0, lambda: one.commands.set_status("headline", "paused"))
         with pytest.raises(Refusal, match="paused"):
             two.decide("headline")
-        await workers.change(1, lambda: two.steering.set_status("headline", "running"))
-        await workers.change(1, lambda: two.steering.add_arm("headline", NewArm("red")))
-        await workers.change(0, lambda: one.steering.retire_arm("headline", 0))
+        await workers.change(1, lambda: two.commands.set_status("headline", "running"))
+        await workers.change(1, lambda: two.commands.add_arm("headline", NewArm("red")))
+        await workers.change(0, lambda: one.commands.retire_arm("headline", 0))
         assert {two.decide("headline").arm for _ in range(20)} == {1, 2}
-        await workers.change(0, lambda: one.steering.ship("headline", ShippedArm("red")))
+        await workers.change(0, lambda: one.commands.ship("headline", ShippedArm("red")))
         assert two.decide("headline").arm == 2
-        await workers.change(1, lambda: two.steering.delete("headline"))
+        await workers.change(1, lambda: two.commands.delete("headline"))
         assert not one.experiments
 
     asyncio.run(play())
@@ -148,17 +148,17 @@ def test_a_pause_holds_everywhere_once_it_is_acknowledged(workers: Workers) -> N
 
 def test_a_worker_that_does_not_look_hands_out_nothing(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
     """So a pause need not wait for it for ever: for as long as it may still hand out arms, and no longer."""
-    monkeypatch.setattr(sharing, "FRESH", 0.3)
-    monkeypatch.setattr(postgres_looking, "FRESH", 0.3)
-    monkeypatch.setattr(postgres_looking, "GRACE", 0.1)
+    monkeypatch.setattr(peers, "FRESH", 0.3)
+    monkeypatch.setattr(poller, "FRESH", 0.3)
+    monkeypatch.setattr(poller, "ACKNOWLEDGE_GRACE_S", 0.1)
 
     async def play() -> None:
         await workers.create()
         one, two = workers.all
         await workers.decide(1)
-        await one.change(lambda: one.steering.set_status("headline", "paused"))  # and the other does not look
+        await one.change(lambda: one.commands.set_status("headline", "paused"))  # and the other does not look
         assert two.experiments["headline"].fresh_until < elapsed()
-        await two.know("headline")  # as is done before each decision
+        await two.refresh("headline")  # as is done before each decision
         with pytest.raises(Refusal, match="paused"):
             two.decide("headline")
 
@@ -173,7 +173,7 @@ def test_changes_at_two_workers_at_once_are_checked_one_after_the_other(workers:
 
         async def retire(worker: Service, arm: int) -> str:
             try:
-                await worker.change(lambda: worker.steering.retire_arm("headline", arm))
+                await worker.change(lambda: worker.commands.retire_arm("headline", arm))
             except Refusal as refusal:
                 return refusal.code
             return "retired"
@@ -192,11 +192,11 @@ def test_a_new_key_holds_at_every_worker(workers: Workers) -> None:
     async def play() -> None:
         one, two = workers.all
         old = one.keys.new[Role.CLIENT]
-        made = await workers.change(0, lambda: one.steering.rotate("client", NewKey()))
+        made = await workers.change(0, lambda: one.commands.rotate("client", NewKey()))
         assert made.key is not None
         assert [two.role(key.encode()) for key in (old, made.key)] == [None, Role.CLIENT]
         await workers.create()
-        await workers.change(1, lambda: two.steering.rotate("signing", NewKey(grace=0)))
+        await workers.change(1, lambda: two.commands.rotate("signing", NewKey(grace=0)))
         assert await workers.respond(1, await workers.decide(0)) == "counted"
 
     asyncio.run(play())
@@ -211,9 +211,9 @@ def test_a_worker_that_was_taken_for_dead_starts_anew(workers: Workers, monkeypa
         await workers.all[1].write_events()
         await workers.look()
         workers.clock[:] = [second + 100 for second in workers.clock]
-        monkeypatch.setattr(postgres_module, "DEAD_AFTER", -1.0)
+        monkeypatch.setattr(postgres_module, "HEARTBEAT_TIMEOUT_S", -1.0)
         await workers.all[0].forget()  # settles all, itself included
-        monkeypatch.setattr(postgres_module, "DEAD_AFTER", 60.0)
+        monkeypatch.setattr(postgres_module, "HEARTBEAT_TIMEOUT_S", 60.0)
         await workers.look()
         for worker in workers.all:
             worker.experiments["headline"].expire(worker.now)
@@ -284,8 +284,8 @@ def test_a_list_shows_what_was_counted_elsewhere(workers: Workers) -> None:
             await workers.respond(1, await workers.decide(1))
         first = workers.all[0]
         first.experiments["headline"].asked_at = -inf
-        assert first.sharing is not None
-        await first.sharing.look()
+        assert first.peers is not None
+        await first.peers.poll()
         assert first.experiments["headline"].responses == 0
         assert [each.responses for each in await first.summaries()] == [3]
 
@@ -301,7 +301,7 @@ def test_metrics_are_those_of_all_workers_whoever_is_asked(workers: Workers) -> 
             for _ in range(count):
                 await workers.respond(worker, await workers.decide(worker))
         for each in workers.all:
-            await metrics.tell_others(each)
+            await metrics.publish_metrics(each)
         pages = [await metrics.text(each) for each in workers.all]
         for page in pages:
             commits = re.findall(r'^ldpbandits_commits_total\{worker="(\d+)"\} (\S+)$', page, re.MULTILINE)
