@@ -39,6 +39,7 @@ TURN = 100
 
 EVERYBODY_WITHIN = 15.0
 TRIES = 20
+CLOSE_ATTEMPTS = 2
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -62,10 +63,15 @@ class Sharing:
         """Those of which all that the look of this mark has found was taken over."""
 
     def close(self) -> None:
-        """Tell the others what is pending here, and end the thread."""
+        """Tell the others what is pending here, and end the thread.
+
+        A connection that was lost since the last look is noticed by the first attempt, and replaced by the second.
+        """
         self._tell()
-        with suppress(Unavailable):
-            self._thread.submit(self._store.refresh, (), {}).result()
+        for _ in range(CLOSE_ATTEMPTS):
+            with suppress(Unavailable):
+                self._thread.submit(self._store.refresh, (), {}).result()
+                break
         self._thread.shutdown()
 
     async def _run(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -309,6 +315,7 @@ class Sharing:
         _log.warning("this worker was not heard of for so long that the others took it for dead; it starts anew")
         for experiment in self._service.experiments.values():
             experiment.rejected_here.clear()
+            experiment.incidents_here.clear()
             for number, record in enumerate(experiment.records):
                 record.decided = self._happened[experiment.number, number, DECISION]
                 record.missed = self._happened[experiment.number, number, MISSING]
