@@ -19,7 +19,7 @@ from ldpbandits.server.store import Outcome, Unavailable
 from ldpbandits.server.store.sqlite.lock import check_mounts
 from ldpbandits.server.store.sqlite.store import SqliteStore
 
-OPEN = "import pathlib, sys; from ldpbandits.server.store import sqlite; sqlite.SqliteStore(pathlib.Path(sys.argv[1]))"
+OPEN = "import pathlib, sys; from ldpbandits.server.store.sqlite.store import SqliteStore; SqliteStore(pathlib.Path(sys.argv[1]))"
 
 
 def refused(before: list[str], database: Path) -> str:

@@ -148,8 +148,8 @@ def test_a_pause_holds_everywhere_once_it_is_acknowledged(workers: Workers) -> N
 
 def test_a_worker_that_does_not_look_hands_out_nothing(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
     """So a pause need not wait for it for ever: for as long as it may still hand out arms, and no longer."""
-    monkeypatch.setattr(peers, "FRESH", 0.3)
-    monkeypatch.setattr(poller, "FRESH", 0.3)
+    monkeypatch.setattr(peers, "FRESH_FOR_S", 0.3)
+    monkeypatch.setattr(poller, "FRESH_FOR_S", 0.3)
     monkeypatch.setattr(poller, "ACKNOWLEDGE_GRACE_S", 0.1)
 
     async def play() -> None:
@@ -250,6 +250,30 @@ def test_a_worker_that_cannot_look_says_so(postgres: Postgres) -> None:
             assert re.search(r'^ldpbandits_commits_total\{worker="\d+"\} 0\.0$', page, re.MULTILINE)
 
         asyncio.run(play())
+
+
+def test_a_worker_whose_connection_was_lost_tells_its_last_decisions_when_it_stops(postgres: Postgres) -> None:
+    """A session that the database has ended since the last look loses nothing."""
+    url = postgres.new()
+    with working(url, 1) as workers:
+
+        async def play() -> None:
+            await workers.create()
+            await workers.look()
+            for _ in range(5):
+                await workers.decide(0)
+
+        asyncio.run(play())
+        with psycopg.connect(url, autocommit=True) as connection:
+            ended = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'ldpbandits'"
+            assert connection.execute(ended).fetchall()
+    with working(url, 1) as workers:
+
+        async def look() -> None:
+            await workers.look()
+            assert (await workers.shown(0))[3] == 5
+
+        asyncio.run(look())
 
 
 def test_whoever_is_signed_in_at_one_worker_is_so_at_all(postgres: Postgres) -> None:

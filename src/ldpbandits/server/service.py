@@ -1,4 +1,4 @@
-"""The agent server apart from HTTP: decisions, responses, reports. Commands of experimenters: experiments/commands.py."""
+"""The agent server apart from HTTP: decisions, responses, reports. Commands are in experiments/commands.py."""
 
 import asyncio
 from collections import Counter, defaultdict

@@ -1,7 +1,7 @@
-"""One of several workers on a store: how it learns what the others do, and they what it does.
+"""Peers: the workers that share a store. Each polls what the others did and publishes what it did itself.
 
-Each worker looks every half second. It hands out arms by what it saw no more than two seconds ago, and refuses to when
-it cannot look. A change by an experimenter is acknowledged once every worker that still hands out arms has seen it.
+A worker polls every half second. It assigns arms by a poll that is at most two seconds old, and answers 503 while the
+store cannot be polled. An experimenter's change is acknowledged once every worker that still assigns arms has seen it.
 """
 
 import asyncio
@@ -26,19 +26,25 @@ if TYPE_CHECKING:
 
 PEER_POLL_INTERVAL_S = 0.5
 IDLE_TIMEOUT_S = 30.0
-"""What nobody has asked for in so many seconds is looked at no more, until somebody does."""
+"""Seconds after the last request for an experiment for which it is still polled."""
 
 UNKNOWN_POLL_INTERVAL_S = 0.1
-"""Whoever asks for what we do not know makes us look again, but no sooner after the last look than this."""
+"""Minimum seconds between polls caused by unknown keys or experiments."""
 
 POLL_TIMEOUT_S = 5.0
-"""Seconds after which nobody waits for a look any more: a database that hangs must not make everybody hang."""
+"""Seconds that a request waits for a poll: a database that hangs must not make every request hang."""
 
 EXPERIMENTS_PER_TURN = 100
-"""What so many experiments have done elsewhere is taken over before decisions get their turn."""
+"""Experiments whose peer updates are applied before the event loop serves decisions again."""
 
 ACKNOWLEDGE_TIMEOUT_S = 15.0
+"""Seconds within which every peer must have seen a change, or its caller gets 503."""
+
 CHANGE_ATTEMPTS = 20
+"""A change is checked again this often while other workers change something first."""
+
+CLOSE_ATTEMPTS = 2
+"""The first attempt may find that the connection is lost; the second makes a new one."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -46,58 +52,60 @@ _log = logging.getLogger(__name__)
 
 
 class Peers:
-    """The part of a service that deals with the other workers. It belongs to the event loop."""
+    """The part of a service that talks to the other workers. Only the event loop uses it."""
 
     def __init__(self, service: "Service", store: SharedStore) -> None:
-        """Look through a thread of its own: the one that writes may be waiting for a disk, or for a standby."""
+        """Poll in a thread of its own: the thread that writes may wait for a disk or a standby."""
         self._service, self._store = service, store
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="news")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="peer-poll")
         self._lock = asyncio.Lock()
         self._poll_task: asyncio.Task[None] | None = None
         self._polled_at = self._failed_at = self._began_at = -inf
         self._applied = store.version
-        """The last change that was taken over here; the others may not have been told yet."""
+        """The version of the last change that was applied here; peers may not know that yet."""
         self._happened: Counter[tuple[int, int, str]] = Counter()
         self._followed: dict[int, tuple[LiveExperiment, Mark]] = {}
-        """Those of which all that the look of this mark has found was taken over."""
+        """Experiments whose updates up to this mark are applied."""
 
     def close(self) -> None:
-        """Tell the others what is pending here, and end the thread."""
+        """Publish what is pending here, and end the thread."""
         self._publish()
-        with suppress(Unavailable):
-            self._thread.submit(self._store.refresh, (), {}).result()
+        for _ in range(CLOSE_ATTEMPTS):
+            with suppress(Unavailable):
+                self._thread.submit(self._store.refresh, (), {}).result()
+                break
         self._thread.shutdown()
 
     async def _run(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: verb(*args, **kwargs))
 
     def note(self, experiment: int, arm: int, kind: str, count: int) -> None:
-        """Take note of an event. What changes what is pending is told together with that, so that it adds up."""
+        """Count an event. Events that change the pending count are published with it, so the totals agree."""
         if kind in {DECISION, MISSING}:
             self._happened[experiment, arm, kind] += count
         else:
             self._service.committer.note(experiment, arm, kind, count)
 
     def forget(self, experiment: int) -> None:
-        """Drop what has happened in an experiment that is no more."""
+        """Drop the unpublished events of a deleted experiment."""
         for key in [key for key in self._happened if key[0] == experiment]:
             del self._happened[key]
 
     async def poll(self) -> None:
-        """Take over what the others did until now. Many who ask at once share a look that begins after all of them."""
+        """Apply what the peers did until now. Concurrent callers share one poll that begins after all of them."""
         await self._poll_after(elapsed())
 
     async def poll_unknown(self) -> None:
-        """Look, for somebody who asks for what we do not know, but may know from another worker; not all the time."""
+        """Poll for a key or an experiment that is unknown here but may exist at a peer; the rate is limited."""
         await self._poll_after(elapsed(), UNKNOWN_POLL_INTERVAL_S)
 
     async def _poll_after(self, came: float, pause: float = 0.0) -> None:
-        """Make sure that there was a look since somebody came, who is told so within some seconds, or `Unavailable`.
+        """Return once a poll that began after `came` has succeeded; raise `Unavailable` after `POLL_TIMEOUT_S`.
 
-        A look goes on when nobody waits for it any more: what it finds is taken over once, and would be lost.
+        A poll goes on after its callers have given up: its updates are read once, and would be lost.
         """
         is_under_way = self._poll_task is not None and not self._poll_task.done()
-        if is_under_way and self._began_at + POLL_TIMEOUT_S < came:  # others have waited in vain
+        if is_under_way and self._began_at + POLL_TIMEOUT_S < came:  # earlier callers have timed out
             raise self._timed_out()
         try:
             async with asyncio.timeout(POLL_TIMEOUT_S), self._lock:
@@ -105,7 +113,7 @@ class Peers:
                     await asyncio.shield(self._poll_task)
                 if self._polled_at < came:
                     last = max(self._polled_at, self._failed_at)
-                    if last >= came:  # it has failed, and would again
+                    if last >= came:  # a poll failed meanwhile, and would again
                         raise Unavailable("the other workers cannot be asked")
                     await asyncio.sleep(last + pause - elapsed())
                     self._began_at = elapsed()
@@ -120,30 +128,30 @@ class Peers:
         return Unavailable(f"the other workers were not heard of for {POLL_TIMEOUT_S:g} s")
 
     async def refresh(self, experiment: LiveExperiment) -> None:
-        """Make sure that what we know of an experiment is fresh; raise `Unavailable` when we cannot look."""
+        """Poll unless the state of this experiment is fresh; raise `Unavailable` when the poll fails."""
         experiment.asked_at = elapsed()
         if experiment.fresh_until < experiment.asked_at:
             await self.poll()
 
     async def refresh_keys(self) -> None:
-        """Make sure that a key that has ended elsewhere has ended here; if we cannot look, go on.
+        """Poll unless the keys are fresh, so that a key revoked at a peer is revoked here; go on when the poll fails.
 
-        Nobody waits for a worker that was frozen: it must not wake up with the keys of then. One without a database
-        goes on, since whatever needs the others, or the store, fails by itself; its own metrics are all that is left.
+        A worker that was frozen must not accept the keys of the time before. One without a database goes on: requests
+        that need the store fail by themselves, and its own metrics are needed then.
         """
         with suppress(Unavailable):
             await self.refresh_secrets()
 
     async def refresh_secrets(self) -> None:
-        """Make sure that a signing secret that has ended elsewhere has ended here; raise `Unavailable` if we cannot.
+        """Poll unless the signing secrets are fresh; raise `Unavailable` when the poll fails.
 
-        Counting may wait for a database that is away, and when it is back nothing tells that the ticket is void.
+        A response may wait for a database that is away. When it is back, nothing else shows that its ticket is void.
         """
         if self._polled_at + FRESH_FOR_S < elapsed():
             await self.poll()
 
     async def refresh_all(self, experiments: Collection[LiveExperiment]) -> None:
-        """Make sure that what we know of these experiments is fresh, for this once: there may be thousands."""
+        """Poll once unless all of these experiments are fresh; they are not polled again: there may be thousands."""
         now = elapsed()
         stale = [experiment for experiment in experiments if experiment.fresh_until < now]
         for experiment in stale:
@@ -152,34 +160,34 @@ class Peers:
             await self.poll()
 
     async def put(self, name: bytes, note: bytes, until: int) -> None:
-        """Let all workers find this until then."""
+        """Store a note that every worker can find until `until`."""
         await self._run(self._store.put_note, name, note, until)
 
     async def find(self, name: bytes) -> bytes | None:
-        """Return what a worker has put under this name."""
+        """Return the note of this name."""
         return await self._run(self._store.find_note, name)
 
     async def find_all(self, start: bytes) -> dict[bytes, bytes]:
-        """Return all that workers have put under names that start so, and that has not ended."""
+        """Return the notes whose names begin with `start` and that have not expired."""
         return await self._run(self._store.find_notes, start, int(time()))
 
     @property
     def worker(self) -> int:
-        """The number under which this worker is listed; no other has it or had it."""
+        """The number of this worker; no other worker has it or had it."""
         return self._store.worker
 
     async def take(self, name: bytes) -> bytes | None:
-        """Return it to nobody else."""
+        """Remove the note of this name and return it."""
         return await self._run(self._store.take_note, name)
 
     async def change(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Make a change that is checked against the present state, and return when all workers know of it."""
+        """Make a change that was checked against the present state; return once every worker knows it."""
         for _ in range(CHANGE_ATTEMPTS):
             await self.poll()
             self._store.basis = before = self._store.version
             try:
                 result = await work()
-            except Behind:  # another worker was faster: check again
+            except Behind:  # a peer changed something first
                 await self._poll_from(before)
                 continue
             except Unavailable:
@@ -193,12 +201,12 @@ class Peers:
                         raise
                     _log.warning("a new key is shown, though %s", error)  # it is shown once, and must not be lost
             return result
-        raise Unavailable("other workers change too much at once")
+        raise Unavailable("other workers change experiments too often")
 
     async def _poll_from(self, version: int) -> None:
-        """Take over again, at the next look, what was changed after this version.
+        """Let the next poll apply again what was changed after this version.
 
-        A look in the middle of a change that has failed, or perhaps not, may have taken over what was then undone here.
+        A poll during a change of unknown outcome may have applied what was then undone here.
         """
         async with self._lock:
             if self._poll_task is not None:
@@ -207,11 +215,11 @@ class Peers:
 
     @property
     def is_overtaken(self) -> bool:
-        """Tell whether a look has taken over the change that we have just made, and perhaps later ones of others."""
+        """Tell whether a poll has applied the change that was just made here, and perhaps later ones of peers."""
         return self._applied >= self._store.basis
 
     async def _wait_for_acknowledgements(self) -> None:
-        """Wait until every worker that hands out arms knows our last change; we take it over as they do."""
+        """Wait until every worker that assigns arms has seen the last change."""
         version = self._store.basis
         try:
             async with asyncio.timeout(ACKNOWLEDGE_TIMEOUT_S):
@@ -219,7 +227,7 @@ class Peers:
                 while not await self._run(self._store.is_acknowledged, version):  # noqa: ASYNC110 - they are elsewhere
                     await asyncio.sleep(0.05)
         except TimeoutError:
-            raise Unavailable("the change is made, but not every worker has taken note of it yet") from None
+            raise Unavailable("the change is made, but not every worker has acknowledged it yet") from None
 
     async def _poll(self) -> None:
         started, experiments = elapsed(), self._service.experiments.values()
@@ -241,7 +249,7 @@ class Peers:
         self._polled_at = started
 
     def _publish(self) -> set[tuple[int, int]]:
-        """Hand over what has changed, of the tickets that are out, since the last look, and what has happened.
+        """Hand the store what changed since the last poll: open tickets, as absolute counts, and events.
 
         Return the arms concerned, by experiment and number.
         """
@@ -276,7 +284,7 @@ class Peers:
     async def _apply_arms(
         self, news: News, in_use: dict[int, LiveExperiment], touched: Collection[tuple[int, int]]
     ) -> None:
-        """Take over what happened and is out elsewhere, of the arms at which anything did: there may be thousands."""
+        """Apply events and open tickets of peers, of the arms that changed: there may be thousands."""
         events: dict[int, list[Event]] = {number: [] for number in (0, *in_use)}
         for event in news.events:
             events[event.experiment].append(event)
@@ -300,13 +308,15 @@ class Peers:
                 self._service.numbered[number].allow_for_lost(arm)
 
     def _start_anew(self, settled: Sequence[Pending]) -> None:
-        """Go on after others took us for dead: what happened here happened elsewhere, and what was pending is missing.
+        """Go on under a new number after the peers took this worker for dead.
 
-        That is taken back: whether it is missing, our own books tell. So is, from now on, only what they do not know.
+        They count its published events as theirs and its open tickets as missing. This worker still knows these
+        tickets, so it takes the missing back and counts only what it has not published.
         """
-        _log.warning("this worker was not heard of for so long that the others took it for dead; it starts anew")
+        _log.warning("this worker sent no heartbeat for too long: its peers took it for dead; it registers again")
         for experiment in self._service.experiments.values():
             experiment.rejected_here.clear()
+            experiment.incidents_here.clear()
             for number, record in enumerate(experiment.records):
                 record.decided = self._happened[experiment.number, number, DECISION]
                 record.missed = self._happened[experiment.number, number, MISSING]
