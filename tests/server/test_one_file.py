@@ -19,7 +19,8 @@ from ldpbandits.server.store import Outcome, Unavailable
 from ldpbandits.server.store.sqlite.lock import check_mounts
 from ldpbandits.server.store.sqlite.store import SqliteStore
 
-OPEN = "import pathlib, sys; from ldpbandits.server.store.sqlite.store import SqliteStore; SqliteStore(pathlib.Path(sys.argv[1]))"
+STORE = "ldpbandits.server.store.sqlite.store"
+OPEN = f"import pathlib, sys; from {STORE} import SqliteStore; SqliteStore(pathlib.Path(sys.argv[1]))"
 
 
 def refused(before: list[str], database: Path) -> str:

@@ -290,11 +290,11 @@ def test_while_a_database_hangs_metrics_are_shown_and_nobody_waits_twice(
     """Prometheus waits for ten seconds: what a worker has measured is to be there by then."""
     worker, end = workers.all[0], Event()
     app, viewer = application(worker), worker.keys.new[Role.VIEWER]
-    monkeypatch.setattr(peers, "POLL_TIMEOUT_S", 0.05)
-    monkeypatch.setattr(metrics, "DATABASE_TIMEOUT_S", 0.05)
 
     async def play() -> None:
         await workers.create()
+        monkeypatch.setattr(peers, "POLL_TIMEOUT_S", 0.05)
+        monkeypatch.setattr(metrics, "DATABASE_TIMEOUT_S", 0.05)
         monkeypatch.setattr(store_of(worker), "refresh", lambda *_: end.wait())
         monkeypatch.setattr(store_of(worker), "sizes", end.wait)
         monkeypatch.setattr(peers, "elapsed", lambda: elapsed() + 10)
