@@ -10,7 +10,7 @@ import math
 from pathlib import Path
 
 from ldpbandits.lab import algorithm, simulate
-from ldpbandits.lab.paper import BERNOULLI
+from ldpbandits.lab.panels.paper import BERNOULLI
 from ldpbandits.lab.play import engine_for
 from ldpbandits.theory.bounds import exact_constant
 

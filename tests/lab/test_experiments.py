@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from ldpbandits.errors import ParameterError
-from ldpbandits.lab import paper
 from ldpbandits.lab.algorithms import algorithm
 from ldpbandits.lab.experiments import Experiment
+from ldpbandits.lab.panels import paper
 from ldpbandits.lab.play import play_all
 
 TOML = """

@@ -14,7 +14,7 @@ from ldpbandits.lab import algorithm, simulate
 from ldpbandits.lab.algorithms import Algorithm
 from ldpbandits.lab.engine import leap_thompson
 from ldpbandits.lab.engine.leap import why_not
-from ldpbandits.lab.paper import BERNOULLI, MIXED
+from ldpbandits.lab.panels.paper import BERNOULLI, MIXED
 from ldpbandits.lab.play import Engine, Trials
 from ldpbandits.lab.rewards import Law, gaps, parse_arms
 from ldpbandits.theory.bounds import exact_constant

@@ -23,11 +23,11 @@ from ldpbandits import UCB, Range
 from ldpbandits.agent.rules import rule_from_json
 from ldpbandits.cli import main
 from ldpbandits.errors import OutputError, ParameterError
-from ldpbandits.lab import paper
 from ldpbandits.lab import play as playing
 from ldpbandits.lab.algorithms import Algorithm, NotPrivate, algorithm
 from ldpbandits.lab.experiments import Experiment
-from ldpbandits.lab.paper import MIXED
+from ldpbandits.lab.panels import paper
+from ldpbandits.lab.panels.paper import MIXED
 from ldpbandits.lab.play import Curve
 from ldpbandits.lab.results import Folder, table, write_results
 

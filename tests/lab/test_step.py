@@ -14,13 +14,13 @@ from scipy import stats
 
 from ldpbandits import Agent, BernoulliCurator, CuratorSpec, ParameterError, Response, ucb1
 from ldpbandits.agent.kernels import ArmView, Parameters, Random
-from ldpbandits.lab import paper
 from ldpbandits.lab.algorithms import NAMES, Algorithm, algorithm, is_private
 from ldpbandits.lab.engine.channels import known_response
 from ldpbandits.lab.engine.laws import encode_laws
 from ldpbandits.lab.engine.laws import reward as draw_reward
 from ldpbandits.lab.engine.step import encode, stepping
 from ldpbandits.lab.experiments import simulate
+from ldpbandits.lab.panels import paper
 from ldpbandits.lab.play import Trials
 from ldpbandits.lab.rewards import Beta, Choice, Empirical, Gaussian, Law, Uniform
 from ldpbandits.spec import mechanisms

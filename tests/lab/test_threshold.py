@@ -14,7 +14,7 @@ from ldpbandits.lab.algorithms_json import algorithms_from_json
 from ldpbandits.lab.engine.laws import encode_laws
 from ldpbandits.lab.engine.laws import reward as draw_reward
 from ldpbandits.lab.engine.sums import BITS, NOISY, encode_sums, mean_value
-from ldpbandits.lab.paper import GAUSSIAN
+from ldpbandits.lab.panels.paper import GAUSSIAN
 from ldpbandits.lab.rewards import Bernoulli, Beta, Choice, Empirical, Gaussian, Law, Uniform, gaps
 from ldpbandits.spec.mechanisms import Laplace
 
