@@ -21,7 +21,7 @@ from ldpbandits.lab.panels.paper import PANELS as PAPERS
 from ldpbandits.lab.panels.report import beyond_section
 from ldpbandits.lab.panels.resume import BEYOND, Selection, Settings
 from ldpbandits.lab.panels.summary import panel_summary, slope
-from ldpbandits.lab.play import engine_for, log_spaced
+from ldpbandits.lab.play import choose_engine, log_spaced
 from ldpbandits.lab.reproduce import count_trials, planned
 from ldpbandits.lab.simulation import Simulation
 from ldpbandits.theory import bounds
@@ -64,7 +64,7 @@ def test_long_horizons_are_leapt_to() -> None:
     for panel in PANELS:
         assert made[panel.folder].horizon == panel.horizon
         if made[panel.folder].horizon > 10**5:
-            assert {engine_for(played, panel.arms) for played in panel.curves} == {"leap"}
+            assert {choose_engine(played, panel.arms) for played in panel.curves} == {"leap"}
     assert made["beyond/bernoulli-1"].horizon == 10**9
     assert made["beyond/tails"].trials == 1_000
     short = plan_experiments([BY_ID["tails"]], 10**4, 5, 0)["beyond/tails"]

@@ -34,7 +34,7 @@ def test_an_experiment_is_read_from_file_and_written_back(tmp_path: Path) -> Non
     path.write_text(TOML, encoding="utf-8")
     made = Experiment.from_file(path)
     assert (made.horizon, made.trials, made.seed, made.engine) == (10_000, 3, 7, None)
-    assert {curve.engine for curve in made.curves()} == {"leap"}
+    assert {curve.engine for curve in made.curves} == {"leap"}
     assert [(played.name, played.epsilon) for played in made.algorithms] == [
         ("ucb1", None),
         ("ldp-ucb-b", 0.5),
@@ -108,6 +108,6 @@ def test_a_curve_does_not_depend_on_its_company() -> None:
     alone = Experiment(paper.BERNOULLI, (b,), 2_000, trials=2)
     together = Experiment(paper.BERNOULLI, (ucb, b), 2_000, trials=2)
     reseeded = Experiment(paper.BERNOULLI, (b,), 2_000, trials=2, seed=1)
-    played = [play_all(made.curves(), 2)[-1] for made in (alone, together, reseeded)]
+    played = [play_all(made.curves, 2)[-1] for made in (alone, together, reseeded)]
     assert np.array_equal(played[0], played[1])
     assert not np.array_equal(played[0], played[2])

@@ -125,7 +125,7 @@ def test_two_thetas_are_two_algorithms() -> None:
     made = Experiment.from_json({"arms": ["2*gaussian(0,1)"], "horizon": 100, "trials": 2, "algorithms": tables})
     first, second = made.play()
     assert (first.algorithm.name, second.algorithm.name) == ("ldp-ucb-bt(0)", "ldp-ucb-bt(1)")
-    assert made.curves()[0].entropy != made.curves()[1].entropy
+    assert made.curves[0].entropy != made.curves[1].entropy
 
 
 @pytest.mark.parametrize("name", THRESHOLD_NAMES)

@@ -117,8 +117,8 @@ class Algorithm:
         match self.curator:
             case Mix(menu=menu):
                 fitted(self.rule, menu)
-            case CuratorSpec():
-                fitted(self.rule, Menu.of(self.curator))
+            case CuratorSpec() as curator:
+                check_fit(check_rule(self.rule), curator)
             case NotPrivate():
                 check_fit(check_rule(self.rule), None)
         if self.bound is not None and self.bound not in UPPER_BOUNDS:
@@ -127,7 +127,7 @@ class Algorithm:
     @property
     def epsilon(self) -> float | None:
         """The epsilon of each response; None when the rewards are not private, or epsilons differ."""
-        return self.curator.epsilon if isinstance(self.curator, CuratorSpec) else None
+        return self.curator.mechanism.epsilon if isinstance(self.curator, CuratorSpec) else None
 
     @property
     def cells(self) -> int:
@@ -177,17 +177,6 @@ class _Known:
     bound: str | None = None
     rule: Rule | None = None
     rule_of: Callable[[float], Rule] | None = None
-
-    def with_epsilon(self, name: str, epsilon: float | None) -> Algorithm:
-        if self.mechanism is None:
-            if epsilon is not None:
-                raise ParameterError(f"{name} is not private and takes no epsilon, got {brief(epsilon)}")
-            return Algorithm(name, self.rule or ucb1(), NotPrivate(self.transform), self.looks, self.bound)
-        if epsilon is None:
-            raise ParameterError(f"{name} is private and needs an epsilon")
-        spec = CuratorSpec(self.mechanism(epsilon), self.transform)
-        rule = self.rule if self.rule_of is None else self.rule_of(spec.epsilon)
-        return Algorithm(name, rule or paper_rule(spec.mechanism), spec, self.looks, self.bound)
 
 
 _PAPER = {
@@ -257,34 +246,21 @@ CURATORS: dict[str, tuple[type[Bernoulli | Laplace] | None, Transform]] = {
 CURATOR_NAMES = (*CURATORS, *(f"{name}(THETA)" for name in ("none-t", *THRESHOLD_CURATORS)))
 
 
-def _find(name: object) -> tuple[str, _Known] | None:
-    """Return the algorithm of a name, and the name as we write it; None if there is none."""
-    if not isinstance(name, str):
-        return None
-    base, threshold = split_threshold(name)
-    if threshold is None:
-        return (name, _KNOWN[name]) if name in _KNOWN else None
-    behind = _behind(threshold)
-    return (f"{base}({threshold.shown})", behind[base]) if base in behind else None
-
-
-def is_name(name: object) -> bool:
-    """Tell whether this is the name of one of our algorithms."""
-    return _find(name) is not None
+def _find(name: object) -> tuple[str, _Known]:
+    """Return the algorithm of a name, and the name as we write it; say which names there are if there is none."""
+    if isinstance(name, str):
+        if name in _KNOWN:
+            return name, _KNOWN[name]
+        base, threshold = split_threshold(name)
+        behind = None if threshold is None else _behind(threshold).get(base)
+        if threshold is not None and behind is not None:
+            return f"{base}({threshold.shown})", behind
+    raise ParameterError(f"algorithm must be one of {', '.join((*NAMES, *THRESHOLD_NAMES))}, got {brief(name)}")
 
 
 def is_private(name: str) -> bool:
     """Tell whether the algorithm of this name needs an epsilon."""
-    found = _find(name)
-    return found is not None and found[1].mechanism is not None
-
-
-def _named(name: object) -> tuple[str, _Known]:
-    found = _find(name)
-    if found is None:
-        names = ", ".join((*NAMES, *THRESHOLD_NAMES))
-        raise ParameterError(f"algorithm must be one of {names}, got {brief(name)}")
-    return found
+    return _find(name)[1].mechanism is not None
 
 
 def algorithm(name: str, epsilon: float | None = None) -> Algorithm:
@@ -295,8 +271,16 @@ def algorithm(name: str, epsilon: float | None = None) -> Algorithm:
     >>> algorithm("ldp-imed-t(0.9)", epsilon=2).curator.transform
     Threshold(theta=0.9)
     """
-    written, known = _named(name)
-    return known.with_epsilon(written, epsilon)
+    name, known = _find(name)
+    if known.mechanism is None:
+        if epsilon is not None:
+            raise ParameterError(f"{name} is not private and takes no epsilon, got {brief(epsilon)}")
+        return Algorithm(name, known.rule or ucb1(), NotPrivate(known.transform), known.looks, known.bound)
+    if epsilon is None:
+        raise ParameterError(f"{name} is private and needs an epsilon")
+    spec = CuratorSpec(known.mechanism(epsilon), known.transform)
+    rule = known.rule if known.rule_of is None else known.rule_of(spec.epsilon)
+    return Algorithm(name, rule or paper_rule(spec.mechanism), spec, known.looks, known.bound)
 
 
 def with_rule(rule: Rule, curator: object = None, epsilon: float | None = None, name: str = "") -> Algorithm:
@@ -346,7 +330,7 @@ def mixed(name: str, mix: Mix) -> Algorithm:
     >>> mixed("ldp-imed", Mix.parse("0.5:0.5,2:0.5")).name
     'ldp-imed, epsilon 0.5:0.5,2:0.5'
     """
-    name, known = _named(name)
+    name, known = _find(name)
     if known.mechanism is not Bernoulli:
         raise ParameterError(f"an epsilon of one's own is for the bits of CTB; {name} does not take them")
     menu = Menu(tuple(CuratorSpec(Bernoulli(epsilon), known.transform) for epsilon in mix.menu.epsilons))

@@ -55,7 +55,7 @@ def reproduce(
     seconds = time.perf_counter() - started
     by_folder: dict[str, list[Simulation]] = {}
     for folder, experiment in experiments.items():
-        counts = [pulls[curve][: experiment.trials] for curve in experiment.curves()]
+        counts = [pulls[curve][: experiment.trials] for curve in experiment.curves]
         by_folder[folder] = experiment.simulations(counts, seconds)
         write_results(out / folder, experiment, by_folder[folder])
     sections = []
@@ -87,7 +87,7 @@ def _needed(experiments: Iterable[Experiment]) -> dict[Curve, int]:
     """Return every curve that an experiment needs, with the largest number of trials that one of them needs."""
     needed: dict[Curve, int] = {}
     for experiment in experiments:
-        for curve in experiment.curves():
+        for curve in experiment.curves:
             needed[curve] = max(experiment.trials, needed.get(curve, 0))
     return needed
 

@@ -46,7 +46,7 @@ class Bernoulli:
 
     def __post_init__(self) -> None:
         """Check that p is a probability."""
-        _require(_fits(self.p) and 0 <= self.p <= 1, "bernoulli(p) needs p in [0, 1]", self.p)
+        _require(is_number(self.p) and 0 <= self.p <= 1, "bernoulli(p) needs p in [0, 1]", self.p)
 
     @property
     def mean(self) -> float:
@@ -251,7 +251,12 @@ def parse_arms(text: str, folder: Path | None = None) -> list[Law]:
         numbers = [float(number) for number in arguments.split(",")] if arguments.strip() else []
     except ValueError:
         raise ArmError(f"the arguments of {name} must be numbers, got {brief(arguments)}") from None
-    return [_make(FORMULAS[name], numbers)] * count
+    law = FORMULAS[name]
+    try:
+        arm = Choice(tuple(numbers)) if law is Choice else law(*numbers)  # type: ignore[arg-type]
+    except TypeError:
+        raise ArmError(f"{name} takes {', '.join(law.__slots__)}, got {len(numbers)} numbers") from None
+    return [arm] * count
 
 
 def arm_text(arm: Law, folder: Path | None = None) -> str:
@@ -321,15 +326,6 @@ def _read_table(path: Path) -> dict[str, Counter[float]]:
     if not found:
         raise ArmError(f"{path} has no rewards")
     return found
-
-
-def _make(kind: type[Bernoulli | Beta | Uniform | Choice | Gaussian], numbers: list[float]) -> Law:
-    try:
-        return Choice(tuple(numbers)) if kind is Choice else kind(*numbers)  # type: ignore[arg-type]
-    except TypeError:
-        raise ArmError(
-            f"{kind.__name__.lower()} takes {', '.join(kind.__slots__)}, got {len(numbers)} numbers"
-        ) from None
 
 
 def _share_above(theta: float, values: Iterable[float], weights: tuple[float, ...]) -> float:
