@@ -20,7 +20,7 @@ from ldpbandits.checks import LARGEST_EPSILON
 from ldpbandits.errors import SpecError
 from ldpbandits.lab.algorithms import Algorithm, NotPrivate
 from ldpbandits.lab.engine.sums import encode_sums
-from ldpbandits.lab.planning.question import FARTHEST, Question
+from ldpbandits.lab.planning.question import MAX_RESPONSES, Question
 from ldpbandits.lab.rewards import Bernoulli, Empirical, Law
 from ldpbandits.spec import mechanisms
 from ldpbandits.spec.curator import CuratorSpec
@@ -30,8 +30,8 @@ Allocation: TypeAlias = Literal["rule", "equal"]
 """Who decides where pulls go: a rule, or nobody, and every arm gets as many."""
 
 ALLOCATIONS: tuple[Allocation, ...] = get_args(Allocation)
-MANY = 10**9
-"""A lifted law of data is written in so many parts."""
+LIFTED_LAW_PARTS = 10**9
+"""The chances of a lifted law of data are whole multiples of 1 / LIFTED_LAW_PARTS."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class Case:
             for value, alpha in zip(self.values, self.alphas.tolist(), strict=True)
         ]
 
-    def closed_form(self, allocation: Allocation, beyond: float = FARTHEST) -> int | None:
+    def closed_form(self, allocation: Allocation, beyond: float = MAX_RESPONSES) -> int | None:
         """Return about how many responses it takes until the best arm is separated, without playing: by a forecast.
 
         None: more than `beyond`, or nothing is known of how the rule sends its pulls.
@@ -196,7 +196,7 @@ class Case:
         return chance * (1 - chance) / (mechanism.response_mean(1.0) - mechanism.response_mean(0.0)) ** 2
 
     def half_width(self, pulls: float) -> float:
-        """Return half the width of the interval of an arm at the baseline after so many responses of it."""
+        """Return half the width of the interval of an arm at the baseline after `pulls` responses of it."""
         known = self.prospects[0].worst(self.menu, max(pulls - 1, 0.0), share=1.0)
         return (known.high - known.low) / 2 * (self.question.declared.high - self.question.declared.low)
 
@@ -208,4 +208,4 @@ def _spread(law: Law) -> float:
 
 
 def _law(values: tuple[float, ...], chances: list[float]) -> Empirical:
-    return Empirical("", "", values, tuple(round(MANY * chance) for chance in chances), "")
+    return Empirical("", "", values, tuple(round(LIFTED_LAW_PARTS * chance) for chance in chances), "")

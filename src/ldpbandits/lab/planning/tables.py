@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ldpbandits.lab.planning.answer import Plan
-from ldpbandits.lab.planning.rows import QUANTILES, Row, Standing
-from ldpbandits.lab.planning.verdict import percent
+from ldpbandits.lab.planning.plan import QUANTILES, Plan, Row, Standing, percent
 from ldpbandits.spec.transforms import Range
 
 
