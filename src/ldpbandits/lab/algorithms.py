@@ -81,7 +81,7 @@ class NotPrivate:
 
 
 @dataclass(frozen=True)
-class Looks:
+class LineStyle:
     """How an algorithm is drawn. It is no part of what is played."""
 
     label: str
@@ -103,7 +103,7 @@ class Algorithm:
     name: str
     rule: Rule
     curator: CuratorSpec | NotPrivate | Mix
-    looks: Looks | None = field(default=None, compare=False)
+    looks: LineStyle | None = field(default=None, compare=False)
     bound: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
@@ -135,9 +135,9 @@ class Algorithm:
         return len(self.curator.menu) if isinstance(self.curator, Mix) else 1
 
     @property
-    def drawn_as(self) -> Looks:
+    def drawn_as(self) -> LineStyle:
         """Its looks; one that has none is drawn in grey under its name."""
-        return Looks(self.name) if self.looks is None else self.looks
+        return LineStyle(self.name) if self.looks is None else self.looks
 
     @property
     def upper_bound(self) -> UpperBound | None:
@@ -173,19 +173,19 @@ class _Known:
 
     mechanism: type[Bernoulli | Laplace] | None
     transform: Transform
-    looks: Looks
+    looks: LineStyle
     bound: str | None = None
     rule: Rule | None = None
     rule_of: Callable[[float], Rule] | None = None
 
 
 _PAPER = {
-    "ucb1": _Known(None, Range(), Looks("UCB1, no privacy", *_BASELINE), "ucb1"),
-    "ucb1-s": _Known(None, Sigmoid(), Looks("UCB1-S, no privacy", *_BASELINE), "ucb1-s"),
-    "ldp-ucb-b": _Known(Bernoulli, Range(), Looks("LDP-UCB-B", *_BITS), "theorem-3"),
-    "ldp-ucb-l": _Known(Laplace, Range(), Looks("LDP-UCB-L", *_LAPLACE), "theorem-2"),
-    "ldp-ucb-bs": _Known(Bernoulli, Sigmoid(), Looks("LDP-UCB-BS", *_BITS), "corollary-2"),
-    "ldp-ucb-ls": _Known(Laplace, Sigmoid(), Looks("LDP-UCB-LS", *_LAPLACE), "corollary-1"),
+    "ucb1": _Known(None, Range(), LineStyle("UCB1, no privacy", *_BASELINE), "ucb1"),
+    "ucb1-s": _Known(None, Sigmoid(), LineStyle("UCB1-S, no privacy", *_BASELINE), "ucb1-s"),
+    "ldp-ucb-b": _Known(Bernoulli, Range(), LineStyle("LDP-UCB-B", *_BITS), "theorem-3"),
+    "ldp-ucb-l": _Known(Laplace, Range(), LineStyle("LDP-UCB-L", *_LAPLACE), "theorem-2"),
+    "ldp-ucb-bs": _Known(Bernoulli, Sigmoid(), LineStyle("LDP-UCB-BS", *_BITS), "corollary-2"),
+    "ldp-ucb-ls": _Known(Laplace, Sigmoid(), LineStyle("LDP-UCB-LS", *_LAPLACE), "corollary-1"),
 }
 _BEYOND: dict[str, tuple[Rule, Look]] = {
     "kl-ucb": (KLUCB(), (SKY, (4.0, 1.0))),
@@ -214,21 +214,21 @@ def _beyond(suffix: str, transform: Transform) -> Iterator[tuple[str, _Known]]:
     """Return them behind a transform, without privacy and on the bits of CTB."""
     for name, (rule, look) in _BEYOND.items():
         title = f"{name}{suffix}".upper()
-        yield f"{name}{suffix}", _Known(None, transform, Looks(f"{title}, no privacy", *look), rule=rule)
-        yield f"ldp-{name}{suffix}", _Known(Bernoulli, transform, Looks(f"LDP-{title}", *look), rule=rule)
+        yield f"{name}{suffix}", _Known(None, transform, LineStyle(f"{title}, no privacy", *look), rule=rule)
+        yield f"ldp-{name}{suffix}", _Known(Bernoulli, transform, LineStyle(f"LDP-{title}", *look), rule=rule)
 
 
 def _beyond_laplace() -> Iterator[tuple[str, _Known]]:
     for name, (rule_of, before, look) in _BEYOND_LAPLACE.items():
-        yield name, _Known(Laplace, before, Looks(name.upper(), *look), rule_of=rule_of)
+        yield name, _Known(Laplace, before, LineStyle(name.upper(), *look), rule_of=rule_of)
 
 
 def _behind(threshold: Threshold) -> dict[str, _Known]:
     """Return all of them behind a threshold, by their names without the theta. No theorem is about these."""
     return {
-        "ucb1-t": _Known(None, threshold, Looks("UCB1-T, no privacy", *_BASELINE)),
-        "ldp-ucb-bt": _Known(Bernoulli, threshold, Looks("LDP-UCB-BT", *_BITS)),
-        "ldp-ucb-lt": _Known(Laplace, threshold, Looks("LDP-UCB-LT", *_LAPLACE)),
+        "ucb1-t": _Known(None, threshold, LineStyle("UCB1-T, no privacy", *_BASELINE)),
+        "ldp-ucb-bt": _Known(Bernoulli, threshold, LineStyle("LDP-UCB-BT", *_BITS)),
+        "ldp-ucb-lt": _Known(Laplace, threshold, LineStyle("LDP-UCB-LT", *_LAPLACE)),
         **dict(_beyond("-t", threshold)),
     }
 
@@ -335,5 +335,5 @@ def mixed(name: str, mix: Mix) -> Algorithm:
         raise ParameterError(f"an epsilon of one's own is for the bits of CTB; {name} does not take them")
     menu = Menu(tuple(CuratorSpec(Bernoulli(epsilon), known.transform) for epsilon in mix.menu.epsilons))
     rule = paper_rule(menu.first) if known.rule is None else known.rule
-    looks = Looks(f"{known.looks.label}, own epsilons", known.looks.colour, known.looks.dashes)
+    looks = LineStyle(f"{known.looks.label}, own epsilons", known.looks.colour, known.looks.dashes)
     return Algorithm(f"{name}, epsilon {mix.text}", rule, Mix(menu, mix.shares), looks)

@@ -12,7 +12,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ldpbandits.lab.algorithms import Algorithm, Looks, algorithm, mixed
+from ldpbandits.lab.algorithms import Algorithm, LineStyle, algorithm, mixed
 from ldpbandits.lab.mix import Mix
 from ldpbandits.lab.panels.panel import PAPERS_TRIALS, Limit, Panel, Tails
 from ldpbandits.lab.panels.paper import BERNOULLI, EPSILONS, GAUSSIAN, MIXED
@@ -57,7 +57,7 @@ def _bernoulli(epsilon: float, trials: int = PAPERS_TRIALS) -> Panel:
 
 
 def _like(base: Algorithm, label: str, colour: str, dashes: tuple[float, ...]) -> Algorithm:
-    return replace(base, looks=Looks(label, colour, dashes))
+    return replace(base, looks=LineStyle(label, colour, dashes))
 
 
 RULES = {"kl-ucb++": GREEN, "imed": PURPLE}

@@ -5,7 +5,7 @@ All have 20 arms: one of mean 0.9, five each of 0.8, 0.7 and 0.6, four of 0.5.
 
 from dataclasses import replace
 
-from ldpbandits.lab.algorithms import Algorithm, Looks, algorithm
+from ldpbandits.lab.algorithms import Algorithm, LineStyle, algorithm
 from ldpbandits.lab.panels.panel import Panel, Ratios
 from ldpbandits.lab.rewards import Law, parse_arms
 from ldpbandits.output.colours import BY_EPSILON
@@ -41,7 +41,7 @@ def _both(epsilon: float, suffix: str = "") -> tuple[Algorithm, ...]:
 def _vary(name: str) -> tuple[Algorithm, ...]:
     """Return one algorithm at every epsilon, drawn in the colour of the epsilon."""
     return tuple(
-        replace(algorithm(name, epsilon), looks=Looks(f"epsilon = {epsilon:g}", *line))
+        replace(algorithm(name, epsilon), looks=LineStyle(f"epsilon = {epsilon:g}", *line))
         for epsilon, line in zip(EPSILONS, BY_EPSILON, strict=True)
     )
 
