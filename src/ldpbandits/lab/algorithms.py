@@ -1,4 +1,4 @@
-"""Algorithms as data: a rule, and what stands between the rewards and the agent.
+"""Algorithms as data: a rule, and the curator between the rewards and the agent.
 
 | name       | rule                | curator          | rewards      |
 |------------|---------------------|------------------|--------------|
@@ -68,7 +68,7 @@ class NotPrivate:
     transform: Transform = field(default_factory=Range)
 
     KIND: ClassVar[str] = "none"
-    """What stands in JSON where a curator has its mechanism."""
+    """The mechanism of no curator, in JSON."""
 
     def __post_init__(self) -> None:
         """Check that the transform is one."""
@@ -82,7 +82,7 @@ class NotPrivate:
 
 @dataclass(frozen=True)
 class LineStyle:
-    """How an algorithm is drawn. It is no part of what is played."""
+    """How the curve of an algorithm is drawn. Equality and identity of algorithms ignore it."""
 
     label: str
     colour: str = GREY
@@ -107,7 +107,7 @@ class Algorithm:
     bound: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        """Check that name, rule and curator are what they should be."""
+        """Check the types of name, rule and curator, and that they fit together."""
         if not (self.name and isinstance(self.name, str)):
             raise ParameterError(f"an algorithm's name must be a string, got {brief(self.name)}")
         if not isinstance(self.curator, CuratorSpec | NotPrivate | Mix):
@@ -131,7 +131,7 @@ class Algorithm:
 
     @property
     def cells(self) -> int:
-        """How many kinds of responses the agent tells apart."""
+        """The number of epsilons that the agent tells apart."""
         return len(self.curator.menu) if isinstance(self.curator, Mix) else 1
 
     @property
@@ -148,7 +148,7 @@ class Algorithm:
         """Refuse arms whose rewards the curator does not take."""
         transform = self.curator.transform
         for arm in arms:
-            # The ends of an unbounded law are infinite, and are no rewards: what is refused there says nothing.
+            # The ends of an unbounded law are infinite and no rewards, so a large finite reward is checked instead.
             ends = [min(max(end, -1e300), 1e300) for end in arm.range]
             rule = next((rule for rule in map(transform.refusal, ends) if rule is not None), None)
             if rule is not None and isinstance(transform, Range):

@@ -232,7 +232,7 @@ def simulate(  # noqa: PLR0913 - an experiment's settings
 
 
 def digest(identity: object) -> int:
-    """Return 64 bits that name what is played: streams of different curves are independent."""
+    """Return 64 bits that name a curve, so that streams of different curves are independent."""
     text = json.dumps(canonical(identity), sort_keys=True)
     return int.from_bytes(sha256(text.encode()).digest()[:8])
 
@@ -252,7 +252,7 @@ def canonical(data: Any) -> Any:  # noqa: ANN401 - JSON
 
 @contextmanager
 def _key(key: str) -> Iterator[None]:
-    """Say of an error inside to which key it belongs."""
+    """Put the key in front of the message of an error inside the block."""
     try:
         yield
     except LDPBanditsError as error:

@@ -105,7 +105,7 @@ def play(curve: Curve, trial: int, is_stopped: Callable[[], bool] = lambda: Fals
 
 
 class Archive(Protocol):
-    """Where finished trials are kept."""
+    """A store of finished trials."""
 
     def load(self, curve: Curve, trial: int) -> NDArray[np.float64] | None:
         """Return a finished trial, or None."""

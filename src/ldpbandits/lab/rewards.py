@@ -1,4 +1,4 @@
-"""Reward laws as data: what an arm of a simulated bandit pays.
+"""Reward laws as data: the laws of the rewards of simulated arms.
 
 Each knows its mean exactly, its range, and how likely a reward is above any theta.
 
@@ -31,7 +31,7 @@ SMALLEST_SHAPE = 0.01
 MOST_ARMS = 100_000
 _SIZE = f"of size <= {LARGEST:g}"
 PLAIN = "/\\:,;+=&$!' ()[]{}~"
-"""What stands for itself in the name of a file or arm; # and @ and % do not."""
+"""The characters that are not quoted in the name of a file or arm; # and @ and % are."""
 
 
 def _fits(value: object) -> bool:
@@ -269,12 +269,12 @@ def arm_text(arm: Law, folder: Path | None = None) -> str:
 
 
 def arm_name(arm: Law, number: int) -> str:
-    """Return what an arm of data is called; any other goes by its number."""
+    """Return the name of an arm of data; any other arm goes by its number."""
     return arm.arm if isinstance(arm, Empirical) else str(number)
 
 
 def identity(arm: Law) -> str:
-    """Return what an arm is: data are the same wherever their file lies."""
+    """Return the identity of an arm, in which data do not depend on the place of their file."""
     return f"{arm.arm}@{arm.digest}" if isinstance(arm, Empirical) else arm_text(arm)
 
 

@@ -1,4 +1,4 @@
-"""What comes out of a simulation: the pulls of each arm at each checkpoint of each trial, and from them the regret."""
+"""The result of a simulation: the pulls of each arm at each checkpoint of each trial, and from them the regret."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any

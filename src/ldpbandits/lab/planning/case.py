@@ -1,4 +1,4 @@
-"""One epsilon of a question, at one lift: what is played, how it is judged, and how long it should take."""
+"""A case: one epsilon of a question, at one lift, with its laws, its rule, its intervals and its forecast."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,7 +27,7 @@ from ldpbandits.spec.curator import CuratorSpec
 from ldpbandits.spec.menu import Menu
 
 Allocation: TypeAlias = Literal["rule", "equal"]
-"""Who decides where pulls go: a rule, or nobody, and every arm gets as many."""
+"""The rule allocates the pulls, or every arm gets an equal share."""
 
 ALLOCATIONS: tuple[Allocation, ...] = get_args(Allocation)
 LIFTED_LAW_PARTS = 10**9
@@ -74,7 +74,7 @@ class Case:
 
     @cached_property
     def fitted(self) -> Fitted:
-        """What the rule plays by."""
+        """The kernel of the rule, with its numbers."""
         return fitted(self.rule, self.menu)
 
     @property
@@ -116,7 +116,7 @@ class Case:
 
     @cached_property
     def algorithm(self) -> Algorithm:
-        """What is played by the rule."""
+        """The rule and its curator as an algorithm of the lab."""
         return Algorithm(self.rule_name, self.rule, NotPrivate() if self.sees_rewards else self.curator)
 
     @cached_property
@@ -175,8 +175,8 @@ class Case:
     def textbook(self) -> int:
         """Return how many responses, in equal shares, the z-test of the best arm against one other takes.
 
-        2 (z(alpha / 2) + z(power))^2 variance / gap^2 for each arm, with the variance of a debiased response. It is a
-        test of two arms alone that is looked at once, when all have answered, and at no time before.
+        2 (z(alpha / 2) + z(power))^2 variance / gap^2 for each arm, with the variance of a debiased response. This test
+        compares two arms alone, once, after all responses.
         """
         asked, normal = self.question, NormalDist()
         quantiles = normal.inv_cdf(1 - asked.alpha / 2) + normal.inv_cdf(asked.power)

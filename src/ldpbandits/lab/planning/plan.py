@@ -14,19 +14,19 @@ QUANTILES = (0.1, 0.5, 0.9)
 
 @dataclass(frozen=True)
 class Standing:
-    """How things stand at some moment, on average over the trials."""
+    """The state of an experiment at one time, on average over the trials."""
 
     regret: float
-    """What was lost until then, in rewards."""
+    """The regret until then, in rewards."""
     best_share: float
-    """Which share of the users saw the best arm until then."""
+    """The share of the users who saw the best arm until then."""
     half_width: float
     """Half the width of the interval of an arm at the baseline, in rewards."""
 
 
 @dataclass(frozen=True)
 class WithUsers:
-    """How things stand when all users have answered."""
+    """The state of an experiment after the responses of all users."""
 
     power: float
     """The share of trials in which the best arm is separated by then."""
@@ -38,7 +38,7 @@ class WithUsers:
 
 @dataclass(frozen=True)
 class Row:
-    """What trials of one case have shown. Without an epsilon there is no privacy.
+    """The numbers that trials of one case have shown. Without an epsilon there is no privacy.
 
     Where nothing was played the best arm is never separated, however many respond.
     """
@@ -46,22 +46,22 @@ class Row:
     epsilon: float | None
     allocation: Allocation
     rule: str
-    """Who decides where pulls go: the name of the rule, or `equal shares`."""
+    """The name of the rule that allocates the pulls, or `equal shares`."""
     trials: int = 0
     last: int = 0
-    """How far they were played: a number of responses that is None is more than this."""
+    """The responses up to which they were played: a number of responses that is None is larger."""
     closed_form: int | None = None
-    """About how many responses it takes until the best arm is separated, by a forecast without trials."""
+    """The forecast of the responses until the best arm is separated, without trials."""
     textbook: int | None = None
-    """In equal shares: how many a test of two arms would take that is looked at once, at the end."""
+    """In equal shares: the responses that a test of two arms takes, made once, at the end."""
     quantiles: tuple[int | None, ...] = (None,) * len(QUANTILES)
-    """After how many responses the best arm is separated in 10 %, 50 % and 90 % of the trials."""
+    """The responses by which the best arm is separated in 10 %, 50 % and 90 % of the trials."""
     needed: int | None = None
     """The same for as many of the trials as the power that is asked for."""
     wrong: float | None = None
     """The share of trials in which another arm than the best was separated."""
     standing: Standing | None = None
-    """How things stand then; in trials where the best arm was not separated, when they were played no further."""
+    """The state at separation; a trial without separation counts with its last state."""
     with_users: WithUsers | None = None
     outcome: Outcome | None = field(default=None, repr=False, compare=False)
     """The trials themselves."""
@@ -95,7 +95,7 @@ class Row:
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """What each epsilon costs.
+    """The cost of each epsilon, in responses and regret.
 
     >>> from ldpbandits.lab import plan
     >>> made = plan(baseline=0.3, lift=1.0, epsilon=4, trials=10, seed=1)
@@ -127,7 +127,7 @@ class Plan:
 
     @property
     def odds(self) -> tuple[Guarantee, ...]:
-        """What is promised at each epsilon: how much likelier a response may be, and how often a guess is right."""
+        """The promise at each epsilon: how much likelier a response may be, and how often a guess is right."""
         return tuple(Guarantee(epsilon, 1.0, "any two rewards") for epsilon in self.question.epsilons)
 
     def to_json(self) -> dict[str, Any]:
@@ -231,7 +231,7 @@ def _epsilon(epsilon: float | None) -> str:
 
 
 def about(number: float) -> str:
-    """Write a number with two digits that count, rounded up: what is needed is not to be missed.
+    """Write a number with two significant digits, rounded up, because it is a number that must be reached.
 
     >>> about(401_000), about(87), about(1_234)
     ('410,000', '87', '1,300')
@@ -242,7 +242,7 @@ def about(number: float) -> str:
 
 
 def percent(part: float) -> str:
-    """Write a share in percent, with two digits that count.
+    """Write a share in percent, with two significant digits.
 
     >>> percent(0.1), percent(0.0234), percent(1.5), percent(0.0)
     ('10 %', '2.3 %', '150 %', '0 %')

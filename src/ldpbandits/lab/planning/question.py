@@ -39,11 +39,11 @@ class Past:
     values: tuple[float, ...]
     counts: tuple[int, ...]
     clipped: int
-    """How many rewards lay beyond the range."""
+    """The number of rewards beyond the range."""
 
     @property
     def rewards(self) -> int:
-        """How many rewards there are."""
+        """The number of past rewards."""
         return sum(self.counts)
 
     @property
@@ -66,14 +66,14 @@ class Question:
     baseline: float | None = None
     """The mean reward of all arms but the best."""
     lift: float
-    """By which part of it the best arm is better."""
+    """The relative gain of the best arm over the baseline."""
     arms: int = 2
     epsilons: tuple[float, ...] = EPSILONS
     users: int | None = None
     power: float = 0.8
-    """How likely it should be that the best arm is separated in the end."""
+    """The probability that the best arm is separated in the end."""
     confidence: float = 1 - ALPHA
-    """How likely it should be that no interval ever misses its mean."""
+    """The probability that no interval ever misses its mean."""
     rule: object = None
     """A rule, its kind or its JSON; `paper` for the paper's; None for the default of a live experiment."""
     missing: float = 0.0
@@ -83,10 +83,10 @@ class Question:
     past: Past | None = None
     """Past rewards, which the baseline is the mean of."""
     trials: int | None = None
-    """Of the rule; None: as many as take a few seconds. In equal shares there are 400, or as many."""
+    """Trials of the rule; None: as many as take a few seconds. Equal shares are played 400 times, or more."""
     seed: int = 0
     horizon: int | None = None
-    """How far a rule is played; None: to 1e8 responses where it leaps, else to 2e6."""
+    """The responses up to which a rule is played; None: 1e8 where it leaps, else 2e6."""
 
     def __post_init__(self) -> None:
         """Check everything before anything is played."""
@@ -154,7 +154,7 @@ class Question:
 
     @property
     def responses(self) -> int | None:
-        """How many responses the users give."""
+        """The number of responses that the users give."""
         return None if self.users is None else int(self.users * (1 - self.missing))
 
     def rule_for(self, curator: CuratorSpec) -> Rule:

@@ -47,12 +47,12 @@ An experiment that needs more than 1e8 responses needs another plan."""
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What became of the trials of a case; one row per trial."""
+    """The results of the trials of a case; one row per trial."""
 
     first: Floats
-    """After how many responses the best arm was separated; infinite: not by the last inspection."""
+    """The responses until the best arm was separated; infinite: not by the last inspection."""
     arm: Whole
-    """Which arm that was, or -1."""
+    """The arm that was separated, or -1."""
     last: int
     """The responses at the last inspection."""
     then: Floats
@@ -70,7 +70,7 @@ class Outcome:
 
 
 def last_inspection(case: Case, allocation: Allocation, expected: float) -> int:
-    """Return how far trials are played."""
+    """Return the number of responses up to which trials are played."""
     if allocation == "equal":
         return int(min(MAX_RESPONSES, LAST_INSPECTION_FACTOR * expected))
     horizon = case.question.horizon or (LEAP_HORIZON if leaps(case) else STEP_HORIZON)
