@@ -9,9 +9,12 @@ import pytest
 
 from ldpbandits.errors import ParameterError
 from ldpbandits.lab.algorithms import algorithm
+from ldpbandits.lab.engine import leap
+from ldpbandits.lab.engine.sums import encode_sums
 from ldpbandits.lab.experiments import Experiment
 from ldpbandits.lab.panels import paper
 from ldpbandits.lab.play import play_all
+from ldpbandits.lab.rewards import Bernoulli
 
 TOML = """
 horizon = 1e4
@@ -111,3 +114,16 @@ def test_a_curve_does_not_depend_on_its_company() -> None:
     played = [play_all(made.curves, 2)[-1] for made in (alone, together, reseeded)]
     assert np.array_equal(played[0], played[1])
     assert not np.array_equal(played[0], played[2])
+
+
+def test_an_experiment_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The choice of the engine, the check that it can leap and the compiled loop share one encoding of the arms."""
+    calls: list[object] = []
+
+    def counting(*arguments: Any) -> Any:
+        calls.append(arguments)
+        return encode_sums(*arguments)
+
+    monkeypatch.setattr(leap, "encode_sums", counting)
+    Experiment((Bernoulli(0.8125), Bernoulli(0.3125)), (algorithm("ldp-ucb-b", 1.25),), 100, trials=3).play()
+    assert len(calls) == 1

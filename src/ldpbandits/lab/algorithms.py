@@ -76,7 +76,7 @@ class NotPrivate:
             raise ParameterError(f"transform must be one of {', '.join(TRANSFORMS.kinds)}, got {brief(self.transform)}")
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON-able data."""
+        """Return the transform, and that there is no mechanism, as JSON-able data."""
         return {"mechanism": self.KIND, "transform": TRANSFORMS.to_json(self.transform)}
 
 

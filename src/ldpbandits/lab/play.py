@@ -111,7 +111,7 @@ class Archive(Protocol):
         """Return a finished trial, or None."""
 
     def save(self, curve: Curve, trial: int, pulls: NDArray[np.float64]) -> None:
-        """Keep a finished trial."""
+        """Store the pulls of a finished trial."""
 
 
 def choose_engine(algorithm: Algorithm, arms: tuple[Law, ...], asked: Engine | None = None) -> Engine:

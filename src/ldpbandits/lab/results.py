@@ -53,7 +53,7 @@ class Folder:
         return pulls if fits and (pulls.sum(axis=1) == np.array(curve.checkpoints)).all() else None
 
     def save(self, curve: Curve, trial: int, pulls: NDArray[np.float64]) -> None:
-        """Keep a finished trial."""
+        """Store the pulls of a finished trial."""
         content = io.BytesIO()
         np.save(content, pulls)
         write(self._place(curve, trial), content.getvalue())

@@ -50,7 +50,7 @@ class Bernoulli:
 
     @property
     def mean(self) -> float:
-        """The mean reward, p."""
+        """The mean reward, which is p."""
         return self.p
 
     @property
@@ -59,7 +59,7 @@ class Bernoulli:
         return (0.0, 1.0)
 
     def above(self, theta: float) -> float:
-        """P(reward > theta)."""
+        """Return the probability P(reward > theta)."""
         return _share_above(theta, (0.0, 1.0), (1 - self.p, self.p))
 
 
@@ -100,7 +100,7 @@ class Uniform:
     high: float
 
     def __post_init__(self) -> None:
-        """Check the interval."""
+        """Check that low is below high."""
         ordered = _fits(self.low) and _fits(self.high) and self.low < self.high
         _require(ordered, f"uniform(low, high) needs low < high, {_SIZE}", self.low, self.high)
 
@@ -115,7 +115,7 @@ class Uniform:
         return (self.low, self.high)
 
     def above(self, theta: float) -> float:
-        """P(reward > theta)."""
+        """Return the probability P(reward > theta)."""
         return (self.high - min(max(theta, self.low), self.high)) / (self.high - self.low)
 
 
@@ -141,7 +141,7 @@ class Choice:
         return (min(self.values), max(self.values))
 
     def above(self, theta: float) -> float:
-        """P(reward > theta)."""
+        """Return the probability P(reward > theta)."""
         return _share_above(theta, self.values, (1,) * len(self.values))
 
 
@@ -153,7 +153,7 @@ class Gaussian:
     sd: float = 1.0
 
     def __post_init__(self) -> None:
-        """Check both numbers."""
+        """Check the mean and the standard deviation."""
         valid = _fits(self.mean) and _fits(self.sd) and self.sd > 0
         _require(valid, f"gaussian(mean, sd) needs a mean and an sd > 0, {_SIZE}", self.mean, self.sd)
 
@@ -163,7 +163,7 @@ class Gaussian:
         return (-inf, inf)
 
     def above(self, theta: float) -> float:
-        """P(reward > theta)."""
+        """Return the probability P(reward > theta)."""
         return erfc((theta - self.mean) / self.sd / sqrt(2)) / 2
 
 
@@ -192,7 +192,7 @@ class Empirical:
         return (self.values[0], self.values[-1])
 
     def above(self, theta: float) -> float:
-        """P(reward > theta)."""
+        """Return the probability P(reward > theta)."""
         return _share_above(theta, self.values, self.counts)
 
 

@@ -28,7 +28,7 @@ class Limit:
 
     constant: float
     of: str
-    """Whose regret it bounds."""
+    """The policies whose regret it bounds."""
 
 
 @dataclass(frozen=True)

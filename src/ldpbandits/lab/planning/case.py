@@ -79,7 +79,7 @@ class Case:
 
     @property
     def rule_name(self) -> str:
-        """The rule, for people."""
+        """The name of the rule in tables and sentences."""
         return getattr(self.rule, "kind", type(self.rule).__name__)
 
     @cached_property

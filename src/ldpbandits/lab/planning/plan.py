@@ -64,7 +64,7 @@ class Row:
     """The state at separation; a trial without separation counts with its last state."""
     with_users: WithUsers | None = None
     outcome: Outcome | None = field(default=None, repr=False, compare=False)
-    """The trials themselves."""
+    """The trials behind the numbers of this row."""
 
     @property
     def is_cut(self) -> bool:
@@ -72,7 +72,7 @@ class Row:
         return self.outcome is not None and self.outcome.power(self.last) < 1
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON-able data."""
+        """Return a row of `ldpbandits plan --json`."""
         users = self.with_users
         return {
             "epsilon": self.epsilon,

@@ -81,7 +81,7 @@ def plan(  # noqa: PLR0913 - a question has many parts
 
 
 def answer(asked: Question, *, jobs: int | None = None, progress: Progress = lambda _: None) -> Plan:
-    """Answer a question."""
+    """Answer a question by forecasts, trials and, with users, searches; rules that do not fit are refused first."""
     start = time.perf_counter()
     cases = [Case(asked, epsilon, asked.lift) for epsilon in (*asked.epsilons, None)]
     for case in cases:

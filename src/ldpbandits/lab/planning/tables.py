@@ -18,7 +18,7 @@ class Table:
 
 
 def heading(plan: Plan) -> str:
-    """Say what is asked."""
+    """Return the question in one line: means, lift, arms, curator, confidence."""
     asked = plan.question
     whose = "" if asked.past is None else f" (the mean of {asked.past.rewards:,} rewards in {asked.past.file})"
     shown = f"{asked.baseline:.4g}{whose} against {asked.best:.4g}, a lift of {100 * asked.lift:.4g} %"
