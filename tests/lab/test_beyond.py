@@ -22,7 +22,7 @@ from ldpbandits.lab.panels.report import beyond_section
 from ldpbandits.lab.panels.resume import BEYOND, Selection, Settings
 from ldpbandits.lab.panels.summary import panel_summary, slope
 from ldpbandits.lab.play import choose_engine, log_spaced
-from ldpbandits.lab.reproduce import count_trials, planned
+from ldpbandits.lab.reproduce import count_trials, plan_parts
 from ldpbandits.lab.simulation import Simulation
 from ldpbandits.theory import bounds
 
@@ -77,13 +77,13 @@ def test_a_curve_that_several_panels_need_is_played_once() -> None:
     one, two = (Selection((BY_ID[name],), settings) for name in ("bernoulli-2", "threshold"))
     both = Selection((BY_ID["bernoulli-2"], BY_ID["bernoulli-1"]), settings)
     none = Selection((), settings)
-    alone = count_trials(planned(none, one).values())
-    assert count_trials(planned(none, both).values()) == 2 * alone - 3 * 4
+    alone = count_trials(plan_parts(none, one).values())
+    assert count_trials(plan_parts(none, both).values()) == 2 * alone - 3 * 4
     papers = Selection(tuple(panel for panel in PAPERS if panel.id == "2a"), settings)
-    apart = count_trials(planned(papers, Selection(PANELS[:0], settings)).values()) + count_trials(
-        planned(none, two).values()
+    apart = count_trials(plan_parts(papers, Selection(PANELS[:0], settings)).values()) + count_trials(
+        plan_parts(none, two).values()
     )
-    assert count_trials(planned(papers, two).values()) == apart - 2 * 4
+    assert count_trials(plan_parts(papers, two).values()) == apart - 2 * 4
 
 
 def test_reproduce_leaves_the_second_part_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

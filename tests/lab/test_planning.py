@@ -15,7 +15,7 @@ from ldpbandits.agent.separation import ALPHA
 from ldpbandits.errors import ParameterError, SpecError
 from ldpbandits.lab import Plan, plan
 from ldpbandits.lab.engine.separation import first_separated, judge
-from ldpbandits.lab.engine.step import stepping
+from ldpbandits.lab.engine.step import compile_steps
 from ldpbandits.lab.planning import planner
 from ldpbandits.lab.planning import trials as played
 from ldpbandits.lab.planning.case import ALLOCATIONS, Allocation, Case
@@ -48,7 +48,7 @@ def live(case: Case, rng: np.random.Generator) -> float:
 
     It is looked at after every 1 % more responses.
     """
-    advance, judged = stepping(case.algorithm, case.laws), judge(case.curator)
+    advance, judged = compile_steps(case.algorithm, case.laws), judge(case.curator)
     pulls, totals, t = np.zeros(2), np.zeros(2), 0
     while True:
         until = max(t + 1, round(t * 1.01), 6000)
@@ -288,7 +288,7 @@ def test_laplace_responses_are_judged_by_their_own_sums(rule: str | None) -> Non
     """Also where the rule counts something else: the sums behind its own are those of the responses."""
     case = Case(replace(QUESTION, curator="ctl", rule=rule), 4.0, 1.0)
     assert not played.leaps(case)
-    advance, n = stepping(case.algorithm, case.laws), 2
+    advance, n = compile_steps(case.algorithm, case.laws), 2
     pulls, totals = np.zeros(n), np.zeros(2 * n)
     advance(np.random.default_rng(1), pulls, totals, 0, 50_000)
     best = totals[n + 1] / pulls[1]
@@ -331,7 +331,7 @@ def test_without_privacy_rewards_between_are_played_as_they_are() -> None:
     z = stats.norm.isf(0.025) + stats.norm.isf(0.2)
     assert case.textbook() == 2 * math.ceil(z**2 * (variance + of_best) / (case.values[1] - 0.625) ** 2)
     in_shares = played._sums(np.random.default_rng(5), case, np.full(4000, 50))[:, 0]
-    advance = stepping(case.algorithm, case.laws[:1])
+    advance = compile_steps(case.algorithm, case.laws[:1])
     by_rule = []
     for trial in range(4000):
         pulls, totals = np.zeros(1), np.zeros(1)

@@ -18,7 +18,7 @@ from ldpbandits.lab.panels.experiments import plan_experiments
 from ldpbandits.lab.panels.paper import BANDITS, GAUSSIAN, HORIZON, MIXED, PANELS
 from ldpbandits.lab.panels.report import _printed, _ratios
 from ldpbandits.lab.panels.resume import PAPER, PARTS, select_ids
-from ldpbandits.lab.panels.summary import at_horizon, ratio, ratio_reached
+from ldpbandits.lab.panels.summary import horizon_note, ratio, ratio_reached
 from ldpbandits.lab.play import Curve, play
 from ldpbandits.lab.reproduce import count_trials
 from ldpbandits.lab.rewards import Beta, Choice, Gaussian, Uniform
@@ -102,8 +102,8 @@ def test_beside_each_ratio_of_another_horizon_stands_the_papers(
     assert main(["reproduce", "--panel", "1a", *SHORT, "--out", str(tmp_path)]) == 0
     assert capsys.readouterr().out.count("T = 2,000; the paper's is 1e7") == 2
     for panel in summary["panels"]:
-        assert at_horizon(panel)
-        assert at_horizon({**panel, "horizon": HORIZON}) == ""
+        assert horizon_note(panel)
+        assert horizon_note({**panel, "horizon": HORIZON}) == ""
     whole = {**summary, "panels": [{**panel, "horizon": HORIZON} for panel in summary["panels"]]}
     assert "the paper&#x27;s is" not in "".join([*_printed(whole), _ratios(whole)])
 

@@ -11,7 +11,7 @@ from ldpbandits import UCB, ArmError, BernoulliCurator, MissingExtra, ParameterE
 from ldpbandits.lab import Algorithm, NotPrivate, Simulation, algorithm, simulate
 from ldpbandits.lab.algorithms import NAMES, LineStyle, is_private, with_rule
 from ldpbandits.lab.algorithms_json import algorithms_from_json
-from ldpbandits.lab.panels.figures import lines
+from ldpbandits.lab.panels.figures import panel_lines
 from ldpbandits.lab.panels.panel import Panel, Ratios
 from ldpbandits.lab.panels.paper import BERNOULLI
 from ldpbandits.lab.panels.summary import panel_summary
@@ -105,7 +105,7 @@ def test_an_algorithm_that_nobody_has_heard_of_is_drawn_and_summed_up() -> None:
     own = Algorithm("ldp-imed", UCB(1.0), algorithm("ldp-ucb-b", 2.0).curator)
     panel = Panel("x", "new", "bernoulli", BERNOULLI, algorithm("ucb1"), (own,), Ratios())
     played = [simulate(curve, BERNOULLI, 500, trials=2, seed=0) for curve in panel.curves]
-    assert [line.style for line in lines(panel, played)][1] == LineStyle("ldp-imed")
+    assert [line.style for line in panel_lines(panel, played)][1] == LineStyle("ldp-imed")
     baseline, entry = panel_summary(panel, played)["curves"]
     assert baseline["upper_bound"] > 0
     assert (entry["upper_bound"], entry["theorys_factor"]) == (None, None)

@@ -38,8 +38,8 @@ def run(options: argparse.Namespace) -> None:
     """Play what has not been played yet, write everything into the folder, and print the ratios."""
     with needs("lab"):
         from ldpbandits.lab.panels.resume import BEYOND, PAPER, PARTS, Settings, resume, select_ids
-        from ldpbandits.lab.panels.summary import at_horizon
-        from ldpbandits.lab.reproduce import count_trials, planned, reproduce
+        from ldpbandits.lab.panels.summary import horizon_note
+        from ldpbandits.lab.reproduce import count_trials, plan_parts, reproduce
         from ldpbandits.output.progress import bar
     asked = select_ids(options.panel, PARTS[options.part])
     given = 10**6 if options.quick and options.horizon is None else options.horizon
@@ -56,13 +56,13 @@ def run(options: argparse.Namespace) -> None:
     panels = plural(len(paper.panels) + len(beyond.panels), "panel")
     with (
         workers(options) as executor,
-        bar(f"{panels}, trials", count_trials(planned(paper, beyond).values())) as progress,
+        bar(f"{panels}, trials", count_trials(plan_parts(paper, beyond).values())) as progress,
     ):
         summary = reproduce(paper, beyond, options.out, jobs=read_jobs(options), executor=executor, progress=progress)
     if options.json:
         show_json(summary)
     else:
-        show(*_report(summary, options.out, at_horizon))
+        show(*_report(summary, options.out, horizon_note))
 
 
 def _report(summary: Mapping[str, Any], out: Path, beside: Beside) -> Iterator[str]:

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from ldpbandits.checks import brief, check_count
 from ldpbandits.errors import ParameterError
 from ldpbandits.lab.algorithms import Algorithm
-from ldpbandits.lab.engine.leap import encode_leaps, leaping
-from ldpbandits.lab.engine.mixed import stepping_mixed
-from ldpbandits.lab.engine.step import Advance, stepping
+from ldpbandits.lab.engine.leap import compile_leaps, encode_leaps
+from ldpbandits.lab.engine.mixed import compile_mixed_steps
+from ldpbandits.lab.engine.step import Advance, compile_steps
 from ldpbandits.lab.mix import Mix
 from ldpbandits.lab.rewards import Law
 
@@ -39,7 +39,7 @@ class Trials:
 
     def __init__(self, algorithm: Algorithm, arms: Sequence[Law], engine: Engine = "leap") -> None:
         """Compile what has to be compiled, by playing no round."""
-        self._advance = leaping(algorithm, arms) if engine == "leap" else _stepping(algorithm, arms)
+        self._advance = compile_leaps(algorithm, arms) if engine == "leap" else _compile_rounds(algorithm, arms)
         self._arms, self._cells = len(arms), algorithm.cells
         try:
             list(self.play([0], np.random.default_rng(0)))
@@ -68,9 +68,9 @@ class Trials:
             yield pulls.copy()
 
 
-def _stepping(algorithm: Algorithm, arms: Sequence[Law]) -> Advance:
+def _compile_rounds(algorithm: Algorithm, arms: Sequence[Law]) -> Advance:
     mix = algorithm.curator
-    return stepping_mixed(algorithm, mix, arms) if isinstance(mix, Mix) else stepping(algorithm, arms)
+    return compile_mixed_steps(algorithm, mix, arms) if isinstance(mix, Mix) else compile_steps(algorithm, arms)
 
 
 def log_spaced(horizon: int) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ from ldpbandits.lab.simulation import Simulation
 from ldpbandits.output.files import write
 
 
-def planned(paper: Selection, beyond: Selection) -> dict[str, Experiment]:
+def plan_parts(paper: Selection, beyond: Selection) -> dict[str, Experiment]:
     """Return the experiments of both parts, by the folder that gets their tables."""
     return {
         folder: experiment
@@ -33,7 +33,7 @@ def planned(paper: Selection, beyond: Selection) -> dict[str, Experiment]:
 
 def count_trials(experiments: Iterable[Experiment]) -> int:
     """Count the trials that the experiments need; a trial that several need counts once."""
-    return sum(_needed(experiments).values())
+    return sum(_count_by_curve(experiments).values())
 
 
 def reproduce(
@@ -49,7 +49,7 @@ def reproduce(
 
     Summary, tables and report have just these panels: `resume` adds those that the folder holds already.
     """
-    experiments = planned(paper, beyond)
+    experiments = plan_parts(paper, beyond)
     started = time.perf_counter()
     pulls, kept = _play(experiments.values(), Folder(out), jobs=jobs, executor=executor, progress=progress)
     seconds = time.perf_counter() - started
@@ -59,10 +59,10 @@ def reproduce(
         by_folder[folder] = experiment.simulations(counts, seconds)
         write_results(out / folder, experiment, by_folder[folder])
     sections = []
-    played, first, figures = _sum_up(paper, by_folder, out)
+    played, first, figures = _summarise(paper, by_folder, out)
     if paper.panels:
         sections.append(paper_section(paper.panels, played, first, figures))
-    _, second, figures = _sum_up(beyond, by_folder, out)
+    _, second, figures = _summarise(beyond, by_folder, out)
     if beyond.panels:
         sections.append(beyond_section(beyond.panels, second, figures))
         write(out / str(BEYOND.key) / "table.csv", csv_table(second["panels"]))
@@ -73,17 +73,17 @@ def reproduce(
     return summary
 
 
-def _sum_up(
+def _summarise(
     selection: Selection, by_folder: Mapping[str, list[Simulation]], out: Path
 ) -> tuple[dict[str, list[Simulation]], dict[str, Any], dict[str, bytes]]:
     """Draw the panels of a part; return their simulations by panel, their numbers, and their figures by panel."""
     played = {panel.id: simulations_of(panel, by_folder) for panel in selection.panels}
     numbers = [panel_summary(panel, played[panel.id]) for panel in selection.panels]
-    figures = {panel.id: _keep(out, panel.id, draw(panel, played[panel.id])) for panel in selection.panels}
+    figures = {panel.id: _write_figure(out, panel.id, draw(panel, played[panel.id])) for panel in selection.panels}
     return played, {**selection.settings.to_json(), "panels": numbers}, figures
 
 
-def _needed(experiments: Iterable[Experiment]) -> dict[Curve, int]:
+def _count_by_curve(experiments: Iterable[Experiment]) -> dict[Curve, int]:
     """Return every curve that an experiment needs, with the largest number of trials that one of them needs."""
     needed: dict[Curve, int] = {}
     for experiment in experiments:
@@ -101,7 +101,7 @@ def _play(
     progress: Callable[[int], None],
 ) -> tuple[dict[Curve, NDArray[np.float64]], int]:
     """Return the pulls by curve, and how many trials the folder had kept."""
-    needed = _needed(experiments)
+    needed = _count_by_curve(experiments)
     pulls: dict[Curve, NDArray[np.float64]] = {}
     before, kept = 0, 0
     for trials in sorted(set(needed.values())):
@@ -119,7 +119,7 @@ def _play(
     return pulls, kept
 
 
-def _keep(out: Path, name: str, pictures: tuple[bytes, bytes]) -> bytes:
+def _write_figure(out: Path, name: str, pictures: tuple[bytes, bytes]) -> bytes:
     """Write a figure as SVG and as PNG; return the SVG."""
     for kind, content in zip(("svg", "png"), pictures, strict=True):
         write(out / "figures" / f"{name}.{kind}", content)

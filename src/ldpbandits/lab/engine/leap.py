@@ -48,7 +48,7 @@ def encode_leaps(algorithm: Algorithm, arms: tuple[Law, ...]) -> tuple[Play, Sum
     return play, sums
 
 
-def why_not(algorithm: Algorithm, arms: Sequence[Law]) -> str | None:
+def leap_obstacle(algorithm: Algorithm, arms: Sequence[Law]) -> str | None:
     """Say why an algorithm cannot leap on these arms; None if it can."""
     try:
         encode_leaps(algorithm, tuple(arms))
@@ -57,7 +57,7 @@ def why_not(algorithm: Algorithm, arms: Sequence[Law]) -> str | None:
     return None
 
 
-def leaping(algorithm: Algorithm, arms: Sequence[Law]) -> Advance:
+def compile_leaps(algorithm: Algorithm, arms: Sequence[Law]) -> Advance:
     """Return the compiled loop that plays in leaps."""
     try:
         play, sums = encode_leaps(algorithm, tuple(arms))

@@ -40,7 +40,7 @@ def draw(panel: Panel, played: Sequence[Simulation]) -> tuple[bytes, bytes]:
         return save(figure, "svg"), save(figure, "png")
 
 
-def lines(panel: Panel, played: Sequence[Simulation]) -> list[Line]:
+def panel_lines(panel: Panel, played: Sequence[Simulation]) -> list[Line]:
     """Return the simulations of a panel, each with the style that the panel gives its curve."""
     return [Line(simulation, curve.drawn_as) for curve, simulation in zip(panel.curves, played, strict=True)]
 
@@ -48,7 +48,7 @@ def lines(panel: Panel, played: Sequence[Simulation]) -> list[Line]:
 def _draw_regret(panel: Panel, played: Sequence[Simulation], *, semilog: bool) -> Figure:
     """Draw regret on logarithmic axes, and with `semilog` once more on a linear axis of regret."""
     figure = Figure(figsize=(7.4 if semilog else 5.0, 3.8), layout="constrained")
-    drawn = lines(panel, played)
+    drawn = panel_lines(panel, played)
     axes = figure.subplots(1, 2 if semilog else 1, squeeze=False)[0]
     plot_lines(axes[0], drawn, is_log=True)
     axes[0].set_title(f"{panel.id}  {panel.title}", loc="left")
@@ -64,7 +64,7 @@ def _draw_limit(panel: Panel, limit: Limit, played: Sequence[Simulation]) -> Fig
     """Draw regret on the left, and on the right regret over constant x log t, where optimal rules come to 1."""
     figure = Figure(figsize=(9.0, 5.0), layout="constrained")
     left, right = figure.subplots(1, 2)
-    drawn = lines(panel, played)
+    drawn = panel_lines(panel, played)
     horizon = max(simulation.checkpoints[-1] for simulation in played)
     t = np.geomspace(min(FIRST_T, horizon), horizon, 80)
     bound = f"{limit.constant:,.4g} log t"

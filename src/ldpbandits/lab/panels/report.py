@@ -9,7 +9,7 @@ from html import escape
 from typing import Any, TypeAlias
 
 from ldpbandits.lab.panels.panel import Panel, Ratios
-from ldpbandits.lab.panels.summary import at_horizon, ratio_reached, ratios_by_horizon
+from ldpbandits.lab.panels.summary import horizon_note, ratio_reached, ratios_by_horizon
 from ldpbandits.lab.simulation import Simulation
 from ldpbandits.output.page import Cell, document, picture, table
 
@@ -66,7 +66,7 @@ with T, so those of another T cannot be compared directly.</p>"""
 
 def _printed_row(panel: Mapping[str, Any], curve: Mapping[str, Any]) -> list[str | Cell]:
     texts = [Cell(panel["title"], "left"), Cell(curve["algorithm"], "left")]
-    return [panel["panel"], *texts, _paper(curve), _ratio(curve), Cell(at_horizon(panel), "left note")]
+    return [panel["panel"], *texts, _paper(curve), _ratio(curve), Cell(horizon_note(panel), "left note")]
 
 
 def _noted_table(rows: list[list[str | Cell]], head: Sequence[str | Cell], look: str = "") -> str:
@@ -99,7 +99,7 @@ itself no bound on the ratio of regrets.</p>"""
 def _ratio_row(panel: Mapping[str, Any], curve: Mapping[str, Any]) -> list[str | Cell]:
     epsilon, private, here = "", ["", "", ""], ""
     if curve["epsilon"] is not None:
-        epsilon, here = f"{curve['epsilon']:g}", at_horizon(panel)
+        epsilon, here = f"{curve['epsilon']:g}", horizon_note(panel)
         private = [_ratio(curve), _paper(curve), _known(curve["theorys_factor"], ".2f")]
     bound = _known(curve["upper_bound"], ",.0f")
     name, told = Cell(curve["algorithm"], "left"), Cell(here, "left note")

@@ -116,10 +116,10 @@ def csv_table(summaries: Sequence[Mapping[str, Any]]) -> bytes:
     return text.getvalue().encode()
 
 
-def at_horizon(panel: Mapping[str, Any]) -> str:
+def horizon_note(panel: Mapping[str, Any]) -> str:
     """Name the T of a ratio and that of the paper where they differ; else return nothing.
 
-    >>> at_horizon({"horizon": 10**6, "papers_horizon": 10**7})
+    >>> horizon_note({"horizon": 10**6, "papers_horizon": 10**7})
     "T = 1e6; the paper's is 1e7"
     """
     ours, theirs = panel["horizon"], panel["papers_horizon"]

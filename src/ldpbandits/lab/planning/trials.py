@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbandits.agent.rules import reading_of, rule_to_json
-from ldpbandits.lab.engine.leap import leaping, why_not
+from ldpbandits.lab.engine.leap import compile_leaps, leap_obstacle
 from ldpbandits.lab.engine.separation import first_separated, judge
-from ldpbandits.lab.engine.step import stepping
+from ldpbandits.lab.engine.step import compile_steps
 from ldpbandits.lab.experiments import digest
 from ldpbandits.lab.planning.case import Allocation, Case
 from ldpbandits.lab.planning.question import MAX_RESPONSES
@@ -79,7 +79,7 @@ def last_inspection(case: Case, allocation: Allocation, expected: float) -> int:
 
 def leaps(case: Case) -> bool:
     """Tell whether the rule can leap, with sums of the responses themselves, by which arms are judged."""
-    return reading_of(case.rule) is None and why_not(case.algorithm, case.laws) is None
+    return reading_of(case.rule) is None and leap_obstacle(case.algorithm, case.laws) is None
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ def _sums(rng: np.random.Generator, case: Case, new: Whole) -> NDArray[Any]:
 
 def _rule_trial(case: Case, inspected_at: Whole, times: InspectionTimes) -> _Play:
     arms, judged = case.question.arms, judge(case.curator)
-    advance = (leaping if leaps(case) else stepping)(case.algorithm, case.laws)
+    advance = (compile_leaps if leaps(case) else compile_steps)(case.algorithm, case.laws)
     reads = reading_of(case.rule) is not None
     users = min(times.users or 0, int(inspected_at[-1]))
 
