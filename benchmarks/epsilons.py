@@ -7,7 +7,7 @@ run, per log T.
 from ldpbandits.lab.algorithms import algorithm, mixed
 from ldpbandits.lab.experiments import simulate
 from ldpbandits.lab.mix import Mix
-from ldpbandits.lab.paper import BERNOULLI
+from ldpbandits.lab.panels.paper import BERNOULLI
 from ldpbandits.theory.bounds import exact_constant, mixed_constant
 
 EPSILONS = (0.2, 0.5, 1.0, 2.0, 4.0)

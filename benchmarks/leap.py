@@ -6,8 +6,8 @@ from time import perf_counter
 import numpy as np
 from plain import plain_b, plain_imed, plain_kl_ucb, plain_l, plain_thompson
 
-from ldpbandits.lab import paper
 from ldpbandits.lab.algorithms import algorithm
+from ldpbandits.lab.panels import paper
 from ldpbandits.lab.play import Trials
 from ldpbandits.spec.mechanisms import response_mean
 

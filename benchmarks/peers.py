@@ -19,8 +19,8 @@ def ldpbandits_step() -> Callable[[int], None]:
     """Our simulator, round by round."""
     import numpy as np  # noqa: PLC0415
 
-    from ldpbandits.lab import paper  # noqa: PLC0415
     from ldpbandits.lab.algorithms import algorithm  # noqa: PLC0415
+    from ldpbandits.lab.panels import paper  # noqa: PLC0415
     from ldpbandits.lab.play import Trials  # noqa: PLC0415
 
     trials = Trials(algorithm("ucb1"), paper.BERNOULLI, "step")

@@ -23,7 +23,7 @@ from ldpbandits.agent.separation import is_separated
 from ldpbandits.agent.tally import ArmTally
 from ldpbandits.lab import plan
 from ldpbandits.lab.engine.separation import first_separated, judge
-from ldpbandits.lab.engine.step import stepping
+from ldpbandits.lab.engine.step import compile_steps
 from ldpbandits.lab.planning.case import Case
 
 RUNS = 200
@@ -43,7 +43,7 @@ def is_reported(case: Case, pulls: np.ndarray, totals: np.ndarray) -> bool:
 def live(case: Case, seed: int) -> int:
     """Play one run, round by round; return when the best arm is first separated."""
     rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence((17, seed))))
-    advance, judged = stepping(case.algorithm, case.laws), judge(case.curator)
+    advance, judged = compile_steps(case.algorithm, case.laws), judge(case.curator)
     pulls, totals, t = np.zeros(2), np.zeros(2), 0
     none = np.zeros((1, 2))
     while True:

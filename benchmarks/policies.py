@@ -10,8 +10,8 @@ import math
 from pathlib import Path
 
 from ldpbandits.lab import algorithm, simulate
-from ldpbandits.lab.paper import BERNOULLI
-from ldpbandits.lab.play import engine_for
+from ldpbandits.lab.panels.paper import BERNOULLI
+from ldpbandits.lab.play import choose_engine
 from ldpbandits.theory.bounds import exact_constant
 
 TRIALS = 64
@@ -32,7 +32,7 @@ def print_regret() -> list[str]:
     with (Path(__file__).parent / "policies.csv").open(encoding="ascii") as file:
         for row in csv.DictReader(file):
             name, epsilon, horizon = row["algorithm"], float(row["epsilon"]), float(row["horizon"])
-            trials = TRIALS if engine_for(algorithm(name, epsilon), BERNOULLI) == "leap" else FEWER
+            trials = TRIALS if choose_engine(algorithm(name, epsilon), BERNOULLI) == "leap" else FEWER
             made = simulate(name, BERNOULLI, horizon, epsilon=epsilon, trials=trials, seed=1)
             mean, error = float(made.mean_regret[-1]), float(made.sem_regret[-1])
             ours = f"{name:16} epsilon {epsilon:<4g} T = {horizon:.0e} {mean:9,.0f} ± {error:<6,.0f}"

@@ -4,9 +4,9 @@ import csv
 from math import hypot
 from pathlib import Path
 
-from ldpbandits.lab import paper
 from ldpbandits.lab.algorithms import algorithm
 from ldpbandits.lab.experiments import simulate
+from ldpbandits.lab.panels import paper
 from ldpbandits.output.progress import bar
 
 TRIALS, MOST = 400, 4.0

@@ -9,8 +9,8 @@ import numpy as np
 from plain import plain_b, plain_l, plain_ucb1
 
 from ldpbandits.agent.kernels import ArmView, Parameters, Random
-from ldpbandits.lab import paper
 from ldpbandits.lab.algorithms import Algorithm, algorithm
+from ldpbandits.lab.panels import paper
 from ldpbandits.lab.play import Trials
 from ldpbandits.spec.mechanisms import response_mean
 

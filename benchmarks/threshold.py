@@ -12,7 +12,7 @@ import numpy as np
 
 from ldpbandits.lab import calibrate, simulate
 from ldpbandits.lab.algorithms import is_private
-from ldpbandits.lab.paper import GAUSSIAN
+from ldpbandits.lab.panels.paper import GAUSSIAN
 
 EPSILON = 0.5
 PROTOTYPE = {

@@ -9,9 +9,9 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from ldpbandits.lab import paper
 from ldpbandits.lab.algorithms import algorithm
 from ldpbandits.lab.experiments import simulate
+from ldpbandits.lab.panels import paper
 from ldpbandits.output.colours import BLACK, BLUE, GREEN, PURPLE, VERMILION
 from ldpbandits.output.progress import bar
 from ldpbandits.output.style import STYLE, save

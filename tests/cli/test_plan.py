@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ldpbandits.cli import main
-from ldpbandits.lab.planning import run
+from ldpbandits.lab.planning import planner
 
 PLAN = ["plan", "--baseline", "0.3", "--lift", "1", "--epsilon", "2,4", "--trials", "10", "--horizon", "2e4"]
 KEYS = {
@@ -21,7 +21,7 @@ KEYS = {
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Play few trials in equal shares: what is looked at here is what is printed."""
-    monkeypatch.setattr(run, "EQUAL_TRIALS", 20)
+    monkeypatch.setattr(planner, "EQUAL_TRIALS", 20)
 
 
 def called(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:

@@ -13,17 +13,16 @@ import pytest
 
 from ldpbandits.cli import main
 from ldpbandits.lab.algorithms import algorithm
-from ldpbandits.lab.beyond import PANELS
-from ldpbandits.lab.beyond.panels import CROWD, Limit, Tails
-from ldpbandits.lab.beyond.plan import experiments
-from ldpbandits.lab.beyond.report import section
-from ldpbandits.lab.beyond.summary import panel_summary, slope
-from ldpbandits.lab.paper import BERNOULLI, GAUSSIAN
-from ldpbandits.lab.paper import PANELS as PAPERS
-from ldpbandits.lab.paper import Panel as PapersPanel
-from ldpbandits.lab.parts import BEYOND, Chosen, Settings
-from ldpbandits.lab.play import engine_for, log_spaced
-from ldpbandits.lab.reproduce import count, planned
+from ldpbandits.lab.panels.beyond import CROWD, PANELS
+from ldpbandits.lab.panels.experiments import plan_experiments
+from ldpbandits.lab.panels.panel import Limit, Tails
+from ldpbandits.lab.panels.paper import BERNOULLI, GAUSSIAN
+from ldpbandits.lab.panels.paper import PANELS as PAPERS
+from ldpbandits.lab.panels.report import beyond_section
+from ldpbandits.lab.panels.resume import BEYOND, Selection, Settings
+from ldpbandits.lab.panels.summary import panel_summary, slope
+from ldpbandits.lab.play import choose_engine, log_spaced
+from ldpbandits.lab.reproduce import count_trials, plan_parts
 from ldpbandits.lab.simulation import Simulation
 from ldpbandits.theory import bounds
 
@@ -61,28 +60,30 @@ def test_the_panels_are_on_the_papers_arms_beside_its_baselines() -> None:
 
 def test_long_horizons_are_leapt_to() -> None:
     """The usual run: nothing is played round by round beyond 10^5 pulls; 1,000 trials for the tails."""
-    made = experiments(PANELS, BEYOND.usual_horizon, 50, 0)
+    made = plan_experiments(PANELS, BEYOND.usual_horizon, 50, 0)
     for panel in PANELS:
-        assert made[panel.id].horizon == panel.horizon
-        if panel.horizon > 10**5:
-            assert {engine_for(played, panel.arms) for played in panel.curves} == {"leap"}
-    assert made["bernoulli-1"].horizon == 10**9
-    assert made["tails"].trials == 1_000
-    short = experiments([BY_ID["tails"]], 10**4, 5, 0)["tails"]
+        assert made[panel.folder].horizon == panel.horizon
+        if made[panel.folder].horizon > 10**5:
+            assert {choose_engine(played, panel.arms) for played in panel.curves} == {"leap"}
+    assert made["beyond/bernoulli-1"].horizon == 10**9
+    assert made["beyond/tails"].trials == 1_000
+    short = plan_experiments([BY_ID["tails"]], 10**4, 5, 0)["beyond/tails"]
     assert (short.horizon, short.trials) == (10**4, 100)
 
 
 def test_a_curve_that_several_panels_need_is_played_once() -> None:
     """The baselines of the Bernoulli panels are the same, and UCB1-S is the paper's own curve."""
     settings = Settings(10**4, 4, 0)
-    one, two = (Chosen((BY_ID[name],), settings) for name in ("bernoulli-2", "threshold"))
-    both = Chosen((BY_ID["bernoulli-2"], BY_ID["bernoulli-1"]), settings)
-    none: Chosen[PapersPanel] = Chosen((), settings)
-    alone = count(planned(none, one).values())
-    assert count(planned(none, both).values()) == 2 * alone - 3 * 4
-    papers = Chosen(tuple(panel for panel in PAPERS if panel.id == "2a"), settings)
-    apart = count(planned(papers, Chosen(PANELS[:0], settings)).values()) + count(planned(none, two).values())
-    assert count(planned(papers, two).values()) == apart - 2 * 4
+    one, two = (Selection((BY_ID[name],), settings) for name in ("bernoulli-2", "threshold"))
+    both = Selection((BY_ID["bernoulli-2"], BY_ID["bernoulli-1"]), settings)
+    none = Selection((), settings)
+    alone = count_trials(plan_parts(none, one).values())
+    assert count_trials(plan_parts(none, both).values()) == 2 * alone - 3 * 4
+    papers = Selection(tuple(panel for panel in PAPERS if panel.id == "2a"), settings)
+    apart = count_trials(plan_parts(papers, Selection(PANELS[:0], settings)).values()) + count_trials(
+        plan_parts(none, two).values()
+    )
+    assert count_trials(plan_parts(papers, two).values()) == apart - 2 * 4
 
 
 def test_reproduce_leaves_the_second_part_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -168,7 +169,7 @@ def test_the_report_says_what_the_numbers_of_the_run_say() -> None:
     def words(regret: float) -> str:
         played = [flat("ucb1", None, [50.0, 51.0], 10**5), flat("ldp-ts", 2.0, [regret, regret + 1], 10**5)]
         summary = {"horizon": 10**5, "trials": 2, "seed": 0, "panels": [panel_summary(panel, played)]}
-        return section([panel], summary, {panel.id: b"<svg/>"})
+        return beyond_section([panel], summary, {panel.id: b"<svg/>"})
 
     assert "below it by more than two standard errors: LDP-TS (20 ± 0)" in words(20.0)
     assert "No private algorithm is below it" in words(80.0)

@@ -18,7 +18,7 @@ SIMULATE = """
 import json
 from ldpbandits.lab.engine import step
 from ldpbandits.lab.algorithms import algorithm
-from ldpbandits.lab.paper import BERNOULLI
+from ldpbandits.lab.panels.paper import BERNOULLI
 from ldpbandits.lab.experiments import simulate
 made = simulate(algorithm("ucb1"), BERNOULLI, 2_000, trials=1, seed=0, jobs=1, engine="step")
 print(made.mean_regret[-1], sum(step._advance_ucb.stats.cache_hits.values()))

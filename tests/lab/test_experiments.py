@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 from ldpbandits.errors import ParameterError
-from ldpbandits.lab import paper
 from ldpbandits.lab.algorithms import algorithm
+from ldpbandits.lab.engine import leap
+from ldpbandits.lab.engine.sums import encode_sums
 from ldpbandits.lab.experiments import Experiment
+from ldpbandits.lab.panels import paper
 from ldpbandits.lab.play import play_all
+from ldpbandits.lab.rewards import Bernoulli
 
 TOML = """
 horizon = 1e4
@@ -34,7 +37,7 @@ def test_an_experiment_is_read_from_file_and_written_back(tmp_path: Path) -> Non
     path.write_text(TOML, encoding="utf-8")
     made = Experiment.from_file(path)
     assert (made.horizon, made.trials, made.seed, made.engine) == (10_000, 3, 7, None)
-    assert {curve.engine for curve in made.curves()} == {"leap"}
+    assert {curve.engine for curve in made.curves} == {"leap"}
     assert [(played.name, played.epsilon) for played in made.algorithms] == [
         ("ucb1", None),
         ("ldp-ucb-b", 0.5),
@@ -108,6 +111,19 @@ def test_a_curve_does_not_depend_on_its_company() -> None:
     alone = Experiment(paper.BERNOULLI, (b,), 2_000, trials=2)
     together = Experiment(paper.BERNOULLI, (ucb, b), 2_000, trials=2)
     reseeded = Experiment(paper.BERNOULLI, (b,), 2_000, trials=2, seed=1)
-    played = [play_all(made.curves(), 2)[-1] for made in (alone, together, reseeded)]
+    played = [play_all(made.curves, 2)[-1] for made in (alone, together, reseeded)]
     assert np.array_equal(played[0], played[1])
     assert not np.array_equal(played[0], played[2])
+
+
+def test_an_experiment_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The choice of the engine, the check that it can leap and the compiled loop share one encoding of the arms."""
+    calls: list[object] = []
+
+    def counting(*arguments: Any) -> Any:
+        calls.append(arguments)
+        return encode_sums(*arguments)
+
+    monkeypatch.setattr(leap, "encode_sums", counting)
+    Experiment((Bernoulli(0.8125), Bernoulli(0.3125)), (algorithm("ldp-ucb-b", 1.25),), 100, trials=3).play()
+    assert len(calls) == 1

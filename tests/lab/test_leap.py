@@ -15,12 +15,12 @@ from scipy import stats
 from tests.faults import some, spread
 
 from ldpbandits import UCB, CuratorSpec, Range, ucb1
-from ldpbandits.lab import paper
 from ldpbandits.lab.algorithms import Algorithm, NotPrivate, algorithm
 from ldpbandits.lab.engine import blocks, leap, leap_ucb, noise
 from ldpbandits.lab.engine.leap_ucb import Leader
 from ldpbandits.lab.engine.sums import Sums
 from ldpbandits.lab.experiments import simulate
+from ldpbandits.lab.panels import paper
 from ldpbandits.lab.play import Engine, Trials
 from ldpbandits.lab.rewards import Law, gaps, parse_arms
 from ldpbandits.spec import mechanisms

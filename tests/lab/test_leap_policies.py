@@ -13,8 +13,8 @@ from tests.faults import some
 from ldpbandits.lab import algorithm, simulate
 from ldpbandits.lab.algorithms import Algorithm
 from ldpbandits.lab.engine import leap_thompson
-from ldpbandits.lab.engine.leap import why_not
-from ldpbandits.lab.paper import BERNOULLI, MIXED
+from ldpbandits.lab.engine.leap import leap_obstacle
+from ldpbandits.lab.panels.paper import BERNOULLI, MIXED
 from ldpbandits.lab.play import Engine, Trials
 from ldpbandits.lab.rewards import Law, gaps, parse_arms
 from ldpbandits.theory.bounds import exact_constant
@@ -106,10 +106,10 @@ def test_only_and_equal_arms_leap_far(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_responses_that_are_not_bits_are_stepped(name: str) -> None:
     """Without a curator, on rewards between 0 and 1, every round is played, and the reason is said."""
-    reason = why_not(algorithm(name), MIXED)
+    reason = leap_obstacle(algorithm(name), MIXED)
     assert reason == f"the rule of {name} leaps on responses that are bits, and those of some arm are not"
     assert simulate(name, MIXED, 100, trials=1, seed=1).engine == "step"
-    assert why_not(algorithm(f"ldp-{name}", 1.0), MIXED) is None
+    assert leap_obstacle(algorithm(f"ldp-{name}", 1.0), MIXED) is None
 
 
 def thinned_p(*changes: tuple[str, str]) -> float:

@@ -12,7 +12,7 @@ from ldpbandits.agent.rules import IMED, KLUCB, KLUCBPlus, Rule
 from ldpbandits.cli import main
 from ldpbandits.lab.algorithms import Algorithm, algorithm, mixed, with_rule
 from ldpbandits.lab.algorithms_json import algorithms_from_json
-from ldpbandits.lab.engine.mixed import stepping_mixed
+from ldpbandits.lab.engine.mixed import compile_mixed_steps
 from ldpbandits.lab.experiments import Experiment, simulate
 from ldpbandits.lab.mix import Mix
 from ldpbandits.lab.rewards import parse_arms
@@ -26,7 +26,7 @@ ARMS = ["bernoulli(0.9)", "bernoulli(0.6)", "uniform(0,1)"]
 def test_the_lab_plays_what_is_deployed(rule: Rule) -> None:
     """Round by round, the compiled loop pulls the arm that a live agent with the same cells selects."""
     arms = [law for text in ARMS for law in parse_arms(text)]
-    advance = stepping_mixed(Algorithm("played", rule, MIX), MIX, arms)
+    advance = compile_mixed_steps(Algorithm("played", rule, MIX), MIX, arms)
     rng = np.random.default_rng(1)
     pulls, cells = np.zeros(3), np.zeros((3, 4))
     live = Agent(rule, 3, curator=MIX.menu)
@@ -44,7 +44,7 @@ def test_the_lab_plays_what_is_deployed(rule: Rule) -> None:
 def test_epsilons_are_picked_by_their_shares_and_bits_have_their_chances() -> None:
     """One arm, 40,000 rounds: shares and means within 4.9 standard errors; false alarm below 1e-5."""
     (arm,) = parse_arms("uniform(0,0.4)")
-    advance = stepping_mixed(Algorithm("played", IMED(), MIX), MIX, [arm])
+    advance = compile_mixed_steps(Algorithm("played", IMED(), MIX), MIX, [arm])
     pulls, cells, rounds = np.zeros(1), np.zeros((1, 4)), 40_000
     advance(np.random.default_rng(2), pulls, cells, 0, rounds)
     for level, (share, curator) in enumerate(zip(MIX.shares, MIX.menu.curators, strict=True)):

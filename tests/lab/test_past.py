@@ -7,8 +7,7 @@ import pytest
 from ldpbandits import Range
 from ldpbandits.errors import ParameterError
 from ldpbandits.lab.planning.case import Case
-from ldpbandits.lab.planning.past import MOST_VALUES, read_past
-from ldpbandits.lab.planning.question import Question, question
+from ldpbandits.lab.planning.question import MAX_VALUES, Question, question, read_past
 from ldpbandits.lab.rewards import Bernoulli, Empirical
 
 
@@ -84,7 +83,7 @@ def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
 def test_many_values_are_grouped_and_keep_their_mean(tmp_path: Path) -> None:
     """To 64, each the mean of its group."""
     past = read_past(written(tmp_path, "reward\n" + "\n".join(str(i / 1000) for i in range(1000))), Range())
-    assert len(past.values) <= MOST_VALUES
+    assert len(past.values) <= MAX_VALUES
     assert past.rewards == 1000
     assert past.mean == pytest.approx(0.4995)
 

@@ -15,14 +15,13 @@ from ldpbandits.agent.separation import ALPHA
 from ldpbandits.errors import ParameterError, SpecError
 from ldpbandits.lab import Plan, plan
 from ldpbandits.lab.engine.separation import first_separated, judge
-from ldpbandits.lab.engine.step import stepping
-from ldpbandits.lab.planning import run
+from ldpbandits.lab.engine.step import compile_steps
+from ldpbandits.lab.planning import planner
 from ldpbandits.lab.planning import trials as played
 from ldpbandits.lab.planning.case import ALLOCATIONS, Allocation, Case
-from ldpbandits.lab.planning.past import Past
-from ldpbandits.lab.planning.question import Question
-from ldpbandits.lab.planning.search import smallest_epsilon, smallest_lift
-from ldpbandits.lab.planning.trials import Looks, moments, play
+from ldpbandits.lab.planning.planner import smallest_epsilon, smallest_lift
+from ldpbandits.lab.planning.question import Past, Question
+from ldpbandits.lab.planning.trials import InspectionTimes, play
 from ldpbandits.lab.rewards import Bernoulli, Empirical
 from ldpbandits.spec.mechanisms import Laplace
 from ldpbandits.spec.sequences import log_bits_martingale
@@ -35,7 +34,7 @@ ISSUE = Question(baseline=0.05, lift=0.1, arms=2, epsilons=(1.0,))
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Play few trials in equal shares, where only their number would change."""
-    monkeypatch.setattr(run, "EQUAL_TRIALS", 20)
+    monkeypatch.setattr(planner, "EQUAL_TRIALS", 20)
 
 
 @pytest.fixture(scope="session")  # tests are in any order
@@ -49,7 +48,7 @@ def live(case: Case, rng: np.random.Generator) -> float:
 
     It is looked at after every 1 % more responses.
     """
-    advance, judged = stepping(case.algorithm, case.laws), judge(case.curator)
+    advance, judged = compile_steps(case.algorithm, case.laws), judge(case.curator)
     pulls, totals, t = np.zeros(2), np.zeros(2), 0
     while True:
         until = max(t + 1, round(t * 1.01), 6000)
@@ -66,7 +65,7 @@ def test_predicted_quantiles_match_200_runs_of_the_live_rule() -> None:
     """
     expected = CASE.closed_form("rule")
     assert expected is not None
-    planned = play(CASE, "rule", Looks(250, expected / 8, 64 * expected)).first / 1.005
+    planned = play(CASE, "rule", InspectionTimes(250, expected / 8, 64 * expected)).first / 1.005
     seeds = np.random.SeedSequence(3).spawn(200)
     lived = np.array([live(CASE, np.random.Generator(np.random.PCG64(seed))) for seed in seeds])
     assert stats.ks_2samp(planned, lived).pvalue > 1e-4
@@ -78,14 +77,14 @@ def test_equal_shares_are_played_as_they_would_be_one_by_one() -> None:
     """Sums of many responses at once have the law of single ones. False alarm: 1e-4; seeded."""
     rng, times = np.random.default_rng(5), []
     chances = np.array([CASE.curator.mechanism.response_mean(value) for value in CASE.values])
-    looked_at = moments(Looks(1, 50, 4000), least=4)
+    looked_at = InspectionTimes(1, 50, 4000).grid(least=4)
     for _ in range(150):
         totals = np.cumsum(rng.random((2000, 2)) < chances, axis=0, dtype=float)
         each = -(-looked_at // 2)
         pulls = np.repeat(each[:, None].astype(float), 2, axis=1)
         moment, _ = first_separated(judge(CASE.curator), pulls, totals[each - 1], np.zeros_like(pulls), CASE.alphas)
         times.append(looked_at[moment])
-    assert stats.ks_2samp(play(CASE, "equal", Looks(400, 50, 4000)).first, times).pvalue > 1e-4
+    assert stats.ks_2samp(play(CASE, "equal", InspectionTimes(400, 50, 4000)).first, times).pvalue > 1e-4
 
 
 @pytest.mark.usefixtures("few")
@@ -165,7 +164,7 @@ def test_the_level_is_the_servers_and_confidence_changes_it() -> None:
 def test_a_wrong_arm_is_hardly_ever_separated() -> None:
     """At most alpha, where arms differ by so little that chance decides for long. False alarm: 1e-4; seeded."""
     question = Question(baseline=0.5, lift=0.02, epsilons=(4.0,), confidence=0.8, seed=4)
-    found = play(Case(question, 4.0, 0.02), "equal", Looks(400, 20, 400_000))
+    found = play(Case(question, 4.0, 0.02), "equal", InspectionTimes(400, 20, 400_000))
     assert np.mean(found.arm == 0) < 0.2 + 4 * math.sqrt(0.2 * 0.8 / 400)
     assert np.mean(found.arm == 1) > 0.7
 
@@ -201,7 +200,9 @@ def test_the_smallest_lift_is_seen_and_a_smaller_one_is_not(made: Plan) -> None:
     lift = row.with_users.smallest_lift
     assert lift is not None
     fresh = replace(made.question, seed=77)
-    at, below = (play(Case(fresh, 4.0, x), "equal", Looks(400, 150, 3000)).power(3000) for x in (lift, 0.9 * lift))
+    at, below = (
+        play(Case(fresh, 4.0, x), "equal", InspectionTimes(400, 150, 3000)).power(3000) for x in (lift, 0.9 * lift)
+    )
     assert at > 0.8 - 0.08
     assert below < 0.8
 
@@ -213,7 +214,8 @@ def test_the_smallest_epsilon_is_feasible_and_a_smaller_one_is_not(made: Plan) -
     assert epsilon is not None
     fresh = replace(made.question, seed=78)
     at, below = (
-        play(Case(fresh, x, 1.0), "equal", Looks(400, 150, 3000)).power(3000) for x in (epsilon, 0.9 * epsilon)
+        play(Case(fresh, x, 1.0), "equal", InspectionTimes(400, 150, 3000)).power(3000)
+        for x in (epsilon, 0.9 * epsilon)
     )
     assert at > 0.8 - 0.08
     assert below < 0.8
@@ -249,7 +251,7 @@ def test_missing_answers_widen_the_intervals_of_the_worst_case() -> None:
     full, some = (Case(replace(QUESTION, missing=missing), 4.0, 1.0) for missing in (0.0, 0.05))
     for allocation in ALLOCATIONS:
         assert (some.closed_form(allocation) or 0) > 1.1 * (full.closed_form(allocation) or math.inf)
-    alike = [play(case, "equal", Looks(200, 50, 10_000)).quantile(0.5) for case in (full, some)]
+    alike = [play(case, "equal", InspectionTimes(200, 50, 10_000)).quantile(0.5) for case in (full, some)]
     assert alike[1] > 1.1 * alike[0]
     never = plan(0.3, 1.0, epsilon=4, trials=10, seed=1, missing=0.33, users=1000)
     assert all(row.trials == 0 and row.needed is None for row in never.rows)
@@ -286,14 +288,14 @@ def test_laplace_responses_are_judged_by_their_own_sums(rule: str | None) -> Non
     """Also where the rule counts something else: the sums behind its own are those of the responses."""
     case = Case(replace(QUESTION, curator="ctl", rule=rule), 4.0, 1.0)
     assert not played.leaps(case)
-    advance, n = stepping(case.algorithm, case.laws), 2
+    advance, n = compile_steps(case.algorithm, case.laws), 2
     pulls, totals = np.zeros(n), np.zeros(2 * n)
     advance(np.random.default_rng(1), pulls, totals, 0, 50_000)
     best = totals[n + 1] / pulls[1]
     assert best == pytest.approx(0.6, abs=4 * math.sqrt((0.24 + 2 / 16) / pulls[1]))
     if rule is None:
         assert np.array_equal(totals[:n], totals[n:])
-    found = play(case, "rule", Looks(10, 1000, 20_000))
+    found = play(case, "rule", InspectionTimes(10, 1000, 20_000))
     assert set(found.arm) <= {-1, 1}
 
 
@@ -329,7 +331,7 @@ def test_without_privacy_rewards_between_are_played_as_they_are() -> None:
     z = stats.norm.isf(0.025) + stats.norm.isf(0.2)
     assert case.textbook() == 2 * math.ceil(z**2 * (variance + of_best) / (case.values[1] - 0.625) ** 2)
     in_shares = played._sums(np.random.default_rng(5), case, np.full(4000, 50))[:, 0]
-    advance = stepping(case.algorithm, case.laws[:1])
+    advance = compile_steps(case.algorithm, case.laws[:1])
     by_rule = []
     for trial in range(4000):
         pulls, totals = np.zeros(1), np.zeros(1)
@@ -354,7 +356,7 @@ def test_the_intervals_of_bits_hold_for_rewards_between() -> None:
 
 def test_a_moment_is_looked_at_every_two_percent_and_when_all_users_have_answered() -> None:
     """From the first to the last, in order; the last is the horizon."""
-    looked_at = moments(Looks(1, 1000, 100_000, users=5555), least=4).tolist()
+    looked_at = InspectionTimes(1, 1000, 100_000, users=5555).grid(least=4).tolist()
     assert (looked_at[0], looked_at[-1]) == (1000, 100_000)
     assert 5555 in looked_at
     assert all(1 < later / earlier <= 1.021 for earlier, later in pairwise(looked_at))

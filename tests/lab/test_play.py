@@ -13,9 +13,9 @@ import pytest
 
 from ldpbandits import Agent, Response, ldp_ucb_b
 from ldpbandits.errors import ParameterError
-from ldpbandits.lab import paper
 from ldpbandits.lab.algorithms import algorithm
 from ldpbandits.lab.experiments import simulate
+from ldpbandits.lab.panels import paper
 from ldpbandits.lab.play import Engine, Trials, log_spaced
 from ldpbandits.lab.rewards import Bernoulli, Law, gaps
 from ldpbandits.lab.simulation import Simulation

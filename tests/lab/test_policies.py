@@ -8,7 +8,7 @@ import pytest
 from ldpbandits import ParameterError, Sigmoid
 from ldpbandits.lab import algorithm, simulate
 from ldpbandits.lab.algorithms import NAMES, is_private
-from ldpbandits.lab.paper import BERNOULLI, GAUSSIAN
+from ldpbandits.lab.panels.paper import BERNOULLI, GAUSSIAN
 
 REFERENCE = {
     ("ldp-kl-ucb", 4): 1_914,

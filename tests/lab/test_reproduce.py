@@ -14,13 +14,13 @@ from ldpbandits.cli import main
 from ldpbandits.errors import ParameterError
 from ldpbandits.lab import play as playing
 from ldpbandits.lab.algorithms import NAMES, algorithm, is_private
-from ldpbandits.lab.paper import BANDITS, GAUSSIAN, HORIZON, MIXED, PANELS
-from ldpbandits.lab.paper.plan import experiments
-from ldpbandits.lab.paper.report import _printed, _ratios
-from ldpbandits.lab.paper.summary import at_horizon, ratio, ratio_reached
-from ldpbandits.lab.parts import PAPER, PARTS, asked_for
+from ldpbandits.lab.panels.experiments import plan_experiments
+from ldpbandits.lab.panels.paper import BANDITS, GAUSSIAN, HORIZON, MIXED, PANELS
+from ldpbandits.lab.panels.report import _printed, _ratios
+from ldpbandits.lab.panels.resume import PAPER, PARTS, select_ids
+from ldpbandits.lab.panels.summary import horizon_note, ratio, ratio_reached
 from ldpbandits.lab.play import Curve, play
-from ldpbandits.lab.reproduce import count
+from ldpbandits.lab.reproduce import count_trials
 from ldpbandits.lab.rewards import Beta, Choice, Gaussian, Uniform
 from ldpbandits.lab.simulation import Simulation
 
@@ -28,16 +28,16 @@ from ldpbandits.lab.simulation import Simulation
 def test_the_panels_are_the_papers() -> None:
     """Nine panels on three bandits; a curve that several need is planned once."""
     assert [panel.id for panel in PANELS] == ["1a", "1b", "1c", "1d", "1e", "1f", "2a", "2b", "2c"]
-    assert {panel.bandit for panel in PANELS} == set(BANDITS)
-    planned = experiments(PANELS, 10**6, 10, 0)
+    assert {panel.folder for panel in PANELS} == set(BANDITS)
+    planned = plan_experiments(PANELS, 10**6, 10, 0)
     assert sum(len(made.algorithms) for made in planned.values()) == 11 + 5 + 11
-    assert count(planned.values()) == 270
+    assert count_trials(planned.values()) == 270
     assert {type(arm) for arm in MIXED} >= {Beta, Choice, Uniform}
     assert all(isinstance(arm, Gaussian) and arm.sd == 1 for arm in GAUSSIAN)
-    assert asked_for([], [PAPER]) == {panel.id for panel in PANELS}
-    assert asked_for(["2c", "tails"], PARTS["all"]) == {"2c", "tails"}
+    assert select_ids([], [PAPER]) == {panel.id for panel in PANELS}
+    assert select_ids(["2c", "tails"], PARTS["all"]) == {"2c", "tails"}
     with pytest.raises(ParameterError, match=r"panel must be one of 1a, 1b, .*, 2c, got 'tails'"):
-        asked_for(["tails"], PARTS["paper"])
+        select_ids(["tails"], PARTS["paper"])
 
 
 def test_reproduce_leaves_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,8 +102,8 @@ def test_beside_each_ratio_of_another_horizon_stands_the_papers(
     assert main(["reproduce", "--panel", "1a", *SHORT, "--out", str(tmp_path)]) == 0
     assert capsys.readouterr().out.count("T = 2,000; the paper's is 1e7") == 2
     for panel in summary["panels"]:
-        assert at_horizon(panel)
-        assert at_horizon({**panel, "horizon": HORIZON}) == ""
+        assert horizon_note(panel)
+        assert horizon_note({**panel, "horizon": HORIZON}) == ""
     whole = {**summary, "panels": [{**panel, "horizon": HORIZON} for panel in summary["panels"]]}
     assert "the paper&#x27;s is" not in "".join([*_printed(whole), _ratios(whole)])
 
@@ -196,21 +196,15 @@ def made(regret: list[float], name: str, epsilon: float | None) -> Simulation:
 
 def test_ratios_and_where_they_meet_the_paper() -> None:
     """The ratio of means with its error to first order; between decades by interpolation in log T."""
-    panel = PANELS[0]
-    baseline, b, c = (("ucb1", None), *panel.private)
-    curves = {
-        (panel.bandit, baseline): made([100, 100, 100], *baseline),
-        (panel.bandit, b): made([110, 150, 170], *b),
-        (panel.bandit, c): made([200, 400, 900], *c),
-    }
-    value, sem = ratio(curves[panel.bandit, c], curves[panel.bandit, baseline])
+    baseline = made([100, 100, 100], "ucb1", None)
+    b, c = made([110, 150, 170], "ldp-ucb-b", 2.0), made([200, 400, 900], "ldp-ucb-l", 2.0)
+    value, sem = ratio(c, baseline)
     assert value == pytest.approx(9)
     assert sem == pytest.approx(9 * np.hypot(0.01 / 1.01, 0.01 / 1.01))
-    t, other = ratio_reached(panel, curves, "ldp-ucb-b", "ldp-ucb-l") or (0.0, 0.0)
+    t, other = ratio_reached(1.6, b, c, baseline) or (0.0, 0.0)
     assert t == pytest.approx(10**5.5)
     assert other == pytest.approx(6.5)
-    curves[panel.bandit, b] = made([110, 120, 130], *b)
-    assert ratio_reached(panel, curves, "ldp-ucb-b", "ldp-ucb-l") is None
+    assert ratio_reached(1.6, made([110, 120, 130], "ldp-ucb-b", 2.0), c, baseline) is None
 
 
 def test_theorys_factor_is_by_mechanism() -> None:

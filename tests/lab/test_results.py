@@ -23,11 +23,11 @@ from ldpbandits import UCB, Range
 from ldpbandits.agent.rules import rule_from_json
 from ldpbandits.cli import main
 from ldpbandits.errors import OutputError, ParameterError
-from ldpbandits.lab import paper
 from ldpbandits.lab import play as playing
 from ldpbandits.lab.algorithms import Algorithm, NotPrivate, algorithm
 from ldpbandits.lab.experiments import Experiment
-from ldpbandits.lab.paper import MIXED
+from ldpbandits.lab.panels import paper
+from ldpbandits.lab.panels.paper import MIXED
 from ldpbandits.lab.play import Curve
 from ldpbandits.lab.results import Folder, table, write_results
 
@@ -297,18 +297,18 @@ def test_rules_of_a_notebook_are_told_apart_by_what_they_do(tmp_path: Path) -> N
         own_rule("arm.mean + further(arm.t)", further=lambda t: t),
         own_rule("arm.mean + further(arm.t)", further=lambda t: 2 * t),
     ]
-    curves = [Experiment(paper.BERNOULLI, (Algorithm("own", rule, NotPrivate()),), 500).curves()[0] for rule in rules]
+    curves = [Experiment(paper.BERNOULLI, (Algorithm("own", rule, NotPrivate()),), 500).curves[0] for rule in rules]
     places = {Folder(tmp_path)._place(curve, 0) for curve in curves}
     assert len(places) == len(rules)
     same = Experiment(paper.BERNOULLI, (Algorithm("own", own_rule("arm.mean + sqrt(arm.t)"), NotPrivate()),), 500)
-    assert Folder(tmp_path)._place(same.curves()[0], 0) in places
+    assert Folder(tmp_path)._place(same.curves[0], 0) in places
 
 
 def test_equal_rules_have_equal_numbers() -> None:
     """A width of 2 and of 2.0 is one and the same, in TOML, JSON and Python."""
     text: dict[str, Any] = {"arms": ["bernoulli(0.9)", "bernoulli(0.5)"], "horizon": 100, "trials": 1}
     ways = [{"kind": "ucb", "width": 2}, {"kind": "ucb", "width": 2.0, "floor": 0}]
-    curves = [Experiment.from_json({**text, "algorithms": [{"name": "x", "rule": rule}]}).curves()[0] for rule in ways]
+    curves = [Experiment.from_json({**text, "algorithms": [{"name": "x", "rule": rule}]}).curves[0] for rule in ways]
     assert curves[0] == curves[1]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ldpbandits.errors import ArmError
-from ldpbandits.lab import paper
+from ldpbandits.lab.panels import paper
 from ldpbandits.lab.rewards import (
     Bernoulli,
     Beta,

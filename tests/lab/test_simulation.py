@@ -9,12 +9,12 @@ import pytest
 
 from ldpbandits import UCB, ArmError, BernoulliCurator, MissingExtra, ParameterError, SpecError
 from ldpbandits.lab import Algorithm, NotPrivate, Simulation, algorithm, simulate
-from ldpbandits.lab.algorithms import NAMES, Looks, is_private, with_rule
+from ldpbandits.lab.algorithms import NAMES, LineStyle, is_private, with_rule
 from ldpbandits.lab.algorithms_json import algorithms_from_json
-from ldpbandits.lab.paper import BERNOULLI
-from ldpbandits.lab.paper.figures import lines
-from ldpbandits.lab.paper.panels import Panel
-from ldpbandits.lab.paper.summary import panel_summary
+from ldpbandits.lab.panels.figures import panel_lines
+from ldpbandits.lab.panels.panel import Panel, Ratios
+from ldpbandits.lab.panels.paper import BERNOULLI
+from ldpbandits.lab.panels.summary import panel_summary
 from ldpbandits.lab.rewards import Bernoulli
 
 
@@ -102,12 +102,11 @@ def test_a_plot_is_a_figure(horizon: int) -> None:
 
 def test_an_algorithm_that_nobody_has_heard_of_is_drawn_and_summed_up() -> None:
     """Looks and bound come with the algorithm, not from its name; one that has neither is drawn in grey."""
-    curves: Any = {}
-    for played in (algorithm("ucb1"), Algorithm("ldp-imed", UCB(1.0), algorithm("ldp-ucb-b", 2.0).curator)):
-        curves["bernoulli", (played.name, played.epsilon)] = simulate(played, BERNOULLI, 500, trials=2, seed=0)
-    panel = Panel("x", "new", "bernoulli", "ucb1", (("ldp-imed", 2.0),))
-    assert [line.looks for line in lines(panel, curves)][1] == Looks("ldp-imed")
-    baseline, entry = panel_summary(panel, curves)["curves"]
+    own = Algorithm("ldp-imed", UCB(1.0), algorithm("ldp-ucb-b", 2.0).curator)
+    panel = Panel("x", "new", "bernoulli", BERNOULLI, algorithm("ucb1"), (own,), Ratios())
+    played = [simulate(curve, BERNOULLI, 500, trials=2, seed=0) for curve in panel.curves]
+    assert [line.style for line in panel_lines(panel, played)][1] == LineStyle("ldp-imed")
+    baseline, entry = panel_summary(panel, played)["curves"]
     assert baseline["upper_bound"] > 0
     assert (entry["upper_bound"], entry["theorys_factor"]) == (None, None)
     assert entry["ratio"] > 0

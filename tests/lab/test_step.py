@@ -14,13 +14,13 @@ from scipy import stats
 
 from ldpbandits import Agent, BernoulliCurator, CuratorSpec, ParameterError, Response, ucb1
 from ldpbandits.agent.kernels import ArmView, Parameters, Random
-from ldpbandits.lab import paper
 from ldpbandits.lab.algorithms import NAMES, Algorithm, algorithm, is_private
 from ldpbandits.lab.engine.channels import known_response
 from ldpbandits.lab.engine.laws import encode_laws
 from ldpbandits.lab.engine.laws import reward as draw_reward
-from ldpbandits.lab.engine.step import encode, stepping
+from ldpbandits.lab.engine.step import compile_steps, encode
 from ldpbandits.lab.experiments import simulate
+from ldpbandits.lab.panels import paper
 from ldpbandits.lab.play import Trials
 from ldpbandits.lab.rewards import Beta, Choice, Empirical, Gaussian, Law, Uniform
 from ldpbandits.spec import mechanisms
@@ -35,7 +35,7 @@ def test_compiled_and_live_agents_pull_the_same_arm_at_every_round(name: str) ->
     """
     rounds = 100_000
     played = algorithm(name, 2.0 if is_private(name) else None)
-    (play, _), advance = encode(played, paper.MIXED), stepping(played, paper.MIXED)
+    (play, _), advance = encode(played, paper.MIXED), compile_steps(played, paper.MIXED)
     compiled_rng, live_rng = (np.random.Generator(np.random.PCG64(17)) for _ in range(2))
     pulls, totals = np.zeros(20), np.zeros(20)
     agent = Agent(played.rule, 20)
@@ -54,7 +54,7 @@ def test_compiled_and_live_agents_pull_the_same_arm_at_every_round(name: str) ->
 
 def draws(law: Law, played: Algorithm, count: int, seed: int) -> NDArray[np.float64]:
     """Responses of a single arm, one by one."""
-    advance = stepping(played, [law])
+    advance = compile_steps(played, [law])
     rng = np.random.Generator(np.random.PCG64(seed))
     made = np.empty(count)
     for i in range(count):

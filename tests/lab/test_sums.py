@@ -11,7 +11,7 @@ from ldpbandits import CuratorSpec, Range, Sigmoid, paper_rule
 from ldpbandits.agent.laplace_rules import IMEDLaplaceBit
 from ldpbandits.lab.algorithms import Algorithm, algorithm
 from ldpbandits.lab.engine.channels import CHANNELS, Channel, laplace
-from ldpbandits.lab.engine.step import stepping
+from ldpbandits.lab.engine.step import compile_steps
 from ldpbandits.lab.engine.sums import BITS, NOISY, OTHER, encode_sums, mean_value
 from ldpbandits.lab.rewards import Beta, Choice, Empirical, Gaussian, Law, Uniform, parse_arms
 from ldpbandits.spec.mechanisms import MECHANISMS, Laplace
@@ -77,7 +77,7 @@ def test_a_threshold_makes_bits_of_every_law(law: Law, transform: Range | Sigmoi
     sums = encode_sums(played, [law])
     assert sums.kinds.tolist() == [BITS]
     pulls, totals = np.ones(1), np.zeros(1)
-    stepping(played, [law])(np.random.default_rng(8), pulls, totals, 1, 200_001)
+    compile_steps(played, [law])(np.random.default_rng(8), pulls, totals, 1, 200_001)
     assert stats.binomtest(int(totals[0]), 200_000, sums.chance[0]).pvalue > 1e-6
 
 

@@ -14,7 +14,7 @@ from ldpbandits.lab.algorithms_json import algorithms_from_json
 from ldpbandits.lab.engine.laws import encode_laws
 from ldpbandits.lab.engine.laws import reward as draw_reward
 from ldpbandits.lab.engine.sums import BITS, NOISY, encode_sums, mean_value
-from ldpbandits.lab.paper import GAUSSIAN
+from ldpbandits.lab.panels.paper import GAUSSIAN
 from ldpbandits.lab.rewards import Bernoulli, Beta, Choice, Empirical, Gaussian, Law, Uniform, gaps
 from ldpbandits.spec.mechanisms import Laplace
 
@@ -125,7 +125,7 @@ def test_two_thetas_are_two_algorithms() -> None:
     made = Experiment.from_json({"arms": ["2*gaussian(0,1)"], "horizon": 100, "trials": 2, "algorithms": tables})
     first, second = made.play()
     assert (first.algorithm.name, second.algorithm.name) == ("ldp-ucb-bt(0)", "ldp-ucb-bt(1)")
-    assert made.curves()[0].entropy != made.curves()[1].entropy
+    assert made.curves[0].entropy != made.curves[1].entropy
 
 
 @pytest.mark.parametrize("name", THRESHOLD_NAMES)

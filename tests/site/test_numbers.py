@@ -6,7 +6,7 @@ from statistics import NormalDist
 import pytest
 from tests.site.pages import DOCS
 
-from ldpbandits.lab import paper
+from ldpbandits.lab.panels import paper
 from ldpbandits.theory import bounds
 
 MEANS = [arm.mean for arm in paper.BERNOULLI]

@@ -22,7 +22,7 @@ from ldpbandits.device.curators import curator_from_json
 from ldpbandits.lab.algorithms import Algorithm
 from ldpbandits.lab.engine.channels import known_response
 from ldpbandits.lab.engine.laws import reward as draw_reward
-from ldpbandits.lab.engine.step import encode, stepping
+from ldpbandits.lab.engine.step import compile_steps, encode
 from ldpbandits.lab.rewards import Choice, parse_arms
 from ldpbandits.spec.mechanisms import MECHANISMS
 from ldpbandits.spec.transforms import TRANSFORMS
@@ -96,7 +96,7 @@ def device_responses(spec: CuratorSpec, reward: float) -> list[float]:
 
 def lab_responses(spec: CuratorSpec, reward: float) -> list[float]:
     """Draw responses as the lab does, in its compiled loop."""
-    advance = stepping(Algorithm("one", UCB(1.0), spec), [Choice((reward,))])
+    advance = compile_steps(Algorithm("one", UCB(1.0), spec), [Choice((reward,))])
     rng, drawn = np.random.default_rng(2), []
     for _ in range(DRAWS):
         pulls, totals = np.ones(1), np.zeros(1)
@@ -228,7 +228,7 @@ def plays_the_same_live_and_compiled(rule: Rule) -> None:
     """For 3,000 rounds on the same stream, the compiled loop and `Agent` choose the same arm."""
     arms = [law for text in ("bernoulli(0.8)", "3*beta(4,4)", "uniform(0,1)") for law in parse_arms(text)]
     played = Algorithm("replay", rule, curator_for(rule))
-    (play, _), advance = encode(played, arms), stepping(played, arms)
+    (play, _), advance = encode(played, arms), compile_steps(played, arms)
     compiled_rng, live_rng = (np.random.Generator(np.random.PCG64(17)) for _ in range(2))
     pulls, totals, before = np.zeros(len(arms)), np.zeros(len(arms)), np.zeros(len(arms))
     agent = Agent(rule, len(arms), random=live_rng)

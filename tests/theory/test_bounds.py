@@ -10,7 +10,7 @@ import pytest
 
 from ldpbandits.agent.kernels import kl, upper_confidence
 from ldpbandits.errors import ParameterError
-from ldpbandits.lab import paper
+from ldpbandits.lab.panels import paper
 from ldpbandits.lab.rewards import Bernoulli, Law, gaps, parse_arms
 from ldpbandits.spec.mechanisms import response_mean
 from ldpbandits.theory import bounds

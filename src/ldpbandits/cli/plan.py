@@ -1,6 +1,7 @@
 """`ldpbandits plan`: what an epsilon costs, before an experiment starts."""
 
 import argparse
+from dataclasses import fields
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from ldpbandits.checks import LARGEST_EPSILON, SMALLEST_EPSILON
 from ldpbandits.cli.common import (
     Command,
     add_load,
-    load,
+    load_modules,
     name_or_json,
     named_number,
     number,
@@ -23,7 +24,7 @@ from ldpbandits.extras import needs
 from ldpbandits.output.files import check_file, write
 
 if TYPE_CHECKING:
-    from ldpbandits.lab.planning.answer import Plan
+    from ldpbandits.lab.planning.plan import Plan
 
 WIDTH = 120
 
@@ -71,30 +72,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Plan, print the tables and the verdicts, and write the page if one is asked for."""
-    from ldpbandits.lab.planning.question import question
+    from ldpbandits.lab.planning.question import Question, question
 
-    load(options)
-    asked = question(
-        baseline=options.baseline,
-        lift=options.lift,
-        arms=options.arms,
-        epsilons=_numbers("epsilon", options.epsilon),
-        users=options.users,
-        power=options.power,
-        confidence=options.confidence,
-        rule=name_or_json("--rule", options.rule),
-        missing=options.missing,
-        curator=options.curator,
-        data=options.data,
-        declared=_range(options.range),
-        trials=options.trials,
-        seed=options.seed,
-        horizon=options.horizon,
-    )
+    load_modules(options.load)
+    settings = {"data", *(field.name for field in fields(Question))}
+    given = {name: value for name, value in vars(options).items() if name in settings}
+    given["epsilons"] = _numbers("epsilon", options.epsilon)
+    given["rule"] = name_or_json("--rule", options.rule)
+    asked = question(**given, declared=_range(options.range))
     if options.out is not None:
         check_file(options.out)
     with needs("lab"):
-        from ldpbandits.lab.planning.run import answer
+        from ldpbandits.lab.planning.planner import answer
         from ldpbandits.output.progress import bar
     with bar("planning", 100) as progress:
         made = answer(asked, jobs=read_jobs(options), progress=lambda part: progress(round(100 * part)))

@@ -37,32 +37,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Play what has not been played yet, write everything into the folder, and print the ratios."""
     with needs("lab"):
-        from ldpbandits.lab.paper.summary import at_horizon
-        from ldpbandits.lab.parts import BEYOND, PAPER, PARTS, Settings, asked_for, with_earlier
-        from ldpbandits.lab.reproduce import count, planned, reproduce
+        from ldpbandits.lab.panels.resume import BEYOND, PAPER, PARTS, Settings, resume, select_ids
+        from ldpbandits.lab.panels.summary import horizon_note
+        from ldpbandits.lab.reproduce import count_trials, plan_parts, reproduce
         from ldpbandits.output.progress import bar
-    asked = asked_for(options.panel, PARTS[options.part])
+    asked = select_ids(options.panel, PARTS[options.part])
     given = 10**6 if options.quick and options.horizon is None else options.horizon
     usual_trials = 20 if options.quick else 50
     trials = check_count("trials", usual_trials if options.trials is None else options.trials, least=2)
     seed = check_count("seed", options.seed, least=0)
-    ours, more = (
-        with_earlier(part, asked, options.out, Settings(horizon, trials, seed))
+    paper, beyond = (
+        resume(part, asked, options.out, Settings(horizon, trials, seed))
         for part, horizon in (
             (one, check_count("horizon", one.usual_horizon if given is None else given, least=1_000))
             for one in (PAPER, BEYOND)
         )
     )
-    panels = plural(len(ours.panels) + len(more.panels), "panel")
+    panels = plural(len(paper.panels) + len(beyond.panels), "panel")
     with (
         workers(options) as executor,
-        bar(f"{panels}, trials", count(planned(ours, more).values())) as progress,
+        bar(f"{panels}, trials", count_trials(plan_parts(paper, beyond).values())) as progress,
     ):
-        summary = reproduce(ours, more, options.out, jobs=read_jobs(options), executor=executor, progress=progress)
+        summary = reproduce(paper, beyond, options.out, jobs=read_jobs(options), executor=executor, progress=progress)
     if options.json:
         show_json(summary)
     else:
-        show(*_report(summary, options.out, at_horizon))
+        show(*_report(summary, options.out, horizon_note))
 
 
 def _report(summary: Mapping[str, Any], out: Path, beside: Beside) -> Iterator[str]:

@@ -13,11 +13,10 @@ from ldpbandits.cli.common import (
     Command,
     add_load,
     add_workers,
-    load,
+    load_modules,
     name_or_json,
     number,
     plural,
-    read_arms,
     read_jobs,
     say,
     show,
@@ -33,7 +32,6 @@ from ldpbandits.lab.algorithms import (
     THRESHOLD_NAMES,
     Algorithm,
     algorithm,
-    is_name,
     is_private,
     mixed,
     with_rule,
@@ -77,7 +75,7 @@ FLAGS = ("algorithm", "rule", "curator", "epsilon", "epsilon_mix", "arm", "horiz
 
 def run(options: argparse.Namespace) -> None:
     """Play what the flags or the file say, and print the regret."""
-    load(options)
+    load_modules(options.load)
     if options.file is None:
         _run_flags(options)
     else:
@@ -99,7 +97,7 @@ def _algorithm(options: argparse.Namespace) -> Algorithm:
         raise ParameterError("--curator goes with --rule; an algorithm has its own")
     if mix is not None:
         return mixed(options.algorithm, mix)
-    if is_name(options.algorithm) and not is_private(options.algorithm) and epsilon is not None:
+    if epsilon is not None and not is_private(options.algorithm):
         say(f"ldpbandits simulate: {options.algorithm} is not private, --epsilon has no effect")
         epsilon = None
     return algorithm(options.algorithm, epsilon)
@@ -111,7 +109,7 @@ def _run_flags(options: argparse.Namespace) -> None:
     for name in ("algorithm", "arm", "horizon"):
         if getattr(options, name) is None and not (name == "algorithm" and options.rule is not None):
             raise ParameterError(f"--{name} is needed, unless there is a FILE")
-    played, arms = _algorithm(options), read_arms(options.arm)
+    played = _algorithm(options)
     trials = check_count("trials", 50 if options.trials is None else options.trials)
     with needs("lab"):
         from ldpbandits.lab.experiments import simulate
@@ -119,7 +117,7 @@ def _run_flags(options: argparse.Namespace) -> None:
     with bar(f"{played.name}, T = {options.horizon:g}", trials) as progress:
         simulation = simulate(
             played,
-            arms,
+            options.arm,
             options.horizon,
             trials=trials,
             seed=options.seed or 0,

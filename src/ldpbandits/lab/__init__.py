@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from ldpbandits.lab.algorithms import Algorithm, NotPrivate, algorithm, with_rule
     from ldpbandits.lab.calibration import calibrate
     from ldpbandits.lab.experiments import Experiment, simulate
-    from ldpbandits.lab.planning.answer import Plan
-    from ldpbandits.lab.planning.run import plan
+    from ldpbandits.lab.planning.plan import Plan
+    from ldpbandits.lab.planning.planner import plan
     from ldpbandits.lab.rewards import parse_arms
     from ldpbandits.lab.simulation import Simulation
 
@@ -24,12 +24,12 @@ _PLACES = {
     "Algorithm": "algorithms",
     "Experiment": "experiments",
     "NotPrivate": "algorithms",
-    "Plan": "planning.answer",
+    "Plan": "planning.plan",
     "Simulation": "simulation",
     "algorithm": "algorithms",
     "calibrate": "calibration",
     "parse_arms": "rewards",
-    "plan": "planning.run",
+    "plan": "planning.planner",
     "simulate": "experiments",
     "with_rule": "algorithms",
 }

@@ -1,4 +1,4 @@
-"""Algorithms as data: a rule, and what stands between the rewards and the agent.
+"""Algorithms as data: a rule, and the curator between the rewards and the agent.
 
 | name       | rule                | curator          | rewards      |
 |------------|---------------------|------------------|--------------|
@@ -68,7 +68,7 @@ class NotPrivate:
     transform: Transform = field(default_factory=Range)
 
     KIND: ClassVar[str] = "none"
-    """What stands in JSON where a curator has its mechanism."""
+    """The mechanism of no curator, in JSON."""
 
     def __post_init__(self) -> None:
         """Check that the transform is one."""
@@ -76,13 +76,13 @@ class NotPrivate:
             raise ParameterError(f"transform must be one of {', '.join(TRANSFORMS.kinds)}, got {brief(self.transform)}")
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON-able data."""
+        """Return the transform, and that there is no mechanism, as JSON-able data."""
         return {"mechanism": self.KIND, "transform": TRANSFORMS.to_json(self.transform)}
 
 
 @dataclass(frozen=True)
-class Looks:
-    """How an algorithm is drawn. It is no part of what is played."""
+class LineStyle:
+    """How the curve of an algorithm is drawn. Equality and identity of algorithms ignore it."""
 
     label: str
     colour: str = GREY
@@ -103,11 +103,11 @@ class Algorithm:
     name: str
     rule: Rule
     curator: CuratorSpec | NotPrivate | Mix
-    looks: Looks | None = field(default=None, compare=False)
+    looks: LineStyle | None = field(default=None, compare=False)
     bound: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        """Check that name, rule and curator are what they should be."""
+        """Check the types of name, rule and curator, and that they fit together."""
         if not (self.name and isinstance(self.name, str)):
             raise ParameterError(f"an algorithm's name must be a string, got {brief(self.name)}")
         if not isinstance(self.curator, CuratorSpec | NotPrivate | Mix):
@@ -117,8 +117,8 @@ class Algorithm:
         match self.curator:
             case Mix(menu=menu):
                 fitted(self.rule, menu)
-            case CuratorSpec():
-                fitted(self.rule, Menu.of(self.curator))
+            case CuratorSpec() as curator:
+                check_fit(check_rule(self.rule), curator)
             case NotPrivate():
                 check_fit(check_rule(self.rule), None)
         if self.bound is not None and self.bound not in UPPER_BOUNDS:
@@ -127,17 +127,17 @@ class Algorithm:
     @property
     def epsilon(self) -> float | None:
         """The epsilon of each response; None when the rewards are not private, or epsilons differ."""
-        return self.curator.epsilon if isinstance(self.curator, CuratorSpec) else None
+        return self.curator.mechanism.epsilon if isinstance(self.curator, CuratorSpec) else None
 
     @property
     def cells(self) -> int:
-        """How many kinds of responses the agent tells apart."""
+        """The number of epsilons that the agent tells apart."""
         return len(self.curator.menu) if isinstance(self.curator, Mix) else 1
 
     @property
-    def drawn_as(self) -> Looks:
+    def drawn_as(self) -> LineStyle:
         """Its looks; one that has none is drawn in grey under its name."""
-        return Looks(self.name) if self.looks is None else self.looks
+        return LineStyle(self.name) if self.looks is None else self.looks
 
     @property
     def upper_bound(self) -> UpperBound | None:
@@ -148,7 +148,7 @@ class Algorithm:
         """Refuse arms whose rewards the curator does not take."""
         transform = self.curator.transform
         for arm in arms:
-            # The ends of an unbounded law are infinite, and are no rewards: what is refused there says nothing.
+            # The ends of an unbounded law are infinite and no rewards, so a large finite reward is checked instead.
             ends = [min(max(end, -1e300), 1e300) for end in arm.range]
             rule = next((rule for rule in map(transform.refusal, ends) if rule is not None), None)
             if rule is not None and isinstance(transform, Range):
@@ -173,30 +173,19 @@ class _Known:
 
     mechanism: type[Bernoulli | Laplace] | None
     transform: Transform
-    looks: Looks
+    looks: LineStyle
     bound: str | None = None
     rule: Rule | None = None
     rule_of: Callable[[float], Rule] | None = None
 
-    def with_epsilon(self, name: str, epsilon: float | None) -> Algorithm:
-        if self.mechanism is None:
-            if epsilon is not None:
-                raise ParameterError(f"{name} is not private and takes no epsilon, got {brief(epsilon)}")
-            return Algorithm(name, self.rule or ucb1(), NotPrivate(self.transform), self.looks, self.bound)
-        if epsilon is None:
-            raise ParameterError(f"{name} is private and needs an epsilon")
-        spec = CuratorSpec(self.mechanism(epsilon), self.transform)
-        rule = self.rule if self.rule_of is None else self.rule_of(spec.epsilon)
-        return Algorithm(name, rule or paper_rule(spec.mechanism), spec, self.looks, self.bound)
-
 
 _PAPER = {
-    "ucb1": _Known(None, Range(), Looks("UCB1, no privacy", *_BASELINE), "ucb1"),
-    "ucb1-s": _Known(None, Sigmoid(), Looks("UCB1-S, no privacy", *_BASELINE), "ucb1-s"),
-    "ldp-ucb-b": _Known(Bernoulli, Range(), Looks("LDP-UCB-B", *_BITS), "theorem-3"),
-    "ldp-ucb-l": _Known(Laplace, Range(), Looks("LDP-UCB-L", *_LAPLACE), "theorem-2"),
-    "ldp-ucb-bs": _Known(Bernoulli, Sigmoid(), Looks("LDP-UCB-BS", *_BITS), "corollary-2"),
-    "ldp-ucb-ls": _Known(Laplace, Sigmoid(), Looks("LDP-UCB-LS", *_LAPLACE), "corollary-1"),
+    "ucb1": _Known(None, Range(), LineStyle("UCB1, no privacy", *_BASELINE), "ucb1"),
+    "ucb1-s": _Known(None, Sigmoid(), LineStyle("UCB1-S, no privacy", *_BASELINE), "ucb1-s"),
+    "ldp-ucb-b": _Known(Bernoulli, Range(), LineStyle("LDP-UCB-B", *_BITS), "theorem-3"),
+    "ldp-ucb-l": _Known(Laplace, Range(), LineStyle("LDP-UCB-L", *_LAPLACE), "theorem-2"),
+    "ldp-ucb-bs": _Known(Bernoulli, Sigmoid(), LineStyle("LDP-UCB-BS", *_BITS), "corollary-2"),
+    "ldp-ucb-ls": _Known(Laplace, Sigmoid(), LineStyle("LDP-UCB-LS", *_LAPLACE), "corollary-1"),
 }
 _BEYOND: dict[str, tuple[Rule, Look]] = {
     "kl-ucb": (KLUCB(), (SKY, (4.0, 1.0))),
@@ -225,21 +214,21 @@ def _beyond(suffix: str, transform: Transform) -> Iterator[tuple[str, _Known]]:
     """Return them behind a transform, without privacy and on the bits of CTB."""
     for name, (rule, look) in _BEYOND.items():
         title = f"{name}{suffix}".upper()
-        yield f"{name}{suffix}", _Known(None, transform, Looks(f"{title}, no privacy", *look), rule=rule)
-        yield f"ldp-{name}{suffix}", _Known(Bernoulli, transform, Looks(f"LDP-{title}", *look), rule=rule)
+        yield f"{name}{suffix}", _Known(None, transform, LineStyle(f"{title}, no privacy", *look), rule=rule)
+        yield f"ldp-{name}{suffix}", _Known(Bernoulli, transform, LineStyle(f"LDP-{title}", *look), rule=rule)
 
 
 def _beyond_laplace() -> Iterator[tuple[str, _Known]]:
     for name, (rule_of, before, look) in _BEYOND_LAPLACE.items():
-        yield name, _Known(Laplace, before, Looks(name.upper(), *look), rule_of=rule_of)
+        yield name, _Known(Laplace, before, LineStyle(name.upper(), *look), rule_of=rule_of)
 
 
 def _behind(threshold: Threshold) -> dict[str, _Known]:
     """Return all of them behind a threshold, by their names without the theta. No theorem is about these."""
     return {
-        "ucb1-t": _Known(None, threshold, Looks("UCB1-T, no privacy", *_BASELINE)),
-        "ldp-ucb-bt": _Known(Bernoulli, threshold, Looks("LDP-UCB-BT", *_BITS)),
-        "ldp-ucb-lt": _Known(Laplace, threshold, Looks("LDP-UCB-LT", *_LAPLACE)),
+        "ucb1-t": _Known(None, threshold, LineStyle("UCB1-T, no privacy", *_BASELINE)),
+        "ldp-ucb-bt": _Known(Bernoulli, threshold, LineStyle("LDP-UCB-BT", *_BITS)),
+        "ldp-ucb-lt": _Known(Laplace, threshold, LineStyle("LDP-UCB-LT", *_LAPLACE)),
         **dict(_beyond("-t", threshold)),
     }
 
@@ -257,34 +246,21 @@ CURATORS: dict[str, tuple[type[Bernoulli | Laplace] | None, Transform]] = {
 CURATOR_NAMES = (*CURATORS, *(f"{name}(THETA)" for name in ("none-t", *THRESHOLD_CURATORS)))
 
 
-def _find(name: object) -> tuple[str, _Known] | None:
-    """Return the algorithm of a name, and the name as we write it; None if there is none."""
-    if not isinstance(name, str):
-        return None
-    base, threshold = split_threshold(name)
-    if threshold is None:
-        return (name, _KNOWN[name]) if name in _KNOWN else None
-    behind = _behind(threshold)
-    return (f"{base}({threshold.shown})", behind[base]) if base in behind else None
-
-
-def is_name(name: object) -> bool:
-    """Tell whether this is the name of one of our algorithms."""
-    return _find(name) is not None
+def _find(name: object) -> tuple[str, _Known]:
+    """Return the algorithm of a name, and the name as we write it; say which names there are if there is none."""
+    if isinstance(name, str):
+        if name in _KNOWN:
+            return name, _KNOWN[name]
+        base, threshold = split_threshold(name)
+        behind = None if threshold is None else _behind(threshold).get(base)
+        if threshold is not None and behind is not None:
+            return f"{base}({threshold.shown})", behind
+    raise ParameterError(f"algorithm must be one of {', '.join((*NAMES, *THRESHOLD_NAMES))}, got {brief(name)}")
 
 
 def is_private(name: str) -> bool:
     """Tell whether the algorithm of this name needs an epsilon."""
-    found = _find(name)
-    return found is not None and found[1].mechanism is not None
-
-
-def _named(name: object) -> tuple[str, _Known]:
-    found = _find(name)
-    if found is None:
-        names = ", ".join((*NAMES, *THRESHOLD_NAMES))
-        raise ParameterError(f"algorithm must be one of {names}, got {brief(name)}")
-    return found
+    return _find(name)[1].mechanism is not None
 
 
 def algorithm(name: str, epsilon: float | None = None) -> Algorithm:
@@ -295,8 +271,16 @@ def algorithm(name: str, epsilon: float | None = None) -> Algorithm:
     >>> algorithm("ldp-imed-t(0.9)", epsilon=2).curator.transform
     Threshold(theta=0.9)
     """
-    written, known = _named(name)
-    return known.with_epsilon(written, epsilon)
+    name, known = _find(name)
+    if known.mechanism is None:
+        if epsilon is not None:
+            raise ParameterError(f"{name} is not private and takes no epsilon, got {brief(epsilon)}")
+        return Algorithm(name, known.rule or ucb1(), NotPrivate(known.transform), known.looks, known.bound)
+    if epsilon is None:
+        raise ParameterError(f"{name} is private and needs an epsilon")
+    spec = CuratorSpec(known.mechanism(epsilon), known.transform)
+    rule = known.rule if known.rule_of is None else known.rule_of(spec.epsilon)
+    return Algorithm(name, rule or paper_rule(spec.mechanism), spec, known.looks, known.bound)
 
 
 def with_rule(rule: Rule, curator: object = None, epsilon: float | None = None, name: str = "") -> Algorithm:
@@ -346,10 +330,10 @@ def mixed(name: str, mix: Mix) -> Algorithm:
     >>> mixed("ldp-imed", Mix.parse("0.5:0.5,2:0.5")).name
     'ldp-imed, epsilon 0.5:0.5,2:0.5'
     """
-    name, known = _named(name)
+    name, known = _find(name)
     if known.mechanism is not Bernoulli:
         raise ParameterError(f"an epsilon of one's own is for the bits of CTB; {name} does not take them")
     menu = Menu(tuple(CuratorSpec(Bernoulli(epsilon), known.transform) for epsilon in mix.menu.epsilons))
     rule = paper_rule(menu.first) if known.rule is None else known.rule
-    looks = Looks(f"{known.looks.label}, own epsilons", known.looks.colour, known.looks.dashes)
+    looks = LineStyle(f"{known.looks.label}, own epsilons", known.looks.colour, known.looks.dashes)
     return Algorithm(f"{name}, epsilon {mix.text}", rule, Mix(menu, mix.shares), looks)

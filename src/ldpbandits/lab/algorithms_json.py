@@ -6,7 +6,7 @@ from typing import Any
 from ldpbandits.agent.rules import KLUCBPlus, Rule, paper_rule, rule_from_json, ucb1
 from ldpbandits.checks import brief
 from ldpbandits.errors import ParameterError
-from ldpbandits.lab.algorithms import Algorithm, NotPrivate, algorithm, curator_of, is_name, is_private
+from ldpbandits.lab.algorithms import Algorithm, NotPrivate, algorithm, curator_of
 from ldpbandits.lab.mix import Mix
 from ldpbandits.spec.curator import CuratorSpec
 from ldpbandits.spec.registry import check_keys
@@ -64,7 +64,8 @@ def curator_or_none(data: Mapping[str, Any]) -> CuratorSpec | NotPrivate | Mix:
 
 def _like_ours(played: Algorithm) -> Algorithm:
     """Return one of ours with its looks and bound, if that is what this is."""
-    if not is_name(played.name) or is_private(played.name) != (played.epsilon is not None):
+    try:
+        ours = algorithm(played.name, played.epsilon)
+    except ParameterError:
         return played
-    ours = algorithm(played.name, played.epsilon)
     return ours if ours == played else played

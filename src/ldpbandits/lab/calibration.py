@@ -18,14 +18,14 @@ LONGEST_STEP = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A search that is over, and what it has cost."""
+    """A finished search, and its cost."""
 
     arms: tuple[Law, ...]
     low: float
     high: float
     seed: int
     search: Bisection
-    """How it ended: its theta, the interval that is left, the responses spent."""
+    """Its final state: theta, the remaining interval, the responses spent."""
 
     @property
     def above(self) -> float:
@@ -34,7 +34,7 @@ class Calibration:
 
     @property
     def regret(self) -> float:
-        """What the pulls of the search cost, in the units of the rewards."""
+        """The regret of the search, in the units of the rewards."""
         rounds, rest = divmod(self.search.spent, len(self.arms))
         return rounds * sum(gaps(self.arms)) + sum(gaps(self.arms)[:rest])
 
@@ -59,7 +59,7 @@ class Calibration:
 def calibrate(arms: object, low: float, high: float, *, epsilon: float, seed: int) -> Calibration:
     """Find a threshold for these arms in [low, high] by private bits, as `Bisection` does; same seed, same numbers.
 
-    Arms are pulled in turn. Each bit is drawn by its exact chance, and the sum is looked at after each.
+    Arms are pulled in turn. Each bit is drawn by its exact chance, and the search checks the sum after each.
 
     >>> found = calibrate(["gaussian(0.9,1)", "gaussian(0.1,1)"], -100, 100, epsilon=0.5, seed=1)
     >>> found.search.theta, round(found.above, 2), found.search.spent

@@ -27,9 +27,10 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,19 +41,20 @@ from ldpbandits.lab import algorithms
 from ldpbandits.lab.algorithms import Algorithm
 from ldpbandits.lab.algorithms_json import algorithms_from_json
 from ldpbandits.lab.play import (
-    LARGEST_HORIZON,
     Archive,
     Curve,
     Engine,
-    check_engine,
     check_points,
-    check_trials,
-    engine_for,
+    choose_engine,
     log_spaced,
     play_all,
 )
 from ldpbandits.lab.rewards import Law, arm_text, identity, parse_arms, read_arms
 from ldpbandits.lab.simulation import Simulation
+
+MAX_TRIALS = 10**7
+MAX_HORIZON = 2**53
+"""Pulls are counted in floats, which are exact up to here."""
 
 
 @dataclass(frozen=True)
@@ -78,39 +80,47 @@ class Experiment:
         """Check everything, before anything is played."""
         if not self.algorithms or not all(isinstance(played, Algorithm) for played in self.algorithms):
             raise ParameterError(f"an experiment needs at least one Algorithm, got {brief(self.algorithms)}")
-        if self.engine is not None:
-            check_engine(self.engine)
-        horizon = check_count("horizon", self.horizon)
+        if self.engine not in {None, *get_args(Engine)}:
+            raise ParameterError(f"engine must be leap or step, got {brief(self.engine)}")
+        horizon, trials = check_count("horizon", self.horizon), check_count("trials", self.trials)
+        if trials > MAX_TRIALS:
+            raise ParameterError(f"trials must be at most {MAX_TRIALS:,}, got {trials:g}")
         checked: dict[str, object] = {
             "arms": read_arms(self.arms),
             "algorithms": tuple(self.algorithms),
             "horizon": horizon,
-            "trials": check_trials(self.trials),
+            "trials": trials,
             "seed": check_count("seed", self.seed, least=0),
-            "checkpoints": check_points(log_spaced(horizon) if self.checkpoints is None else self.checkpoints, horizon),
+            "checkpoints": log_spaced(horizon) if self.checkpoints is None else check_points(self.checkpoints, horizon),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
         if not self.arms:
             raise ParameterError("a bandit needs at least one arm")
-        self.curves()
-        labels = [(played.name, played.epsilon) for played in self.algorithms]
-        if len(set(labels)) < len(labels):
+        if horizon < len(self.arms):
+            raise ParameterError(f"horizon must be at least the number of arms, {len(self.arms)}, got {horizon}")
+        if horizon > MAX_HORIZON:
+            raise ParameterError(f"horizon must be at most 2^53, got {horizon:g}")
+        for played in self.algorithms:
+            played.check_arms(self.arms)
+        _ = self.curves  # chooses the engines, and refuses to leap where it cannot
+        if len({(played.name, played.epsilon) for played in self.algorithms}) < len(self.algorithms):
             raise ParameterError("an experiment names each algorithm and epsilon once")
 
-    def curves(self) -> list[Curve]:
-        """Return one curve per algorithm; its numbers depend on the seed and on the curve, not on its company."""
+    @cached_property
+    def curves(self) -> tuple[Curve, ...]:
+        """One curve per algorithm; its numbers depend on the seed and on the curve, not on its company."""
         laws = [identity(arm) for arm in self.arms]
-        return [
+        return tuple(
             Curve(
                 played,
                 self.arms,
                 self.checkpoints or (),
                 (self.seed, digest([played.to_json(), laws])),
-                self.engine or engine_for(played, self.arms),
+                choose_engine(played, self.arms, self.engine),
             )
             for played in self.algorithms
-        ]
+        )
 
     def play(
         self,
@@ -122,14 +132,14 @@ class Experiment:
     ) -> list[Simulation]:
         """Play all trials of all curves, except those in the archive; return one simulation per curve."""
         start = time.perf_counter()
-        pulls = play_all(self.curves(), self.trials, executor=executor, jobs=jobs, archive=archive, progress=progress)
+        pulls = play_all(self.curves, self.trials, executor=executor, jobs=jobs, archive=archive, progress=progress)
         return self.simulations(pulls, time.perf_counter() - start)
 
     def simulations(self, pulls: Sequence[NDArray[np.float64]], seconds: float) -> list[Simulation]:
-        """Return what was played, one simulation per curve; all of them together took so many seconds."""
+        """Return one simulation per curve from the pulls of its trials; `seconds` is the time of all curves."""
         return [
             Simulation(curve.algorithm, curve.arms, self.seed, curve.engine, curve.checkpoints, counts, seconds)
-            for curve, counts in zip(self.curves(), pulls, strict=True)
+            for curve, counts in zip(self.curves, pulls, strict=True)
         ]
 
     def to_json(self, folder: Path | None = None) -> dict[str, Any]:
@@ -222,7 +232,7 @@ def simulate(  # noqa: PLR0913 - an experiment's settings
 
 
 def digest(identity: object) -> int:
-    """Return 64 bits that name what is played: streams of different curves are independent."""
+    """Return 64 bits that name a curve, so that streams of different curves are independent."""
     text = json.dumps(canonical(identity), sort_keys=True)
     return int.from_bytes(sha256(text.encode()).digest()[:8])
 
@@ -234,7 +244,7 @@ def canonical(data: Any) -> Any:  # noqa: ANN401 - JSON
             return {key: canonical(value) for key, value in data.items()}
         case list() | tuple():
             return [canonical(value) for value in data]
-        case int() if not isinstance(data, bool) and abs(data) <= LARGEST_HORIZON:  # beyond, floats are not exact
+        case int() if not isinstance(data, bool) and abs(data) <= MAX_HORIZON:  # beyond, floats are not exact
             return float(data)
         case _:
             return data
@@ -242,7 +252,7 @@ def canonical(data: Any) -> Any:  # noqa: ANN401 - JSON
 
 @contextmanager
 def _key(key: str) -> Iterator[None]:
-    """Say of an error inside to which key it belongs."""
+    """Put the key in front of the message of an error inside the block."""
     try:
         yield
     except LDPBanditsError as error:

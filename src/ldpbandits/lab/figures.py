@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from ldpbandits.lab.algorithms import Looks
+from ldpbandits.lab.algorithms import LineStyle
 from ldpbandits.lab.rewards import Bernoulli, gaps
 from ldpbandits.lab.simulation import Simulation
 from ldpbandits.output.colours import GREEN
@@ -27,7 +27,7 @@ class Line:
     """A simulation, and how it is drawn."""
 
     simulation: Simulation
-    looks: Looks
+    style: LineStyle
 
 
 def draw_simulation(simulation: Simulation) -> Figure:
@@ -62,9 +62,9 @@ def plot_means(axes: Axes, lines: Sequence[Line], *, over: Callable[[Times], Tim
         scale = np.ones_like(t) if over is None else over(t)
         mean = line.simulation.mean_regret[-len(t) :] / scale
         band = 2 * np.nan_to_num(line.simulation.sem_regret[-len(t) :]) / scale
-        looks = line.looks
-        axes.plot(t, mean, color=looks.colour, dashes=looks.dashes, label=looks.label, linewidth=1.5)
-        axes.fill_between(t, mean - band, mean + band, color=looks.colour, alpha=0.2, linewidth=0)
+        style = line.style
+        axes.plot(t, mean, color=style.colour, dashes=style.dashes, label=style.label, linewidth=1.5)
+        axes.fill_between(t, mean - band, mean + band, color=style.colour, alpha=0.2, linewidth=0)
 
 
 def _thin_bounds(axes: Axes, lines: Sequence[Line]) -> None:
@@ -79,7 +79,7 @@ def _thin_bounds(axes: Axes, lines: Sequence[Line]) -> None:
         t = np.geomspace(FIRST_T, max(line.simulation.checkpoints[-1], FIRST_T), 80)
         upper = np.array([algorithm.upper_bound.at(deltas, algorithm.epsilon, x) for x in t])
         if upper[-1] < high:
-            axes.plot(t, upper, color=line.looks.colour, linewidth=0.6, linestyle=UPPER)
+            axes.plot(t, upper, color=line.style.colour, linewidth=0.6, linestyle=UPPER)
             has_upper = True
     epsilons = {line.simulation.algorithm.epsilon for line in lines} - {None}
     arms = lines[0].simulation.arms

@@ -70,7 +70,7 @@ class Mix:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Mix":
-        """Read what `to_json` writes."""
+        """Read a mix from the JSON that `to_json` writes."""
         check_keys("a mix", data, {"mechanism", "epsilon", "shares"}, {"mechanism", "epsilon", "shares", "transform"})
         shares = data["shares"]
         if not isinstance(shares, list):

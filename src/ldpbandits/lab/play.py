@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import pairwise
 from math import ceil, log10
 from threading import Event
-from typing import Literal, Protocol, TypeAlias, get_args
+from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 from numba.core.errors import NumbaError
@@ -22,19 +22,16 @@ from numpy.typing import NDArray
 from ldpbandits.checks import brief, check_count
 from ldpbandits.errors import ParameterError
 from ldpbandits.lab.algorithms import Algorithm
-from ldpbandits.lab.engine.leap import leaping, why_not
-from ldpbandits.lab.engine.mixed import stepping_mixed
-from ldpbandits.lab.engine.step import Advance, stepping
+from ldpbandits.lab.engine.leap import compile_leaps, encode_leaps
+from ldpbandits.lab.engine.mixed import compile_mixed_steps
+from ldpbandits.lab.engine.step import Advance, compile_steps
 from ldpbandits.lab.mix import Mix
 from ldpbandits.lab.rewards import Law
 
 Engine: TypeAlias = Literal["leap", "step"]
 """How to play: in leaps, or every round. Both draw from the same law; step plays every rule."""
 
-CHECKPOINTS_A_DECADE = 10
-MOST_TRIALS = 10**7
-LARGEST_HORIZON = 2**53
-"""Pulls are counted in floats, which are exact up to here."""
+CHECKPOINTS_PER_DECADE = 10
 
 
 class Trials:
@@ -42,7 +39,7 @@ class Trials:
 
     def __init__(self, algorithm: Algorithm, arms: Sequence[Law], engine: Engine = "leap") -> None:
         """Compile what has to be compiled, by playing no round."""
-        self._advance = leaping(algorithm, arms) if engine == "leap" else _stepping(algorithm, arms)
+        self._advance = compile_leaps(algorithm, arms) if engine == "leap" else _compile_rounds(algorithm, arms)
         self._arms, self._cells = len(arms), algorithm.cells
         try:
             list(self.play([0], np.random.default_rng(0)))
@@ -60,9 +57,8 @@ class Trials:
         t = 0
         for checkpoint in checkpoints:
             while True:
-                until = min(
-                    checkpoint, t + max(10**6, t // 20)
-                )  # compiled code does not look up; come back now and then
+                # Compiled code cannot be interrupted: come back now and then to ask `is_stopped`.
+                until = min(checkpoint, t + max(10**6, t // 20))
                 self._advance(rng, pulls, totals, t, until)
                 t = until
                 if is_stopped():
@@ -72,15 +68,15 @@ class Trials:
             yield pulls.copy()
 
 
-def _stepping(algorithm: Algorithm, arms: Sequence[Law]) -> Advance:
+def _compile_rounds(algorithm: Algorithm, arms: Sequence[Law]) -> Advance:
     mix = algorithm.curator
-    return stepping_mixed(algorithm, mix, arms) if isinstance(mix, Mix) else stepping(algorithm, arms)
+    return compile_mixed_steps(algorithm, mix, arms) if isinstance(mix, Mix) else compile_steps(algorithm, arms)
 
 
 def log_spaced(horizon: int) -> tuple[int, ...]:
     """Checkpoints at ten a decade from 10 up, ending at the horizon."""
-    steps = ceil(CHECKPOINTS_A_DECADE * log10(max(horizon, 10)))
-    spaced = (round(10 ** (i / CHECKPOINTS_A_DECADE)) for i in range(CHECKPOINTS_A_DECADE, steps))
+    steps = ceil(CHECKPOINTS_PER_DECADE * log10(max(horizon, 10)))
+    spaced = (round(10 ** (i / CHECKPOINTS_PER_DECADE)) for i in range(CHECKPOINTS_PER_DECADE, steps))
     return (*sorted({point for point in spaced if point < horizon}), horizon)
 
 
@@ -92,26 +88,7 @@ class Curve:
     arms: tuple[Law, ...]
     checkpoints: tuple[int, ...]
     entropy: tuple[int, ...]
-    engine: Engine = "leap"
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be played."""
-        check_engine(self.engine)
-        if not self.arms:
-            raise ParameterError("a bandit needs at least one arm")
-        if self.horizon < len(self.arms):
-            raise ParameterError(f"horizon must be at least the number of arms, {len(self.arms)}, got {self.horizon}")
-        if self.horizon > LARGEST_HORIZON:
-            raise ParameterError(f"horizon must be at most 2^53, got {self.horizon:g}")
-        self.algorithm.check_arms(self.arms)
-        obstacle = why_not(self.algorithm, self.arms) if self.engine == "leap" else None
-        if obstacle is not None:
-            raise ParameterError(f"{self.algorithm.name} cannot leap, only step: {obstacle}")
-
-    @property
-    def horizon(self) -> int:
-        """The last checkpoint."""
-        return self.checkpoints[-1]
+    engine: Engine
 
 
 @lru_cache(maxsize=64)
@@ -128,32 +105,26 @@ def play(curve: Curve, trial: int, is_stopped: Callable[[], bool] = lambda: Fals
 
 
 class Archive(Protocol):
-    """Where finished trials are kept."""
+    """A store of finished trials."""
 
     def load(self, curve: Curve, trial: int) -> NDArray[np.float64] | None:
         """Return a finished trial, or None."""
 
     def save(self, curve: Curve, trial: int, pulls: NDArray[np.float64]) -> None:
-        """Keep a finished trial."""
+        """Store the pulls of a finished trial."""
 
 
-def check_engine(engine: object) -> None:
-    """Check that there is such an engine."""
-    if engine not in get_args(Engine):
-        raise ParameterError(f"engine must be leap or step, got {brief(engine)}")
-
-
-def engine_for(algorithm: Algorithm, arms: Sequence[Law]) -> Engine:
-    """Return the fastest engine that can play this: leap where it can, else step."""
-    return "leap" if why_not(algorithm, arms) is None else "step"
-
-
-def check_trials(trials: object) -> int:
-    """Check that there is a number of trials that can be kept."""
-    count = check_count("trials", trials)
-    if count > MOST_TRIALS:
-        raise ParameterError(f"trials must be at most {MOST_TRIALS:,}, got {count:g}")
-    return count
+def choose_engine(algorithm: Algorithm, arms: tuple[Law, ...], asked: Engine | None = None) -> Engine:
+    """Return the engine that is asked for, or the fastest that can play this: leap where it can, else step."""
+    if asked == "step":
+        return asked
+    try:
+        encode_leaps(algorithm, arms)
+    except ParameterError as obstacle:
+        if asked is None:
+            return "step"
+        raise ParameterError(f"{algorithm.name} cannot leap, only step: {obstacle}") from None
+    return "leap"
 
 
 def play_all(

@@ -1,4 +1,4 @@
-"""What an experiment leaves in its folder: finished trials, tidy tables, and all that is needed to run it again.
+"""The folder of an experiment: finished trials, tidy tables, and all that is needed to run it again.
 
     results/
       results.csv        a row for each algorithm, epsilon and checkpoint
@@ -53,13 +53,13 @@ class Folder:
         return pulls if fits and (pulls.sum(axis=1) == np.array(curve.checkpoints)).all() else None
 
     def save(self, curve: Curve, trial: int, pulls: NDArray[np.float64]) -> None:
-        """Keep a finished trial."""
+        """Store the pulls of a finished trial."""
         content = io.BytesIO()
         np.save(content, pulls)
         write(self._place(curve, trial), content.getvalue())
 
     def _place(self, curve: Curve, trial: int) -> Path:
-        """A file named by all that determines the numbers: whatever changes, the trial is played anew."""
+        """Return the file of a trial, named by all that determines its numbers: after any change it is played anew."""
         algorithm = curve.algorithm
         respond, numbers = channel_of(algorithm.curator)
         rule = algorithm.rule
@@ -95,7 +95,7 @@ def table(simulations: Sequence[Simulation]) -> bytes:
 
 
 def versions() -> dict[str, str]:
-    """What played: for the record beside the numbers."""
+    """Return the versions of the packages that played, for the record beside the numbers."""
     packages = {name: version(name) for name in ("numpy", "numba", "scipy")}
     return {"ldpbandits": ldpbandits.__version__, "python": platform.python_version(), **packages}
 

@@ -1,4 +1,4 @@
-"""Reward laws as data: what an arm of a simulated bandit pays.
+"""Reward laws as data: the laws of the rewards of simulated arms.
 
 Each knows its mean exactly, its range, and how likely a reward is above any theta.
 
@@ -31,7 +31,7 @@ SMALLEST_SHAPE = 0.01
 MOST_ARMS = 100_000
 _SIZE = f"of size <= {LARGEST:g}"
 PLAIN = "/\\:,;+=&$!' ()[]{}~"
-"""What stands for itself in the name of a file or arm; # and @ and % do not."""
+"""The characters that are not quoted in the name of a file or arm; # and @ and % are."""
 
 
 def _fits(value: object) -> bool:
@@ -46,11 +46,11 @@ class Bernoulli:
 
     def __post_init__(self) -> None:
         """Check that p is a probability."""
-        _require(_fits(self.p) and 0 <= self.p <= 1, "bernoulli(p) needs p in [0, 1]", self.p)
+        _require(is_number(self.p) and 0 <= self.p <= 1, "bernoulli(p) needs p in [0, 1]", self.p)
 
     @property
     def mean(self) -> float:
-        """The mean reward, p."""
+        """The mean reward, which is p."""
         return self.p
 
     @property
@@ -59,7 +59,7 @@ class Bernoulli:
         return (0.0, 1.0)
 
     def above(self, theta: float) -> float:
-        """P(reward > theta)."""
+        """Return the probability P(reward > theta)."""
         return _share_above(theta, (0.0, 1.0), (1 - self.p, self.p))
 
 
@@ -100,7 +100,7 @@ class Uniform:
     high: float
 
     def __post_init__(self) -> None:
-        """Check the interval."""
+        """Check that low is below high."""
         ordered = _fits(self.low) and _fits(self.high) and self.low < self.high
         _require(ordered, f"uniform(low, high) needs low < high, {_SIZE}", self.low, self.high)
 
@@ -115,7 +115,7 @@ class Uniform:
         return (self.low, self.high)
 
     def above(self, theta: float) -> float:
-        """P(reward > theta)."""
+        """Return the probability P(reward > theta)."""
         return (self.high - min(max(theta, self.low), self.high)) / (self.high - self.low)
 
 
@@ -141,7 +141,7 @@ class Choice:
         return (min(self.values), max(self.values))
 
     def above(self, theta: float) -> float:
-        """P(reward > theta)."""
+        """Return the probability P(reward > theta)."""
         return _share_above(theta, self.values, (1,) * len(self.values))
 
 
@@ -153,7 +153,7 @@ class Gaussian:
     sd: float = 1.0
 
     def __post_init__(self) -> None:
-        """Check both numbers."""
+        """Check the mean and the standard deviation."""
         valid = _fits(self.mean) and _fits(self.sd) and self.sd > 0
         _require(valid, f"gaussian(mean, sd) needs a mean and an sd > 0, {_SIZE}", self.mean, self.sd)
 
@@ -163,7 +163,7 @@ class Gaussian:
         return (-inf, inf)
 
     def above(self, theta: float) -> float:
-        """P(reward > theta)."""
+        """Return the probability P(reward > theta)."""
         return erfc((theta - self.mean) / self.sd / sqrt(2)) / 2
 
 
@@ -192,7 +192,7 @@ class Empirical:
         return (self.values[0], self.values[-1])
 
     def above(self, theta: float) -> float:
-        """P(reward > theta)."""
+        """Return the probability P(reward > theta)."""
         return _share_above(theta, self.values, self.counts)
 
 
@@ -251,7 +251,12 @@ def parse_arms(text: str, folder: Path | None = None) -> list[Law]:
         numbers = [float(number) for number in arguments.split(",")] if arguments.strip() else []
     except ValueError:
         raise ArmError(f"the arguments of {name} must be numbers, got {brief(arguments)}") from None
-    return [_make(FORMULAS[name], numbers)] * count
+    law = FORMULAS[name]
+    try:
+        arm = Choice(tuple(numbers)) if law is Choice else law(*numbers)  # type: ignore[arg-type]
+    except TypeError:
+        raise ArmError(f"{name} takes {', '.join(law.__slots__)}, got {len(numbers)} numbers") from None
+    return [arm] * count
 
 
 def arm_text(arm: Law, folder: Path | None = None) -> str:
@@ -264,12 +269,12 @@ def arm_text(arm: Law, folder: Path | None = None) -> str:
 
 
 def arm_name(arm: Law, number: int) -> str:
-    """Return what an arm of data is called; any other goes by its number."""
+    """Return the name of an arm of data; any other arm goes by its number."""
     return arm.arm if isinstance(arm, Empirical) else str(number)
 
 
 def identity(arm: Law) -> str:
-    """Return what an arm is: data are the same wherever their file lies."""
+    """Return the identity of an arm, in which data do not depend on the place of their file."""
     return f"{arm.arm}@{arm.digest}" if isinstance(arm, Empirical) else arm_text(arm)
 
 
@@ -321,15 +326,6 @@ def _read_table(path: Path) -> dict[str, Counter[float]]:
     if not found:
         raise ArmError(f"{path} has no rewards")
     return found
-
-
-def _make(kind: type[Bernoulli | Beta | Uniform | Choice | Gaussian], numbers: list[float]) -> Law:
-    try:
-        return Choice(tuple(numbers)) if kind is Choice else kind(*numbers)  # type: ignore[arg-type]
-    except TypeError:
-        raise ArmError(
-            f"{kind.__name__.lower()} takes {', '.join(kind.__slots__)}, got {len(numbers)} numbers"
-        ) from None
 
 
 def _share_above(theta: float, values: Iterable[float], weights: tuple[float, ...]) -> float:

@@ -1,6 +1,7 @@
-"""What comes out of a simulation: the pulls of each arm at each checkpoint of each trial, and from them the regret."""
+"""The result of a simulation: the pulls of each arm at each checkpoint of each trial, and from them the regret."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +35,7 @@ class Simulation:
     """Indexed by trial, checkpoint, arm."""
     seconds: float
 
-    @property
+    @cached_property
     def regret(self) -> NDArray[np.float64]:
         """Pseudo-regret, sum over arms of N_a Delta_a in the units of the rewards; indexed by trial, checkpoint."""
         regret: NDArray[np.float64] = self.pulls @ np.array(gaps(self.arms))

@@ -14,10 +14,10 @@ SHORT = 16
 """Below this many pulls it is cheaper to draw responses one by one than as a block."""
 
 LONG = 96
-"""After this many pulls one by one it is worth looking whether a block is possible now."""
+"""After this many pulls one by one it is worth checking whether a block is possible."""
 
 FEW = 24
-"""So many bits of a block are uncovered one by one."""
+"""Up to this many bits of a block are uncovered one by one."""
 
 LONGEST = 2**40
 """The longest block: lines are whole multiples of 2^-60 times the block's length, and so are never rounded."""
@@ -26,7 +26,7 @@ STIRLING = 16.0
 """From here on what is left out of Stirling's series is below 1e-11."""
 
 MARGIN = 1.2
-"""A block is tried as long as its end is so many standard deviations inside. Any value is right; this one is fast."""
+"""A block is tried while its end is MARGIN standard deviations inside. Any value is right; this one is fast."""
 
 
 @uncached

@@ -5,7 +5,7 @@ A transform brings its own map, which is compiled as it is. For a mechanism the 
 - responses that are bits need nothing: their chance follows from the mechanism's public law, which is linear;
 - any other mechanism has a `Channel` in CHANNELS, a function of numbers that numba can compile.
 
-What we have is compiled into one function once and kept on disk. Anything else is compiled anew in each process.
+Our transforms and mechanisms are compiled into one function and cached on disk; others are compiled in each process.
 """
 
 from collections.abc import Callable
@@ -130,7 +130,7 @@ def encode_channel(algorithm: Algorithm) -> tuple[Known | Own, Callable[..., flo
 
 
 def encode_curator(curator: CuratorSpec | NotPrivate) -> tuple[Known | Own, Callable[..., float]]:
-    """Do so for a curator."""
+    """Return a curator as numbers, and the function from reward to response that takes them."""
     transform = curator.transform
     respond, numbers = channel_of(curator)
     if type(transform) in _MAPS and respond in _DRAWS:

@@ -17,7 +17,7 @@ import ldpbandits
 
 HERE = Path(ldpbandits.__file__).parent
 COMPUTES = ("agent", "lab", "spec", "theory", "checks.py", "types.py")
-"""Where all that is compiled, or computed by it, comes from. An edit of the server costs nobody a compilation."""
+"""The sources of all compiled code and of its numbers. An edit of the server causes no compilation."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 

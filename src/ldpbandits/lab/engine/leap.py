@@ -5,6 +5,7 @@ docs/leaping.md has the proofs. Each rule that leaps has a file here: its region
 """
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from ldpbandits.agent.laplace_rules import IMEDLaplaceBit, KLUCBPlusLaplaceBit
 from ldpbandits.agent.rules import IMED, KLUCB, UCB, KLUCBPlus, Rule, Thompson
@@ -31,26 +32,35 @@ LEAPS: dict[type[Rule], Callable[[Play, Sums], Advance]] = {
 """How to leap, by the type of the rule."""
 
 
-def why_not(algorithm: Algorithm, arms: Sequence[Law]) -> str | None:
-    """Say why an algorithm cannot leap on these arms; None if it can."""
+@lru_cache(maxsize=64)  # needed twice: when the engine is chosen, and when the loop is compiled
+def encode_leaps(algorithm: Algorithm, arms: tuple[Law, ...]) -> tuple[Play, Sums]:
+    """Write an algorithm and its arms as numbers; raise ParameterError with the reason where it cannot leap."""
     if type(algorithm.rule) not in LEAPS:
-        return f"the rule of {algorithm.name} is not one of those that leap"
+        raise ParameterError(f"the rule of {algorithm.name} is not one of those that leap")
+    play, _ = encode(algorithm, arms)
+    sums = encode_sums(algorithm, arms)
+    if not isinstance(play.channel, Known):
+        raise ParameterError(f"the curator of {algorithm.name} is not one of the paper's")
+    if type(algorithm.rule) is not UCB and (sums.kinds != BITS).any():
+        raise ParameterError(
+            f"the rule of {algorithm.name} leaps on responses that are bits, and those of some arm are not"
+        )
+    return play, sums
+
+
+def leap_obstacle(algorithm: Algorithm, arms: Sequence[Law]) -> str | None:
+    """Say why an algorithm cannot leap on these arms; None if it can."""
     try:
-        play, _ = encode(algorithm, arms)
-        sums = encode_sums(algorithm, arms)
+        encode_leaps(algorithm, tuple(arms))
     except ParameterError as error:
         return str(error)
-    if not isinstance(play.channel, Known):
-        return f"the curator of {algorithm.name} is not one of the paper's"
-    if type(algorithm.rule) is not UCB and (sums.kinds != BITS).any():
-        return f"the rule of {algorithm.name} leaps on responses that are bits, and those of some arm are not"
     return None
 
 
-def leaping(algorithm: Algorithm, arms: Sequence[Law]) -> Advance:
+def compile_leaps(algorithm: Algorithm, arms: Sequence[Law]) -> Advance:
     """Return the compiled loop that plays in leaps."""
-    obstacle = why_not(algorithm, arms)
-    if obstacle is not None:
-        raise ParameterError(f"{algorithm.name} cannot leap, only step: {obstacle}")
-    play, _ = encode(algorithm, arms)
-    return LEAPS[type(algorithm.rule)](play, encode_sums(algorithm, arms))
+    try:
+        play, sums = encode_leaps(algorithm, tuple(arms))
+    except ParameterError as error:
+        raise ParameterError(f"{algorithm.name} cannot leap, only step: {error}") from None
+    return LEAPS[type(algorithm.rule)](play, sums)

@@ -18,14 +18,14 @@ from ldpbandits.lab.engine.step import Advance, Play
 from ldpbandits.lab.engine.sums import Sums
 
 KEPT = 0.7
-"""A block may use up so much of what others lack, before its responses do anything."""
+"""The share of the distance to the other indexes that a block may use up, before its responses do anything."""
 
 ROUNDING = 2e-15
 
 
 @uncached
 def _index(mean: float, n: float, best: float) -> float:
-    """What the agent makes smallest."""
+    """Return the index, of which the agent pulls the smallest."""
     return log(n) if mean >= best else n * kernels.kl(mean, best) + log(n)
 
 

@@ -20,7 +20,7 @@ from ldpbandits.lab.engine.step import Advance, Play
 from ldpbandits.lab.engine.sums import Sums
 
 KEPT = 0.7
-"""Of the room of a block, so much may go to others that rise and to the level that falls."""
+"""The share of the room of a block that may go to other arms that rise and to the level that falls."""
 
 ROUNDING = 1e-15
 """How far off an index may be."""
@@ -35,7 +35,7 @@ class Kept(NamedTuple):
 
     last: Floats
     slope: Floats
-    """Of the tangent in log t; below 0 where there is none."""
+    """The slope of the tangent in log t; below 0 where there is none."""
     since: Floats
     """log t where the tangent touches; log(begin) where there is none."""
     fresh: Floats
@@ -108,7 +108,7 @@ def _leading(is_plus: bool, t: float, means: Floats, pulls: Floats, kept: Kept, 
 
 @uncached
 def _rounding(n: float) -> float:
-    """What the rounding of a mean may do to n kl."""
+    """Bound the error of n kl that the rounding of a mean causes."""
     return 1e-9 + 1e-14 * sqrt(n)
 
 

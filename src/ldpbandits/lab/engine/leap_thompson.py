@@ -20,7 +20,7 @@ RARE = 0.3
 """If another arm may win more often than this, rounds are played one by one."""
 
 ROUNDS = 32
-"""So many of them, before looking again."""
+"""The number of rounds that are played one by one before the bound is computed again."""
 
 
 @uncached
@@ -55,7 +55,7 @@ def _tail(pulls: float, total: float, x: float) -> float:
 
 @uncached
 def _leaders_tail(pulls: float, least: float, x: float) -> float:
-    """A bound on what `_tail` says of less than x, for a leader of so many pulls or more and a mean from `least` up.
+    """Bound the lower tail at x of a leader that has at least `pulls` pulls and a mean of at least `least`.
 
     C(n, S) x^S (1 - x)^(n - S) <= e^(-n kl(S / n, x)), and the slope of log g at x is n (mean - x) / (x (1 - x)).
     """

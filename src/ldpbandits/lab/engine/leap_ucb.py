@@ -76,7 +76,7 @@ def _expected_zeros(room: float) -> float:
 
 @uncached
 def _reveal(rng: np.random.Generator, k: int, zeros: int, until: int) -> tuple[int, int]:
-    """Uncover k responses of which `zeros` are zeros, in random order, until so many zeros."""
+    """Uncover k responses of which `zeros` are zeros, in random order, until `until` zeros are found."""
     seen = found = 0
     while found < until:
         found += rng.random() * (k - seen) < zeros - found

@@ -116,7 +116,7 @@ def _own_loop(index: Index, response: Callable[..., float]) -> Callable[..., Non
     return advance
 
 
-def stepping_mixed(algorithm: Algorithm, mix: Mix, arms: Sequence[Law]) -> Callable[..., None]:
+def compile_mixed_steps(algorithm: Algorithm, mix: Mix, arms: Sequence[Law]) -> Callable[..., None]:
     """Return the compiled loop that plays every round with this crowd."""
     plays_by = fitted(algorithm.rule, mix.menu)
     encoded = [encode_curator(curator) for curator in mix.menu.curators]

@@ -25,7 +25,7 @@ class NoisePath(NamedTuple):
 
     pulls: int
     noise: float
-    """After these pulls."""
+    """The sum of the noise of these pulls."""
     time: float
     """When the motion passed -level, just before the last pull; or, if it never did, when the last pull was."""
     is_passed: bool

@@ -3,7 +3,7 @@
 The interval of the best arm lies above that of another just when some mean m between them is refuted for both: by the
 martingale of the best arm from below, by that of the other from above. The former falls in m and the latter rises. So
 one m at which neither refutes settles that there is none, and one at which both do that there is one; where only one
-does, the way is halved. A look takes some ten microseconds, where intervals take milliseconds.
+does, the range is bisected. A check takes some ten microseconds, where intervals take milliseconds.
 """
 
 from math import inf, log, sqrt
@@ -33,16 +33,16 @@ _CLOSEST = 1e-13
 
 
 class Judge(NamedTuple):
-    """What intervals depend on beside the tallies, as numbers of one shape."""
+    """The numbers beside the tallies on which intervals depend, in one shape for all mechanisms."""
 
     epsilon: float
-    """Of Laplace noise; 0: responses are bits."""
+    """The epsilon of Laplace noise; 0: responses are bits."""
     slack: float
-    """What rounding to a grid may do to a mean."""
+    """The largest error of a mean by rounding to a grid."""
     low: float
-    """The mean response to values of 0: what is below is no mean."""
+    """The mean response to values of 0, the smallest possible mean."""
     high: float
-    """The same for 1."""
+    """The mean response to values of 1, the largest possible mean."""
 
 
 def judge(curator: CuratorSpec) -> Judge:

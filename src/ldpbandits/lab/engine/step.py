@@ -195,7 +195,7 @@ _LOOPS: dict[Any, Callable[..., None]] = {
 """One loop for each index, reading and way to a response. Ours are kept on disk; a user's are added when played."""
 
 
-def stepping(algorithm: Algorithm, arms: Sequence[Law]) -> Advance:
+def compile_steps(algorithm: Algorithm, arms: Sequence[Law]) -> Advance:
     """Return the compiled loop that plays every round."""
     play, response = encode(algorithm, arms)
     key = (algorithm.rule.index, reading_of(algorithm.rule) or kernels.as_it_is, response)

@@ -38,7 +38,7 @@ class Sums(NamedTuple):
     chance: Floats
     """BITS: the chance of a response of 1."""
     high: Floats
-    """NOISY: the larger value."""
+    """NOISY: the larger of the two values."""
     drop: Floats
     """NOISY: by how much the other value is smaller."""
     rare: Floats

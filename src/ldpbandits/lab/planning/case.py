@@ -1,4 +1,4 @@
-"""One epsilon of a question, at one lift: what is played, how it is judged, and how long it should take."""
+"""A case: one epsilon of a question, at one lift, with its laws, its rule, its intervals and its forecast."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,18 +20,18 @@ from ldpbandits.checks import LARGEST_EPSILON
 from ldpbandits.errors import SpecError
 from ldpbandits.lab.algorithms import Algorithm, NotPrivate
 from ldpbandits.lab.engine.sums import encode_sums
-from ldpbandits.lab.planning.question import FARTHEST, Question
+from ldpbandits.lab.planning.question import MAX_RESPONSES, Question
 from ldpbandits.lab.rewards import Bernoulli, Empirical, Law
 from ldpbandits.spec import mechanisms
 from ldpbandits.spec.curator import CuratorSpec
 from ldpbandits.spec.menu import Menu
 
 Allocation: TypeAlias = Literal["rule", "equal"]
-"""Who decides where pulls go: a rule, or nobody, and every arm gets as many."""
+"""The rule allocates the pulls, or every arm gets an equal share."""
 
 ALLOCATIONS: tuple[Allocation, ...] = get_args(Allocation)
-MANY = 10**9
-"""A lifted law of data is written in so many parts."""
+LIFTED_LAW_PARTS = 10**9
+"""The chances of a lifted law of data are whole multiples of 1 / LIFTED_LAW_PARTS."""
 
 
 @dataclass(frozen=True)
@@ -74,12 +74,12 @@ class Case:
 
     @cached_property
     def fitted(self) -> Fitted:
-        """What the rule plays by."""
+        """The kernel of the rule, with its numbers."""
         return fitted(self.rule, self.menu)
 
     @property
     def rule_name(self) -> str:
-        """The rule, for people."""
+        """The name of the rule in tables and sentences."""
         return getattr(self.rule, "kind", type(self.rule).__name__)
 
     @cached_property
@@ -116,7 +116,7 @@ class Case:
 
     @cached_property
     def algorithm(self) -> Algorithm:
-        """What is played by the rule."""
+        """The rule and its curator as an algorithm of the lab."""
         return Algorithm(self.rule_name, self.rule, NotPrivate() if self.sees_rewards else self.curator)
 
     @cached_property
@@ -144,7 +144,7 @@ class Case:
             for value, alpha in zip(self.values, self.alphas.tolist(), strict=True)
         ]
 
-    def closed_form(self, allocation: Allocation, beyond: float = FARTHEST) -> int | None:
+    def closed_form(self, allocation: Allocation, beyond: float = MAX_RESPONSES) -> int | None:
         """Return about how many responses it takes until the best arm is separated, without playing: by a forecast.
 
         None: more than `beyond`, or nothing is known of how the rule sends its pulls.
@@ -175,8 +175,8 @@ class Case:
     def textbook(self) -> int:
         """Return how many responses, in equal shares, the z-test of the best arm against one other takes.
 
-        2 (z(alpha / 2) + z(power))^2 variance / gap^2 for each arm, with the variance of a debiased response. It is a
-        test of two arms alone that is looked at once, when all have answered, and at no time before.
+        2 (z(alpha / 2) + z(power))^2 variance / gap^2 for each arm, with the variance of a debiased response. This test
+        compares two arms alone, once, after all responses.
         """
         asked, normal = self.question, NormalDist()
         quantiles = normal.inv_cdf(1 - asked.alpha / 2) + normal.inv_cdf(asked.power)
@@ -196,7 +196,7 @@ class Case:
         return chance * (1 - chance) / (mechanism.response_mean(1.0) - mechanism.response_mean(0.0)) ** 2
 
     def half_width(self, pulls: float) -> float:
-        """Return half the width of the interval of an arm at the baseline after so many responses of it."""
+        """Return half the width of the interval of an arm at the baseline after `pulls` responses of it."""
         known = self.prospects[0].worst(self.menu, max(pulls - 1, 0.0), share=1.0)
         return (known.high - known.low) / 2 * (self.question.declared.high - self.question.declared.low)
 
@@ -208,4 +208,4 @@ def _spread(law: Law) -> float:
 
 
 def _law(values: tuple[float, ...], chances: list[float]) -> Empirical:
-    return Empirical("", "", values, tuple(round(MANY * chance) for chance in chances), "")
+    return Empirical("", "", values, tuple(round(LIFTED_LAW_PARTS * chance) for chance in chances), "")

@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ldpbandits.lab.planning.answer import Plan
-from ldpbandits.lab.planning.rows import QUANTILES, Row, Standing
-from ldpbandits.lab.planning.verdict import percent
+from ldpbandits.lab.planning.plan import QUANTILES, Plan, Row, Standing, percent
 from ldpbandits.spec.transforms import Range
 
 
@@ -20,7 +18,7 @@ class Table:
 
 
 def heading(plan: Plan) -> str:
-    """Say what is asked."""
+    """Return the question in one line: means, lift, arms, curator, confidence."""
     asked = plan.question
     whose = "" if asked.past is None else f" (the mean of {asked.past.rewards:,} rewards in {asked.past.file})"
     shown = f"{asked.baseline:.4g}{whose} against {asked.best:.4g}, a lift of {100 * asked.lift:.4g} %"

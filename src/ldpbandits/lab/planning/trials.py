@@ -1,7 +1,7 @@
 """Trials of a case: when the best arm is first separated, and what was pulled until then.
 
-Tallies are looked at on a grid of moments, each 2 % later than the one before: so a trial ends up to 2 % late. Between
-two moments a rule leaps where it can. In equal shares all sums are drawn at once.
+Tallies are inspected on a grid of times, each 2 % later than the one before, so a trial ends up to 2 % late. Between
+two inspections a rule leaps where it can. In equal shares all sums are drawn at once.
 """
 
 import os
@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbandits.agent.rules import reading_of, rule_to_json
-from ldpbandits.lab.engine.leap import leaping, why_not
+from ldpbandits.lab.engine.leap import compile_leaps, leap_obstacle
 from ldpbandits.lab.engine.separation import first_separated, judge
-from ldpbandits.lab.engine.step import stepping
+from ldpbandits.lab.engine.step import compile_steps
 from ldpbandits.lab.experiments import digest
 from ldpbandits.lab.planning.case import Allocation, Case
-from ldpbandits.lab.planning.question import FARTHEST
+from ldpbandits.lab.planning.question import MAX_RESPONSES
 from ldpbandits.lab.rewards import Bernoulli, Empirical
 from ldpbandits.spec.mechanisms import is_bits
 
@@ -30,89 +30,88 @@ Whole: TypeAlias = NDArray[np.int64]
 Progress: TypeAlias = Callable[[float], None]
 """Called with the part that is done, from 0 to 1."""
 
-STEP = 1.02
-"""A look is this much later than the one before."""
+INSPECTION_STEP = 1.02
+"""Each inspection is later than the one before by this factor."""
 
-EARLY = {"rule": 32, "equal": 8}
-"""The first look is at this part of the responses that it should take."""
+FIRST_INSPECTION_DIVISOR = {"rule": 32, "equal": 8}
+"""The first inspection is at the expected number of responses, divided by this."""
 
-LATE = 64
-"""The last look is after so many times the responses that it should take, or at the horizon."""
+LAST_INSPECTION_FACTOR = 64
+"""The last inspection is at the expected number of responses times this, or at the horizon."""
 
-LEAPING, STEPPING = 10**8, 2 * 10**6
-"""How far a rule is played, where nothing else is asked for: one that leaps, and one that is played round by round.
+LEAP_HORIZON, STEP_HORIZON = 10**8, 2 * 10**6
+"""How far a rule is played by default, in responses: one that leaps, and one that is played round by round.
 
-Whoever needs more than 1e8 responses needs another plan."""
+An experiment that needs more than 1e8 responses needs another plan."""
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What became of the trials of a case; one row per trial."""
+    """The results of the trials of a case; one row per trial."""
 
     first: Floats
-    """After how many responses the best arm was separated; infinite: not by the last look."""
+    """The responses until the best arm was separated; infinite: not by the last inspection."""
     arm: Whole
-    """Which arm that was, or -1."""
+    """The arm that was separated, or -1."""
     last: int
-    """When the last look was."""
+    """The responses at the last inspection."""
     then: Floats
-    """The pulls of each arm at that moment, or at the last look."""
+    """The pulls of each arm at that moment, or at the last inspection."""
     with_users: Floats | None
     """The pulls of each arm when all users have answered."""
 
     def quantile(self, share: float) -> float:
-        """Return after how many responses this share of the trials is separated; infinite: not by the last look."""
+        """Return the responses until this share of the trials is separated; infinite: not by the last inspection."""
         return float(np.quantile(self.first, share, method="inverted_cdf"))
 
     def power(self, responses: float) -> float:
-        """Return the share of trials that is separated by so many responses."""
+        """Return the share of trials that is separated by this number of responses."""
         return float(np.mean(self.first <= responses))
 
 
-def moments(looks: "Looks", least: float) -> Whole:
-    """Return when to look, in responses: from the first to the last, none before the least, and at all users."""
-    begin, end = max(looks.first, least), looks.last
-    count = int(np.ceil(np.log(max(end / begin, 1.0)) / np.log(looks.step)))
-    grid = np.rint(begin * looks.step ** np.arange(count + 1))
-    more = [end] if looks.users is None else [end, min(looks.users, end)]
-    return np.unique(np.append(grid[grid < end], more)).astype(np.int64)
-
-
-def last_look(case: Case, allocation: Allocation, expected: float) -> int:
-    """Return how far trials are played."""
+def last_inspection(case: Case, allocation: Allocation, expected: float) -> int:
+    """Return the number of responses up to which trials are played."""
     if allocation == "equal":
-        return int(min(FARTHEST, LATE * expected))
-    horizon = case.question.horizon or (LEAPING if leaps(case) else STEPPING)
-    return int(min(horizon, LATE * expected))
+        return int(min(MAX_RESPONSES, LAST_INSPECTION_FACTOR * expected))
+    horizon = case.question.horizon or (LEAP_HORIZON if leaps(case) else STEP_HORIZON)
+    return int(min(horizon, LAST_INSPECTION_FACTOR * expected))
 
 
 def leaps(case: Case) -> bool:
     """Tell whether the rule can leap, with sums of the responses themselves, by which arms are judged."""
-    return reading_of(case.rule) is None and why_not(case.algorithm, case.laws) is None
+    return reading_of(case.rule) is None and leap_obstacle(case.algorithm, case.laws) is None
 
 
 @dataclass(frozen=True)
-class Looks:
-    """How many trials are played, and when they are looked at: after so many responses."""
+class InspectionTimes:
+    """How many trials are played, and after how many responses they are inspected for a separated arm."""
 
     trials: int
     first: float
     last: int
     users: int | None = None
-    """When all users have answered; trials go on until then."""
-    step: float = STEP
+    """The responses of all users; trials go on until then."""
+    step: float = INSPECTION_STEP
+
+    def grid(self, least: float) -> Whole:
+        """Return all times, in responses: from the first to the last, none before the least, and at all users."""
+        begin, end = max(self.first, least), self.last
+        count = int(np.ceil(np.log(max(end / begin, 1.0)) / np.log(self.step)))
+        grid = np.rint(begin * self.step ** np.arange(count + 1))
+        more = [end] if self.users is None else [end, min(self.users, end)]
+        return np.unique(np.append(grid[grid < end], more)).astype(np.int64)
 
 
 def play(
     case: Case,
     allocation: Allocation,
-    looks: Looks,
+    times: InspectionTimes,
     jobs: int | None = None,
     progress: Progress = lambda _: None,
 ) -> Outcome:
     """Play trials on threads; the same case and seed give the same numbers on any number of them."""
-    looked_at = moments(looks, least=2.0 * case.question.arms)
-    trial = _equal_trial(case, looked_at, looks) if allocation == "equal" else _rule_trial(case, looked_at, looks)
+    inspected_at = times.grid(least=2.0 * case.question.arms)
+    trial = _equal_trial(case, inspected_at, times) if allocation == "equal" else _rule_trial(case, inspected_at, times)
     entropy = (case.question.seed, _identity(case, allocation))
     stopped = Event()
 
@@ -120,21 +119,21 @@ def play(
         rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy, spawn_key=(number,))))
         return trial(rng, stopped.is_set)
 
-    found: list[_Trial | None] = [None] * looks.trials
+    found: list[_Trial | None] = [None] * times.trials
     with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
-        futures = {pool.submit(run, number): number for number in range(looks.trials)}
+        futures = {pool.submit(run, number): number for number in range(times.trials)}
         try:
             for done, future in enumerate(as_completed(futures), 1):
                 found[futures[future]] = future.result()
-                progress(done / looks.trials)
+                progress(done / times.trials)
         except BaseException:  # Ctrl-C above all
             stopped.set()
             for future in futures:
                 future.cancel()
             raise
     first, arm, then, with_users = zip(*(each for each in found if each is not None), strict=True)
-    at_users = None if looks.users is None else np.array(with_users)
-    return Outcome(np.array(first), np.array(arm), int(looked_at[-1]), np.array(then), at_users)
+    at_users = None if times.users is None else np.array(with_users)
+    return Outcome(np.array(first), np.array(arm), int(inspected_at[-1]), np.array(then), at_users)
 
 
 _Trial: TypeAlias = tuple[float, int, Floats, Floats]
@@ -151,9 +150,9 @@ def _law(law: Any) -> list[Any]:  # noqa: ANN401 - of the two kinds that there a
     return [*law.values, *law.counts] if isinstance(law, Empirical) else [law.mean]
 
 
-def _equal_trial(case: Case, looked_at: Whole, looks: Looks) -> _Play:
+def _equal_trial(case: Case, inspected_at: Whole, times: InspectionTimes) -> _Play:
     arms = case.question.arms
-    each = -(-looked_at // arms)
+    each = -(-inspected_at // arms)
     new = np.diff(each, prepend=0)
     pulls = np.repeat(each[:, None].astype(float), arms, axis=1)
     missing, judged = np.rint(pulls * case.missing_each), judge(case.curator)
@@ -161,16 +160,16 @@ def _equal_trial(case: Case, looked_at: Whole, looks: Looks) -> _Play:
     def trial(rng: np.random.Generator, _: Callable[[], bool]) -> _Trial:
         totals = np.cumsum(_sums(rng, case, new), axis=0, dtype=float)
         moment, arm = first_separated(judged, pulls, totals, missing, case.alphas)
-        at_users = np.full(arms, (looks.users or 0) / arms)
+        at_users = np.full(arms, (times.users or 0) / arms)
         if moment < 0:
             return inf, -1, pulls[-1], at_users
-        return float(looked_at[moment]), arm, pulls[moment], at_users
+        return float(inspected_at[moment]), arm, pulls[moment], at_users
 
     return trial
 
 
 def _sums(rng: np.random.Generator, case: Case, new: Whole) -> NDArray[Any]:
-    """Draw the sum of so many new responses of each arm, for each moment."""
+    """Draw the sum of the new responses of each arm, for each inspection."""
     mechanism = case.curator.mechanism
     if is_bits(mechanism) and not case.sees_rewards:
         chances = [mechanism.response_mean(value) for value in case.values]
@@ -191,17 +190,17 @@ def _sums(rng: np.random.Generator, case: Case, new: Whole) -> NDArray[Any]:
     return np.stack(columns, axis=1)
 
 
-def _rule_trial(case: Case, looked_at: Whole, looks: Looks) -> _Play:
+def _rule_trial(case: Case, inspected_at: Whole, times: InspectionTimes) -> _Play:
     arms, judged = case.question.arms, judge(case.curator)
-    advance = (leaping if leaps(case) else stepping)(case.algorithm, case.laws)
+    advance = (compile_leaps if leaps(case) else compile_steps)(case.algorithm, case.laws)
     reads = reading_of(case.rule) is not None
-    users = min(looks.users or 0, int(looked_at[-1]))
+    users = min(times.users or 0, int(inspected_at[-1]))
 
     def trial(rng: np.random.Generator, is_stopped: Callable[[], bool]) -> _Trial:
         pulls, totals = np.zeros(arms), np.zeros(2 * arms if reads else arms)
         responses = totals[arms:] if reads else totals
         first, arm, then, at_users, t = inf, -1, pulls, pulls, 0
-        for moment in looked_at.tolist():
+        for moment in inspected_at.tolist():
             advance(rng, pulls, totals, t, moment)
             t = moment
             if arm < 0:

@@ -1,4 +1,4 @@
-"""The figures beyond the paper: regret beside and over the limit, and the worst trials beside the mean."""
+"""The figures of panels: regret, regret beside and over a limit, and the worst trials beside the mean."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,58 +9,82 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from ldpbandits.lab.beyond.panels import Limit, Panel, Tails
-from ldpbandits.lab.beyond.summary import panel_summary
-from ldpbandits.lab.figures import FIRST_T, Line, plot_means
+from ldpbandits.lab.figures import FIRST_T, Line, plot_lines, plot_means
+from ldpbandits.lab.panels.panel import Limit, Panel, Ratios, Tails
+from ldpbandits.lab.panels.summary import panel_summary
 from ldpbandits.lab.simulation import Simulation
 from ldpbandits.output.colours import GREY
 from ldpbandits.output.style import STYLE, save
 
-LIMIT: dict[str, Any] = {"linewidth": 2.2, "alpha": 0.6, "zorder": 1}
-MANY = 9
-"""Curves: more than these have a legend of four columns."""
+LIMIT_STYLE: dict[str, Any] = {"linewidth": 2.2, "alpha": 0.6, "zorder": 1}
+CURVES_IN_THREE_COLUMNS = 9
+"""A legend of more curves beside a limit has four columns."""
+CURVES_IN_TWO_COLUMNS = 3
+"""A legend of more curves below a single plot has three columns."""
 MARKERS = {"regret": ("o", 5), "worst_hundredth": ("D", -11), "worst": ("X", 5)}
-"""Of what is told of the trials, with how far above it stands its number."""
+"""The marker of each number of the trials, and by how many points its label stands above it."""
 LEAST_SHARE = 0.03
-"""Of the lower bound: what is less is not drawn over it."""
+"""The smallest share of the lower bound that is drawn."""
 
 
 def draw(panel: Panel, played: Sequence[Simulation]) -> tuple[bytes, bytes]:
     """Draw a panel; return it as SVG and as PNG."""
     with mpl.rc_context(STYLE):
         match panel.shows:
+            case Ratios(semilog=semilog):
+                figure = _draw_regret(panel, played, semilog=semilog)
             case Limit() as limit:
-                figure = _beside_limit(panel, limit, played)
+                figure = _draw_limit(panel, limit, played)
             case Tails():
-                figure = _tails(panel, played)
+                figure = _draw_tails(panel, played)
         return save(figure, "svg"), save(figure, "png")
 
 
-def _beside_limit(panel: Panel, limit: Limit, played: Sequence[Simulation]) -> Figure:
-    """Regret on the left; on the right over constant x log t, where what reaches the limit comes to 1."""
+def panel_lines(panel: Panel, played: Sequence[Simulation]) -> list[Line]:
+    """Return the simulations of a panel, each with the style that the panel gives its curve."""
+    return [Line(simulation, curve.drawn_as) for curve, simulation in zip(panel.curves, played, strict=True)]
+
+
+def _draw_regret(panel: Panel, played: Sequence[Simulation], *, semilog: bool) -> Figure:
+    """Draw regret on logarithmic axes, and with `semilog` once more on a linear axis of regret."""
+    figure = Figure(figsize=(7.4 if semilog else 5.0, 3.8), layout="constrained")
+    drawn = panel_lines(panel, played)
+    axes = figure.subplots(1, 2 if semilog else 1, squeeze=False)[0]
+    plot_lines(axes[0], drawn, is_log=True)
+    axes[0].set_title(f"{panel.id}  {panel.title}", loc="left")
+    columns = 3 if semilog or len(drawn) > CURVES_IN_TWO_COLUMNS else 2
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=columns, handlelength=3)
+    if semilog:
+        plot_lines(axes[1], drawn, is_log=False)
+        axes[1].set_title("the same, regret on a linear axis", loc="left")
+    return figure
+
+
+def _draw_limit(panel: Panel, limit: Limit, played: Sequence[Simulation]) -> Figure:
+    """Draw regret on the left, and on the right regret over constant x log t, where optimal rules come to 1."""
     figure = Figure(figsize=(9.0, 5.0), layout="constrained")
     left, right = figure.subplots(1, 2)
-    lines = [Line(simulation, simulation.algorithm.drawn_as) for simulation in played]
+    drawn = panel_lines(panel, played)
     horizon = max(simulation.checkpoints[-1] for simulation in played)
     t = np.geomspace(min(FIRST_T, horizon), horizon, 80)
     bound = f"{limit.constant:,.4g} log t"
-    plot_means(left, lines)
-    left.plot(t, limit.constant * np.log(t), color=GREY, **LIMIT, label=f"lower bound, {bound}")
+    plot_means(left, drawn)
+    left.plot(t, limit.constant * np.log(t), color=GREY, **LIMIT_STYLE, label=f"lower bound, {bound}")
     left.set_title("regret", loc="left")
-    plot_means(right, lines, over=lambda t: limit.constant * np.log(t))
-    right.axhline(1, color=GREY, **LIMIT)
+    plot_means(right, drawn, over=lambda t: limit.constant * np.log(t))
+    right.axhline(1, color=GREY, **LIMIT_STYLE)
     right.set_title(f"regret / ({bound})", loc="left")
     for axes in (left, right):
         axes.set(xscale="log", yscale="log", xlabel="pulls t", xlim=(min(FIRST_T, horizon / 10), horizon))
         axes.grid(visible=True, alpha=0.2, linewidth=0.5)
     right.set_ylim(bottom=max(LEAST_SHARE, right.get_ylim()[0]))
     figure.suptitle(panel.title, x=0.01, ha="left")
-    _legend(figure, left, 4 if len(lines) > MANY else 3)
+    _legend(figure, left, 4 if len(drawn) > CURVES_IN_THREE_COLUMNS else 3)
     return figure
 
 
-def _tails(panel: Panel, played: Sequence[Simulation]) -> Figure:
-    """One row an algorithm: its mean, the mean of its worst hundredth, and its worst trial."""
+def _draw_tails(panel: Panel, played: Sequence[Simulation]) -> Figure:
+    """Draw a row for each algorithm: its mean, the mean of its worst hundredth, and its worst trial."""
     figure = Figure(figsize=(7.4, 0.8 + 0.42 * len(played)), layout="constrained")
     axes = figure.subplots()
     curves = panel_summary(panel, played)["curves"]

@@ -1,6 +1,6 @@
-"""What lies beyond the paper, as data: panels on its bandits, each with algorithms, horizon, trials and a yardstick.
+"""The panels beyond the paper as data: its bandits with rules that reach the limit, tails, thresholds, own epsilons.
 
-| panel                                   | what it shows                                                              |
+| panel                                   | subject                                                                    |
 |-----------------------------------------|----------------------------------------------------------------------------|
 | bernoulli-2, bernoulli-1, bernoulli-0.2 | the paper's Bernoulli arms: who comes near the exact lower bound           |
 | mixed-1                                 | the same for its mixed types of arms                                       |
@@ -10,54 +10,18 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from ldpbandits.lab.algorithms import Algorithm, Looks, algorithm, mixed
+from ldpbandits.lab.algorithms import Algorithm, LineStyle, algorithm, mixed
 from ldpbandits.lab.mix import Mix
-from ldpbandits.lab.paper.panels import BERNOULLI, EPSILONS, GAUSSIAN, MIXED
+from ldpbandits.lab.panels.panel import PAPERS_TRIALS, Limit, Panel, Tails
+from ldpbandits.lab.panels.paper import BERNOULLI, EPSILONS, GAUSSIAN, MIXED
 from ldpbandits.lab.rewards import Law, parse_arms
 from ldpbandits.output.colours import GREEN, PURPLE
 from ldpbandits.theory import bounds
 
-PAPERS_TRIALS, FEWER, FEW, MANY = 50, 10, 20, 1_000
-
-
-@dataclass(frozen=True)
-class Limit:
-    """A lower bound on regret, constant x log T as T grows: regret is drawn beside it, and over it."""
-
-    constant: float
-    of: str
-    """Whose regret it bounds."""
-
-
-@dataclass(frozen=True)
-class Tails:
-    """The regret of the worst trials is drawn beside the mean."""
-
-
-@dataclass(frozen=True)
-class Panel:
-    """Some algorithms on one bandit, and what is shown of them."""
-
-    id: str
-    title: str
-    arms: tuple[Law, ...]
-    baseline: Algorithm
-    """The paper's, without privacy."""
-    others: tuple[Algorithm, ...]
-    horizon: int
-    shows: Limit | Tails
-    trials: int = PAPERS_TRIALS
-    """So many in a run in which the paper's panels have 50; in proportion in any other."""
-    note: str = ""
-
-    @property
-    def curves(self) -> tuple[Algorithm, ...]:
-        """Baseline first."""
-        return (self.baseline, *self.others)
-
-
+HORIZON = 10**9
+"""The longest horizon of these panels."""
 DOTS = (1.0, 1.2)
 """Dots are for algorithms without privacy; the colour is by rule."""
 PAPERS, BITS = ("ucb-l", "ucb-b"), ("kl-ucb", "kl-ucb++", "imed", "ts")
@@ -68,7 +32,7 @@ def _means(arms: Sequence[Law]) -> list[float]:
 
 
 def _open(name: str) -> Algorithm:
-    """Return an algorithm without privacy, in dots."""
+    """Return an algorithm without privacy, drawn in dots."""
     known = algorithm(name)
     return replace(known, looks=replace(known.drawn_as, dashes=DOTS))
 
@@ -78,21 +42,22 @@ def _private(epsilon: float, *rules: str) -> tuple[Algorithm, ...]:
 
 
 def _bernoulli(epsilon: float, trials: int = PAPERS_TRIALS) -> Panel:
-    """The paper's rules, those that reach the limit, and the same without privacy."""
+    """Compare the paper's rules, those that reach the limit, and the latter without privacy."""
     return Panel(
         f"bernoulli-{epsilon:g}",
         f"Bernoulli arms, epsilon = {epsilon:g}",
+        f"beyond/bernoulli-{epsilon:g}",
         BERNOULLI,
         _open("ucb1"),
         (*_private(epsilon, *PAPERS, *BITS), _open("kl-ucb++"), _open("imed")),
-        10**9,
         Limit(bounds.exact_constant(_means(BERNOULLI), epsilon), "any private policy"),
+        HORIZON,
         trials,
     )
 
 
 def _like(base: Algorithm, label: str, colour: str, dashes: tuple[float, ...]) -> Algorithm:
-    return replace(base, looks=Looks(label, colour, dashes))
+    return replace(base, looks=LineStyle(label, colour, dashes))
 
 
 RULES = {"kl-ucb++": GREEN, "imed": PURPLE}
@@ -131,39 +96,39 @@ def _crowds() -> tuple[Algorithm, ...]:
 PANELS = (
     _bernoulli(2.0),
     _bernoulli(1.0),
-    _bernoulli(0.2, trials=FEW),
+    _bernoulli(0.2, trials=20),
     Panel(
-        "mixed-1", "Mixed types of arms, epsilon = 1", MIXED,
+        "mixed-1", "Mixed types of arms, epsilon = 1", "beyond/mixed-1", MIXED,
         _open("ucb1"), _private(1.0, "ucb-b", *BITS),
-        10**9,
-        Limit(bounds.exact_constant(_means(MIXED), 1.0), "any policy on the bits of CTB"),
+        Limit(bounds.exact_constant(_means(MIXED), 1.0), "any policy on the bits of CTB"), HORIZON,
         note="The bits of CTB have the same law as for Bernoulli arms of the same means.",
     ),
     Panel(
-        "tails", "Two Bernoulli arms, gap 0.1, epsilon = 1: the worst trials beside the mean",
+        "tails", "Two Bernoulli arms, gap 0.1, epsilon = 1: the worst trials beside the mean", "beyond/tails",
         (*parse_arms("bernoulli(0.6)"), *parse_arms("bernoulli(0.5)")),
         _open("ucb1"), _private(1.0, *PAPERS, *BITS),
-        50_000, Tails(), trials=MANY,
+        Tails(), 50_000, trials=1_000,
     ),
     Panel(
-        "threshold", f"Gaussian arms, epsilon = {GAUSSIAN_EPSILON:g}", GAUSSIAN,
+        "threshold", f"Gaussian arms, epsilon = {GAUSSIAN_EPSILON:g}", "beyond/threshold", GAUSSIAN,
         _open("ucb1-s"), (algorithm("ldp-ucb-bs", GAUSSIAN_EPSILON), *_behind_transforms()),
-        10**7,
         Limit(
             bounds.threshold_constant(_means(GAUSSIAN), [arm.above(THETA) for arm in GAUSSIAN], GAUSSIAN_EPSILON),
             f"any policy on bits behind the threshold {THETA:g}",
         ),
+        10**7,
         note="A threshold ranks arms by P(reward > theta): with one law of noise for all arms, that is their order.",
     ),
     Panel(
-        "own-epsilon", "Bernoulli arms, a fifth of the users each at epsilon 0.2, 0.5, 1, 2, 4", BERNOULLI,
+        "own-epsilon", "Bernoulli arms, a fifth of the users each at epsilon 0.2, 0.5, 1, 2, 4",
+        "beyond/own-epsilon", BERNOULLI,
         _open("ucb1"), _crowds(),
-        10**5,
         Limit(
             bounds.mixed_constant(_means(BERNOULLI), _means(BERNOULLI), dict.fromkeys(EPSILONS, SHARE)),
             "any policy on the bits of this crowd",
         ),
-        trials=FEWER,
+        10**5,
+        trials=10,
         note="Each bit counts by its own likelihood. Epsilons are picked whatever the arm and the reward.",
     ),
 )  # fmt: skip
