@@ -11,7 +11,7 @@ import pytest
 
 from ldpbandits import Ledger, LedgerError
 from ldpbandits.device import database
-from ldpbandits.device.limits import DAY
+from ldpbandits.device.limits import DAY_S
 
 NOW = 1_000_000.0
 CHARGE = "INSERT INTO spent (accepted_at, epsilon) VALUES (0, 1)"
@@ -90,7 +90,7 @@ def test_who_comes_second_takes_the_ledger_that_is_there(path: Path, monkeypatch
             if without_links:
                 patch.setattr(Path, "hardlink_to", no_links)
             ledger = Ledger(path)
-        assert ledger.spent(0, DAY) == 1
+        assert ledger.spent(0, DAY_S) == 1
         ledger.close()
         assert [file.name for file in path.parent.iterdir()] == ["ledger.db"]
 
@@ -160,7 +160,7 @@ def test_a_place_that_cannot_be_written_is_a_ledger_error(tmp_path: Path) -> Non
     ledger.close()
     ledger.close()
     with pytest.raises(LedgerError):
-        ledger.spent(NOW, DAY)
+        ledger.spent(NOW, DAY_S)
 
 
 def test_a_ledger_that_is_locked_for_long_is_a_ledger_error(path: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_ledger_that_is_locked_for_long_is_a_ledger_error(path: Path) -> None:
     ):
         transaction.execute(CHARGE)
     other.execute("ROLLBACK")
-    assert ledger.spent(NOW, DAY) == 0
+    assert ledger.spent(NOW, DAY_S) == 0
     other.close()
     ledger.close()
 
@@ -193,6 +193,6 @@ def test_an_interrupt_at_any_moment_leaves_the_ledger_usable(path: Path) -> None
     other = Ledger(path)
     with other.database.transaction() as transaction:
         transaction.execute(CHARGE)
-    assert ledger.spent(0, DAY) == 1
+    assert ledger.spent(0, DAY_S) == 1
     other.close()
     ledger.close()
