@@ -273,6 +273,11 @@ def device(agent: FakeAgent, path: Path, kind: str) -> Iterator[Device]:
     looping.close()
 
 
+def client_in(device: Any) -> Any:
+    """Return the Client that a device is, or that its AsyncClient calls."""
+    return device._client._client if isinstance(device, Blocking) else device
+
+
 def watch_posts(
     client: Any, before: Callable[..., object] = lambda *_: None, after: Callable[[], object] = lambda: None
 ) -> None:

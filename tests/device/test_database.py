@@ -4,6 +4,7 @@ import os
 import sqlite3
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
@@ -169,7 +170,7 @@ def test_a_ledger_that_is_locked_for_long_is_a_ledger_error(path: Path) -> None:
     other.execute("BEGIN IMMEDIATE")
     with (
         pytest.raises(LedgerError, match="locked"),
-        ledger.database.hurry(monotonic() + 0.05),
+        ledger.database.deadline(monotonic() + 0.05),
         ledger.database.transaction() as transaction,
     ):
         transaction.execute(CHARGE)
@@ -196,3 +197,18 @@ def test_an_interrupt_at_any_moment_leaves_the_ledger_usable(path: Path) -> None
     assert ledger.spent(0, DAY_S) == 1
     other.close()
     ledger.close()
+
+
+def test_a_transaction_within_another_is_a_part_of_it(path: Path) -> None:
+    """Both are written together, or neither; the next one is its own."""
+    opened = database.Database(path)
+    add = "INSERT INTO spent (accepted_at, epsilon) VALUES (1, 1)"
+    for fails in (True, False):
+        with suppress(ZeroDivisionError), opened.transaction() as outer:
+            with opened.transaction() as inner:
+                inner.execute(add)
+            outer.execute(add)
+            assert 1 / (not fails)
+    with opened.transaction() as later:
+        assert later.execute("SELECT count(*) FROM spent").fetchone() == (2,)
+    opened.close()

@@ -14,6 +14,7 @@ import pytest
 
 from ldpbandits import Flushed, Ledger, Limits, Range, TicketError
 from ldpbandits.device import client as client_module
+from ldpbandits.device.database import Database
 
 if TYPE_CHECKING:
     from tests.device.conftest import Device, FakeAgent
@@ -287,3 +288,21 @@ def test_an_exit_hides_no_bug_of_ours(agent: "FakeAgent", path: Path, fails_by: 
     assert done.returncode == 0
     assert (printed in done.stderr) if printed else done.stderr == ""
     assert agent.counted == {}
+
+
+def test_leaving_writes_its_first_response_down_in_one_transaction(
+    agent: "FakeAgent", device: "Device", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that reports, looks for and takes it, and one when it has arrived."""
+    client = device()
+    client.decide()
+    begun: list[float] = []
+    begin = Database._transaction_of
+
+    def watched(*args: Any) -> Any:
+        begun.append(time.monotonic())
+        return begin(*args)
+
+    monkeypatch.setattr(Database, "_transaction_of", watched)
+    assert client.leave().acknowledged == 1
+    assert len(begun) == 2

@@ -221,13 +221,16 @@ class Client:
         """Send what was decided here, reward or not, before this deadline on the monotonic clock."""
         mine = set(self._report_times)
         if mine:
-            with self._outbox.hurry(deadline):
+            with self._outbox.deadline(deadline), self._outbox.transaction():  # one write to the disk
                 self._outbox.report(mine, time.time())
-                entries = self._entries()
+                entries = [entry for entry in self._entries() if entry.ticket in mine]
+                taken = self._sender.take(entries[0], time.time(), deadline) if entries else None
             for entry in entries:
-                if entry.ticket not in mine or deadline <= time.monotonic():
-                    continue
-                outcome = self._sender.send(entry, time.time(), deadline)
+                if deadline <= time.monotonic():
+                    break
+                if entry is not entries[0]:
+                    taken = self._sender.take(entry, time.time(), deadline)
+                outcome = self._sender.deliver(taken, deadline)
                 if outcome is False:  # the agent cannot be reached now
                     break
                 if outcome is not None:
@@ -284,7 +287,7 @@ class Client:
         if self._background is not None:
             self._background.join(SHUTDOWN_TIMEOUT_S)
         if self._owns_ledger:
-            with suppress(LedgerError), self._outbox.hurry(time.monotonic() + SHUTDOWN_TIMEOUT_S):
+            with suppress(LedgerError), self._outbox.deadline(time.monotonic() + SHUTDOWN_TIMEOUT_S):
                 self._ledger.close()
 
     def _wake(self) -> None:

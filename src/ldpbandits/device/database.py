@@ -91,7 +91,9 @@ class Database:
         self._process = os.getpid()
         self._mark = HighWaterMark(self.path if isinstance(self.path, Path) else None)
         self._inode: int | None = None
-        self._hurry = local()
+        self._waiting = local()
+        self._is_begun = False
+        """A transaction is under way, in the thread that holds the lock."""
         self._connection = self._open()
 
     def close(self) -> None:
@@ -103,7 +105,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """Write all that happens in the block, or nothing of it when the block raises."""
+        """Write all that happens in the block, or nothing of it when the block raises. A block within joins it."""
         busy_timeout = self._busy_timeout()
         with _LOCK:  # and not by acquire(), after which an interrupt would leave it locked
             self._check_inode()
@@ -111,6 +113,9 @@ class Database:
                 if self.path == MEMORY:
                     raise LedgerError("a ledger in memory cannot be shared with a forked process")
                 self._connection, self._process = self._open(), os.getpid()
+            if self._is_begun:
+                yield self._connection
+                return
             mark = self._mark.read()
             with self._transaction_of(self._connection, busy_timeout):
                 before = total_sums(self._connection)
@@ -121,26 +126,31 @@ class Database:
                 self._mark.write(after)
 
     @contextmanager
-    def hurry(self, until: float | None) -> Iterator[None]:
-        """Let this thread wait for others no longer than to this moment of the monotonic clock, while in the block.
+    def deadline(self, deadline: float | None) -> Iterator[None]:
+        """Let this thread wait for others until this deadline on the monotonic clock at most, while in the block.
 
-        None: it is in no hurry.
+        None: the thread waits as long as any.
         """
-        self._hurry.until = until
+        outer = self._deadline()
+        self._waiting.deadline = deadline
         try:
             yield
         finally:
-            del self._hurry.until
+            self._waiting.deadline = outer
+
+    def _deadline(self) -> float | None:
+        deadline: float | None = getattr(self._waiting, "deadline", None)
+        return deadline
 
     def _busy_timeout(self) -> float:
-        """Return how long to wait for other processes; who is in a hurry waits for other threads first."""
-        until: float | None = getattr(self._hurry, "until", None)
-        if until is None:
+        """Return how long to wait for other processes; a thread with a deadline waits for other threads first."""
+        deadline = self._deadline()
+        if deadline is None:
             return LEDGER_BUSY_TIMEOUT_S
-        if not _LOCK.acquire(timeout=max(until - monotonic(), 0)):
+        if not _LOCK.acquire(timeout=max(deadline - monotonic(), 0)):
             raise LedgerError(f"the ledger {self.path} cannot be used: another thread is using it")
         _LOCK.release()
-        return max(until - monotonic(), 0.0)
+        return max(deadline - monotonic(), 0.0)
 
     def _check_inode(self) -> None:
         """Refuse a file that is not the one that was opened: SQLite would go on with one that has no name any more."""
@@ -177,12 +187,15 @@ class Database:
                     connection.execute("ROLLBACK")
                 connection.execute(f"PRAGMA busy_timeout = {round(1000 * busy_timeout)}")
                 connection.execute("BEGIN IMMEDIATE")
+                self._is_begun = True
                 yield
                 connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
+            finally:
+                self._is_begun = False
         except sqlite3.Error as error:
             raise LedgerError(f"the ledger {self.path} cannot be used: {error}") from None
 

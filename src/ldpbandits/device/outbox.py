@@ -95,16 +95,20 @@ def lies_ahead(moment: float, now: float) -> bool:
 
 
 class Outbox:
-    """The pulls of one experiment, in the file of the device's ledger. Each method is one transaction."""
+    """The pulls of one experiment, in the ledger's file. Each method is a transaction, or a part of the caller's."""
 
     def __init__(self, ledger: Ledger, url: str, experiment: str) -> None:
         """Keep the pulls of this experiment of the agent at `url`."""
         self._ledger, self._database = ledger, ledger.database
         self._experiment = (url, experiment)
 
-    def hurry(self, until: float | None) -> AbstractContextManager[None]:
-        """Wait for the ledger no longer than to this moment of the monotonic clock, while in the block."""
-        return self._database.hurry(until)
+    def deadline(self, deadline: float | None) -> AbstractContextManager[None]:
+        """Wait for the ledger until this deadline on the monotonic clock at most, while in the block."""
+        return self._database.deadline(deadline)
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """Let the calls in the block be one transaction."""
+        return self._database.transaction()
 
     def showing(self, now: float) -> Showing | None:
         """Return the arm that this device goes on to show, with its pull while that can be observed; None if none."""

@@ -46,22 +46,30 @@ class Sender:
         None: it is not to be sent now. Its moment lies ahead, another sends it, or the owner's budget has no room. A
         caller in a hurry gives a deadline on the monotonic clock.
         """
+        return self.deliver(self.take(entry, now, deadline), deadline)
+
+    def take(self, entry: Entry, now: float, deadline: float | None = None) -> Entry | None:
+        """Take a response, which only this sender sends from now on; None: it is not to be sent now."""
         if self.is_held(entry, now):
             return None
-        with self._outbox.hurry(deadline):
+        with self._outbox.deadline(deadline):
             taken = self._outbox.take(entry.ticket, self._limits, now, lease=self._timeout + 1)
         if isinstance(taken, float):
             # The oldest goes first: what would fit in its place waits too. One that never fits holds up nobody.
             self._hold = 0.0 if taken == inf else now + min(taken, MAX_RETRY_WAIT_S)
-        if not isinstance(taken, Entry):
+        return taken if isinstance(taken, Entry) else None
+
+    def deliver(self, taken: Entry | None, deadline: float | None = None) -> bool | ServerError | None:
+        """Send a response that was taken, as `send` does, and note what has become of it."""
+        if taken is None:
             return None
-        outcome = self._deliver(taken, None if deadline is None else deadline - time.monotonic())
+        outcome = self._post(taken, None if deadline is None else deadline - time.monotonic())
         with self._counts:
             self._acknowledged += outcome is True
             if isinstance(outcome, ServerError):
                 self._refused.append(outcome)
         # What the agent has said stands, even if the ledger cannot be written now: then the same will be sent again.
-        with suppress(LedgerError), self._outbox.hurry(deadline):
+        with suppress(LedgerError), self._outbox.deadline(deadline):
             if outcome is False:
                 self._outbox.postpone(taken.ticket, taken.tries, time.time())
             else:
@@ -92,7 +100,7 @@ class Sender:
         self._counts = Lock()
         self.collect(0)
 
-    def _deliver(self, entry: Entry, timeout: float | None) -> bool | ServerError:
+    def _post(self, entry: Entry, timeout: float | None) -> bool | ServerError:
         """Tell the agent a response, and return what became of it."""
         epsilon = Epsilon(entry.curator.spec.epsilon)
         message: Message = {"ticket": entry.ticket, "response": entry.response, "epsilon": epsilon}
