@@ -22,9 +22,8 @@ estimate ldp_ucb_b ldp_ucb_l paper_rule sign_allowance ucb1
 
 PROGRAM = """
 from ldpbandits import Agent, AsyncClient, AsyncPull, BernoulliCurator, Client, Ledger, Pull, Response, Reward, ucb1
-from ldpbandits.device.async_http import AsyncHttp
-from ldpbandits.device.http import Http
 from ldpbandits.device.outbox import Entry, Outbox
+from ldpbandits.device.wire import AgentConnection
 from ldpbandits.types import Arm
 
 agent, arm, curator, reward = Agent(ucb1(), arms=2), Arm(0), BernoulliCurator(epsilon=1.0), Reward(1.0)
@@ -35,8 +34,7 @@ async def use(
     async_pull: AsyncPull,
     async_client: AsyncClient,
     outbox: Outbox,
-    http: Http,
-    async_http: AsyncHttp,
+    connection: AgentConnection,
 ) -> None:
     {call}
 """
@@ -54,7 +52,7 @@ ACCEPTED = [
     "agent.update(arm, curator.respond(reward))",
     "agent.update(arm, Response(0.0))",
     "outbox.observe('ticket', curator.respond(reward), 0.0)",
-    "http.post('/', {'ticket': 'ticket', 'response': curator.respond(reward)})",
+    "connection.post('/', {'ticket': 'ticket', 'response': curator.respond(reward)})",
     "Entry(1, 'ticket', arm, 'green', curator, 0.0, 0.0, False, response=curator.respond(reward))",
 ]
 
@@ -70,9 +68,8 @@ REFUSED = [
     ("agent.update(arm, 1.0)", '"update" of "Agent" has incompatible type "float"; expected "Response'),
     ("outbox.observe('ticket', reward, 0.0)", f'"observe" of "Outbox" has {RESPONSE_EXPECTED}'),
     ("outbox.observe('ticket', 1.0, 0.0)", '"observe" of "Outbox" has incompatible type "float"; expected "Response'),
-    ("http.post('/', {'response': reward})", '"str": "Reward"; expected "str": "str | Response | Epsilon"'),
-    ("await async_http.post('/', {'response': reward})", '"str": "Reward"; expected "str": "str | Response | Epsilon"'),
-    ("http.post('/', {'response': 1.0})", '"str": "float"; expected "str": "str | Response | Epsilon"'),
+    ("connection.post('/', {'response': reward})", '"str": "Reward"; expected "str": "str | Response | Epsilon"'),
+    ("connection.post('/', {'response': 1.0})", '"str": "float"; expected "str": "str | Response | Epsilon"'),
     (
         "Entry(1, 'ticket', arm, 'green', curator, 0.0, 0.0, False, response=reward)",
         f'Argument "response" to "Entry" has {RESPONSE_EXPECTED}',
@@ -144,7 +141,7 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
         ("admin/messages.py", "from ldpbandits.server.api.messages import Report"),
         ("admin/text.py", "import numpy"),
         ("server/service.py", "from ldpbandits.admin.admin import Admin"),
-        ("timely.py", "from ldpbandits.device.http import Http"),
+        ("net.py", "from ldpbandits.device.wire import AgentConnection"),
     ],
 )
 def test_the_import_contract_catches_a_leak(root: Path, tmp_path: Path, module: str, line: str) -> None:

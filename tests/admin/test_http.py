@@ -52,10 +52,10 @@ def test_a_server_that_drips_is_left_at_the_deadline(saying: Says, says: bytes) 
 
 def test_a_reply_that_is_too_large_is_refused_while_it_arrives(saying: Says, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would go on for ever: no more of it is read than may be."""
-    monkeypatch.setattr(http, "LARGEST_REPLY", 1000)
+    monkeypatch.setattr(http, "MAX_REPLY_BYTES", 1000)
     endless = b"HTTP/1.1 200 OK\r\n\r\n" + b" " * 5000
     error = refusal(asking(saying(endless, drips=True)))
-    assert (error.code, str(error)) == ("nonsense", "the server's reply has more than 1000 bytes")
+    assert (error.code, str(error)) == ("unreadable", "the server's reply has more than 1000 bytes")
 
 
 def test_a_reply_that_is_broken_off_is_no_reply(saying: Says) -> None:
@@ -91,7 +91,7 @@ def test_what_is_no_agent_server_is_said_so(saying: Says, body: bytes) -> None:
     for status in ("200 OK", "404 Not Found"):
         if (body, status) != (b'{"message": 3}', "200 OK"):
             error = refusal(asking(saying(reply(body, status))))
-            assert (error.code, "is no agent server: is the URL right?" in str(error)) == ("nonsense", True)
+            assert (error.code, "is no agent server: is the URL right?" in str(error)) == ("unreadable", True)
 
 
 def test_a_key_follows_no_redirect(saying: Says) -> None:

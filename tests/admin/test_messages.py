@@ -88,7 +88,7 @@ def test_what_is_something_else_is_named(kind: type[Any], data: Any, place: str)
     """By its place, without the value."""
     with pytest.raises(ServerError, match=f"^the server's reply has something else in {place} than ") as caught:
         read(kind, data)
-    assert caught.value.code == "nonsense"
+    assert caught.value.code == "unreadable"
 
 
 def test_numbers_are_read_as_what_they_are() -> None:

@@ -22,8 +22,8 @@ from tests.server.running import HEADLINE, PATIENCE, SERVE
 
 from ldpbandits.cli import first_keys, main
 from ldpbandits.cli.first_keys import keys_file
-from ldpbandits.cli.health import _UnixConnection
 from ldpbandits.errors import ParameterError
+from ldpbandits.net import ServerAddress
 from ldpbandits.server.keys import FIRST_ROLES, Role
 from ldpbandits.server.service import Service
 from ldpbandits.server.store.sqlite.store import SqliteStore
@@ -48,10 +48,13 @@ class Operated:
 
     def ask(self, method: str, path: str, body: object = None, role: str = "admin", **headers: str) -> Reply:
         """Send one request."""
-        with closing(_UnixConnection(str(self.folder / "socket"), PATIENCE)) as connection:
+        address = ServerAddress(
+            is_secure=False, host="localhost", port=80, prefix="", unix_socket=str(self.folder / "socket")
+        )
+        with closing(address.connection()) as connection:
             given = {"Authorization": f"Bearer {self.keys.get(role, MARKER)}", **headers}
-            connection.request(method, path, None if body is None else json.dumps(body), given)
-            with closing(connection.getresponse()) as reply:
+            sent = None if body is None else json.dumps(body).encode()
+            with connection.exchange(time.monotonic() + PATIENCE, method, path, sent, given) as reply:
                 return Reply(reply.status, {name.lower(): value for name, value in reply.getheaders()}, reply.read())
 
 

@@ -17,7 +17,7 @@ from typing import Any, Self, TypeVar
 import pytest
 
 from ldpbandits import AsyncClient, AsyncPull, Client, Flushed, Ledger, Limits, Pull, Range
-from ldpbandits.device import async_client, client, participant, randomness, sender
+from ldpbandits.device import client, randomness, sender
 
 T = TypeVar("T")
 
@@ -190,8 +190,8 @@ class Blocking:
         looping.wait(self._client.__aenter__())
 
     def __getattr__(self, name: str) -> Any:
-        """Show what is inside."""
-        return getattr(self._client, name)
+        """Show what is inside: the asyncio client, or the client that it calls in threads."""
+        return getattr(self._client if hasattr(self._client, name) else self._client._client, name)
 
     def decide(self, **options: Any) -> Pull:
         """Ask for an arm."""
@@ -273,11 +273,16 @@ def device(agent: FakeAgent, path: Path, kind: str) -> Iterator[Device]:
     looping.close()
 
 
+def client_in(device: Any) -> Any:
+    """Return the Client that a device is, or that its AsyncClient calls."""
+    return device._client._client if isinstance(device, Blocking) else device
+
+
 def watch_posts(
     client: Any, before: Callable[..., object] = lambda *_: None, after: Callable[[], object] = lambda: None
 ) -> None:
     """Let something happen before each request of a client is sent, with its path and message, or after its reply."""
-    post = client._http.post
+    post = client._connection.post
 
     def watched(path: str, message: Any, **options: Any) -> Any:
         before(path, message)
@@ -285,13 +290,7 @@ def watch_posts(
         after()
         return reply
 
-    async def watched_async(path: str, message: Any, **options: Any) -> Any:
-        await asyncio.to_thread(before, path, message)  # what happens may wait for this very event loop
-        reply = await post(path, message, **options)
-        await asyncio.to_thread(after)
-        return reply
-
-    client._http.post = watched_async if isinstance(client, Blocking) else watched
+    client._connection.post = watched
 
 
 @pytest.fixture
@@ -333,6 +332,6 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of all clients."""
     clock = Clock()
-    for module in (participant, client, async_client, sender):
+    for module in (client, sender):
         monkeypatch.setattr(module, "time", clock)
     return clock

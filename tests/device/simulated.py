@@ -1,7 +1,6 @@
 """A device, a network and an agent in simulated time: everything that leaves is written down, to the byte."""
 
 import asyncio
-import heapq
 import random
 import re
 from collections.abc import Callable, Iterator
@@ -15,9 +14,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from ldpbandits import AsyncClient, Client, LDPBanditsError, Ledger, Limits, Range, timely
-from ldpbandits.device import async_client, async_http, client, http, outbox, participant, randomness, sender
-from ldpbandits.device.keeper import LONGEST_SLEEP, SHORTEST_SLEEP
+from ldpbandits import AsyncClient, Client, LDPBanditsError, Ledger, Limits, Range, net
+from ldpbandits.device import async_client, client, outbox, randomness, sender, wire
+from ldpbandits.device.background_sender import pause_after
 
 START = 1_700_000_000.0
 LOOK = 7.0
@@ -117,12 +116,6 @@ class World:
         self.connections += 1
         return Socket(self, self.connections)
 
-    async def open_connection(self, *_: object, **__: object) -> tuple[asyncio.StreamReader, "Writer"]:
-        """Connect to the agent, with asyncio."""
-        self.connections += 1
-        reader = asyncio.StreamReader()
-        return reader, Writer(self, self.connections, reader)
-
     def hear(self, connection: int, received: bytes) -> Reply | None:
         """Answer a request, once it is complete."""
         head, _, body = received.partition(b"\r\n\r\n")
@@ -137,13 +130,12 @@ class World:
     def running(self, patch: pytest.MonkeyPatch) -> Iterator[None]:
         """Let devices live in this world. Noise, and how long to wait before a retry, come from a stream each."""
         with patch.context() as here:
-            for module in (participant, client, async_client, sender):
+            for module in (client, sender):
                 here.setattr(module, "time", self)
-            for module in (http, timely):
+            for module in (wire, net):
                 here.setattr(module, "monotonic", self.monotonic)
-            here.setattr(timely, "connect", self.connect)
-            here.setattr(async_http, "open_connection", self.open_connection)
-            here.setattr(async_client, "Worker", AtOnce)
+            here.setattr(net, "connect", self.connect)
+            here.setattr(async_client, "CallThread", AtOnce)
             here.setattr(randomness, "urandom", random.Random(f"noise {self.seed}").randbytes)
             jitter = random.Random(f"jitter {self.seed}")
             here.setattr(outbox, "system_words", lambda count: [jitter.getrandbits(64) for _ in range(count)])
@@ -192,46 +184,11 @@ class Socket:
         self._is_closed = True
 
 
-class Writer:
-    """The same for asyncio: what is written is answered to the reader, in the time of the event loop."""
-
-    def __init__(self, world: World, number: int, reader: asyncio.StreamReader) -> None:
-        """Be connected."""
-        self._world, self._number, self._reader = world, number, reader
-        self._out, self._is_closed = b"", False
-        self.transport = self
-
-    def write(self, data: bytes) -> None:
-        """Send; a request that is complete is answered."""
-        self._out += data
-        reply = self._world.hear(self._number, self._out)
-        if reply is not None:
-            self._out = b""
-            asyncio.get_running_loop().call_later(reply.delay, self._answer, reply)
-
-    def _answer(self, reply: Reply) -> None:
-        if not self._is_closed:
-            self._reader.feed_data(reply.raw)
-            if reply.cut is not None:
-                self._reader.feed_eof()
-
-    async def drain(self) -> None:
-        """Go on: there is room for all."""
-
-    async def wait_closed(self) -> None:
-        """Go on."""
-
-    def is_closing(self) -> bool:
-        """Tell whether somebody has hung up."""
-        return self._is_closed
-
-    def abort(self) -> None:
-        """Hang up."""
-        self._is_closed = True
-
-
 class AtOnce:
-    """A worker without a thread: in this world the ledger takes no time."""
+    """A thread for calls that is none: whatever waits, waits in the time of this world."""
+
+    def __init__(self, _: str) -> None:
+        """Have no name."""
 
     def submit(self, job: Callable[[], Any]) -> "Future[Any]":
         """Do it."""
@@ -245,31 +202,8 @@ class AtOnce:
     def stop(self) -> None:
         """Go on: there is no thread."""
 
-
-class Loop(asyncio.SelectorEventLoop):
-    """An event loop in simulated time: whenever there is nothing to do, it is the time of the next timer."""
-
-    def __init__(self, world: World) -> None:
-        """Live in this world."""
-        super().__init__()
-        self._world = world
-
-    def time(self) -> float:
-        """Tell the time of this world."""
-        return self._world.monotonic()
-
-    async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> list[Any]:
-        """Say that each host has one address."""
-        return [(0, 0, 0, "", (host, port))]
-
-    def _run_once(self) -> None:
-        timers: list[Any] = self._scheduled  # type: ignore[attr-defined]
-        while timers and timers[0]._cancelled:
-            heapq.heappop(timers)._scheduled = False
-            self._timer_cancelled_count -= 1  # type: ignore[attr-defined]
-        if timers and not self._ready:  # type: ignore[attr-defined]
-            self._world.passed = max(self._world.passed, timers[0]._when - self.time() + self._world.passed)
-        super()._run_once()  # type: ignore[misc]
+    def join(self, timeout: float) -> None:
+        """Go on: there is no thread."""
 
 
 Make: TypeAlias = type[Client] | type[AsyncClient]
@@ -285,12 +219,11 @@ def session(
     """Let a device take part once for each reward, and close its app at the end; return everything that left it."""
     with world.running(patch):
         ledger = Ledger(":memory:")
-        options: dict[str, Any] = {"key": "k", "limits": limits, "ledger": ledger, "timeout": 10}
+        options: dict[str, Any] = {"key": "k", "limits": limits, "ledger": ledger, "timeout": 10, "background": False}
         if issubclass(make, AsyncClient):
-            with asyncio.Runner(loop_factory=lambda: Loop(world)) as runner:
-                runner.run(_take_part_async(make("http://agent", "one", **options), world, rewards))
+            asyncio.run(_take_part_async(make("http://agent", "one", **options), world, rewards))
         else:
-            _take_part(make("http://agent", "one", background=False, **options), world, rewards)
+            _take_part(make("http://agent", "one", **options), world, rewards)
         ledger.close()
     return world.sent
 
@@ -308,24 +241,26 @@ def _take_part(client: Client, world: World, rewards: list[Reward]) -> None:
 
 
 async def _take_part_async(client: AsyncClient, world: World, rewards: list[Reward]) -> None:
-    for number, reward in enumerate(rewards):
-        await asyncio.sleep(number * PAUSE - world.passed)
-        with suppress(LDPBanditsError):
-            pull = await client.decide()
-            await asyncio.sleep(LOOK)
-            if reward is not None:
-                await pull.observe(reward)
-    await asyncio.sleep(END)
-    await client.close()
+    async with client:
+        inner = client._client
+        assert inner is not None
+        for number, reward in enumerate(rewards):
+            _go_on(inner, world, number * PAUSE)
+            with suppress(LDPBanditsError):
+                pull = await client.decide()
+                _go_on(inner, world, world.passed + LOOK)
+                if reward is not None:
+                    await pull.observe(reward)
+        _go_on(inner, world, world.passed + END)
 
 
 def _go_on(client: Client, world: World, until: float) -> None:
     """Let time pass, and do what the thread in the background does meanwhile."""
     while True:
-        wait = client._until_due()
-        moment = inf if wait is None else world.passed + min(LONGEST_SLEEP, max(wait, SHORTEST_SLEEP))
+        pause = pause_after(client._seconds_until_due(), 0)
+        moment = inf if pause is None else world.passed + pause
         if moment > until:
             break
         world.passed = moment
-        client._run(client._send_all())
+        client._send_due()
     world.passed = max(world.passed, until)

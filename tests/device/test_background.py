@@ -11,8 +11,8 @@ import pytest
 from tests.device.conftest import only_client
 
 from ldpbandits import Client, Limits, Range, TicketError
-from ldpbandits.device.decision import YEAR
-from ldpbandits.device.keeper import LONGEST_SLEEP
+from ldpbandits.device.background_sender import MAX_PAUSE_S
+from ldpbandits.device.decision import YEAR_S
 from ldpbandits.device.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LIMITS = Limits(Range(0, 1), 1, 10)
 
 
-def keepers() -> list[threading.Thread]:
+def background_threads() -> list[threading.Thread]:
     """The threads in the background, of all clients."""
     return [thread for thread in threading.enumerate() if thread.name == "ldpbandits"]
 
@@ -74,14 +74,14 @@ def test_what_an_earlier_client_left_is_sent_without_a_call(agent: "FakeAgent", 
 def test_the_thread_ends_with_the_client(agent: "FakeAgent", path: Path) -> None:
     """A client starts a thread with its first pull, `with` ends it, and to close twice does no harm."""
     with Client(agent.url, "headline", key="k", limits=LIMITS, ledger=path) as client:
-        assert keepers() == []
+        assert background_threads() == []
         client.decide()
-        (keeper,) = keepers()
+        (thread,) = background_threads()
         client.decide()
-        assert keepers() == [keeper]
-    assert keepers() == []
+        assert background_threads() == [thread]
+    assert background_threads() == []
     client.close()
-    assert not keeper.is_alive()
+    assert not thread.is_alive()
 
 
 def test_a_closed_client_sends_no_more(agent: "FakeAgent", device: "Device") -> None:
@@ -114,7 +114,7 @@ def test_close_waits_for_one_request_at_the_most(agent: "FakeAgent", device: "De
     assert is_asked.wait(5)
     closing = threading.Thread(target=client.close)
     closing.start()
-    while not client._keeper._is_closed:  # type: ignore[union-attr]
+    while not client._background._is_closed:  # type: ignore[union-attr]
         threading.Event().wait(0.001)
     may_answer.set()
     closing.join(5)
@@ -126,7 +126,7 @@ def test_without_background_there_is_no_thread(agent: "FakeAgent", device: "Devi
     """Then only calls send."""
     client = device(background=False)
     client.decide()
-    assert keepers() == []
+    assert background_threads() == []
     assert client.flush(now=1e12).acknowledged == 1
 
 
@@ -155,10 +155,10 @@ def test_a_ledger_that_cannot_be_written_does_not_make_the_thread_flood_the_agen
 def test_no_wait_is_too_long_for_a_lock(agent: "FakeAgent", device: "Device", monkeypatch: pytest.MonkeyPatch) -> None:
     """Before a ticket of a year the thread looks again every five minutes: clocks are set, computers sleep."""
     waits: list[float | None] = []
-    agent.decision |= {"expires_in": YEAR, "report_after": YEAR / 2}
+    agent.decision |= {"expires_in": YEAR_S, "report_after": YEAR_S / 2}
     client = device(background=True)
-    assert client._keeper is not None
-    news = client._keeper._news
+    assert client._background is not None
+    news = client._background._wakeup
     wait = news.wait
 
     def watched(timeout: float | None) -> bool:
@@ -170,7 +170,7 @@ def test_no_wait_is_too_long_for_a_lock(agent: "FakeAgent", device: "Device", mo
     while len(waits) < 2:
         threading.Event().wait(0.001)
     client.close()
-    assert set(waits) == {LONGEST_SLEEP}
+    assert set(waits) == {MAX_PAUSE_S}
 
 
 FORK = """
@@ -188,7 +188,7 @@ for _ in range(3):
 for _ in range(15):
     assert client.decide().observe(1) is True
 if children[-1] == 0:
-    assert client._keeper._thread.is_alive()
+    assert client._background._thread.is_alive()
 client.close()
 if children[-1]:
     sys.exit(any([os.waitpid(child, 0)[1] for child in children]))

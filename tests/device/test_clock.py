@@ -37,11 +37,11 @@ def test_the_thread_knows_when_by_both_clocks(device: "Device", clock: "Clock") 
     client = device()
     client.decide()
     clock.wait(100)
-    assert client._until_due() == pytest.approx(200, abs=1)
+    assert client._seconds_until_due() == pytest.approx(200, abs=1)
     clock.now -= 120
-    assert client._until_due() == pytest.approx(200, abs=1)
+    assert client._seconds_until_due() == pytest.approx(200, abs=1)
     clock.now += 250
-    assert client._until_due() == pytest.approx(70, abs=1)
+    assert client._seconds_until_due() == pytest.approx(70, abs=1)
 
 
 @pytest.mark.parametrize("back", [3600, YEARS])

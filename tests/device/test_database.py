@@ -4,6 +4,7 @@ import os
 import sqlite3
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
@@ -11,7 +12,7 @@ import pytest
 
 from ldpbandits import Ledger, LedgerError
 from ldpbandits.device import database
-from ldpbandits.device.limits import DAY
+from ldpbandits.device.limits import DAY_S
 
 NOW = 1_000_000.0
 CHARGE = "INSERT INTO spent (accepted_at, epsilon) VALUES (0, 1)"
@@ -90,7 +91,7 @@ def test_who_comes_second_takes_the_ledger_that_is_there(path: Path, monkeypatch
             if without_links:
                 patch.setattr(Path, "hardlink_to", no_links)
             ledger = Ledger(path)
-        assert ledger.spent(0, DAY) == 1
+        assert ledger.spent(0, DAY_S) == 1
         ledger.close()
         assert [file.name for file in path.parent.iterdir()] == ["ledger.db"]
 
@@ -160,7 +161,7 @@ def test_a_place_that_cannot_be_written_is_a_ledger_error(tmp_path: Path) -> Non
     ledger.close()
     ledger.close()
     with pytest.raises(LedgerError):
-        ledger.spent(NOW, DAY)
+        ledger.spent(NOW, DAY_S)
 
 
 def test_a_ledger_that_is_locked_for_long_is_a_ledger_error(path: Path) -> None:
@@ -169,12 +170,12 @@ def test_a_ledger_that_is_locked_for_long_is_a_ledger_error(path: Path) -> None:
     other.execute("BEGIN IMMEDIATE")
     with (
         pytest.raises(LedgerError, match="locked"),
-        ledger.database.hurry(monotonic() + 0.05),
+        ledger.database.deadline(monotonic() + 0.05),
         ledger.database.transaction() as transaction,
     ):
         transaction.execute(CHARGE)
     other.execute("ROLLBACK")
-    assert ledger.spent(NOW, DAY) == 0
+    assert ledger.spent(NOW, DAY_S) == 0
     other.close()
     ledger.close()
 
@@ -193,6 +194,21 @@ def test_an_interrupt_at_any_moment_leaves_the_ledger_usable(path: Path) -> None
     other = Ledger(path)
     with other.database.transaction() as transaction:
         transaction.execute(CHARGE)
-    assert ledger.spent(0, DAY) == 1
+    assert ledger.spent(0, DAY_S) == 1
     other.close()
     ledger.close()
+
+
+def test_a_transaction_within_another_is_a_part_of_it(path: Path) -> None:
+    """Both are written together, or neither; the next one is its own."""
+    opened = database.Database(path)
+    add = "INSERT INTO spent (accepted_at, epsilon) VALUES (1, 1)"
+    for fails in (True, False):
+        with suppress(ZeroDivisionError), opened.transaction() as outer:
+            with opened.transaction() as inner:
+                inner.execute(add)
+            outer.execute(add)
+            assert 1 / (not fails)
+    with opened.transaction() as later:
+        assert later.execute("SELECT count(*) FROM spent").fetchone() == (2,)
+    opened.close()

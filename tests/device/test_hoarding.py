@@ -6,23 +6,23 @@ import pytest
 from tests.device.conftest import watch_posts
 
 from ldpbandits import Limits, Range
-from ldpbandits.device.limits import DAY
+from ldpbandits.device.limits import DAY_S
 
 if TYPE_CHECKING:
     from tests.device.conftest import Clock, Device, FakeAgent
 
-MONTH = 30 * DAY
+MONTH_S = 30 * DAY_S
 
 
 def daily(budget: float = 1.0) -> Limits:
     """Allow so much a day."""
-    return Limits(Range(0, 1), epsilon=1, budget=budget, window=DAY)
+    return Limits(Range(0, 1), epsilon=1, budget=budget, window=DAY_S)
 
 
-def ask(agent: "FakeAgent", epsilon: float, report_after: float = 10 * DAY) -> None:
+def ask(agent: "FakeAgent", epsilon: float, report_after: float = 10 * DAY_S) -> None:
     """Let the agent ask for this epsilon, on tickets that hold for a month."""
     curator = {"mechanism": "bernoulli", "epsilon": epsilon}
-    agent.decision |= {"curator": curator, "report_after": report_after, "expires_in": MONTH}
+    agent.decision |= {"curator": curator, "report_after": report_after, "expires_in": MONTH_S}
 
 
 def responses(agent: "FakeAgent") -> int:
@@ -35,14 +35,14 @@ def test_ten_daily_pulls_leave_one_a_day(agent: "FakeAgent", device: "Device", c
     ask(agent, 1.0)
     client, first = device(limits=daily()), clock.now
     for day in range(10):
-        clock.now = first + day * DAY
-        agent.decision["report_after"] = 10 * DAY + first - clock.now
+        clock.now = first + day * DAY_S
+        agent.decision["report_after"] = 10 * DAY_S + first - clock.now
         client.decide()
-    clock.now = first + 10 * DAY
+    clock.now = first + 10 * DAY_S
     for day in range(10):
-        clock.now = first + (10 + day) * DAY
+        clock.now = first + (10 + day) * DAY_S
         assert (client.flush().acknowledged, responses(agent)) == (1, day + 1)
-        clock.now += DAY - 1
+        clock.now += DAY_S - 1
         assert (client.flush().waiting, responses(agent)) == (9 - day, day + 1)
     assert list(agent.counted) == [f"ticket-{number}" for number in range(1, 11)]
 
@@ -53,11 +53,11 @@ def test_the_thread_knows_when_there_is_room(agent: "FakeAgent", device: "Device
     client = device(limits=daily(1.0))
     client.decide()
     assert client.leave().acknowledged == 1
-    clock.wait(DAY - 100)
+    clock.wait(DAY_S - 100)
     client._ledger.database._connection.execute("UPDATE spent SET accepted_at = 0")  # as if both were from before
     client.decide()
     assert client.leave().waiting == 1
-    assert client._until_due() == pytest.approx(100, abs=1)
+    assert client._seconds_until_due() == pytest.approx(100, abs=1)
     clock.wait(100)
     assert client.flush().acknowledged == 1
 
@@ -73,7 +73,7 @@ def test_a_retry_counts_once(agent: "FakeAgent", device: "Device", clock: "Clock
     for tries in (2, 3):
         clock.wait(400)
         assert (client.flush().waiting, responses(agent)) == (1, tries)
-    clock.now = first + DAY
+    clock.now = first + DAY_S
     client.decide()
     assert client.leave().acknowledged == 2
 
@@ -96,10 +96,10 @@ def test_the_oldest_goes_first(agent: "FakeAgent", device: "Device", clock: "Clo
     """A smaller one that would fit in the place of an older waits too: the order tells nothing but the order."""
     client = hoard(agent, device, clock, [1.0, 0.25])
     assert client.flush().waiting == 2
-    clock.wait(DAY)
+    clock.wait(DAY_S)
     assert client.flush().acknowledged == 1
     assert list(agent.counted) == ["ticket-1", "ticket-2"]
-    clock.wait(DAY)
+    clock.wait(DAY_S)
     assert client.flush().acknowledged == 1
 
 
@@ -107,12 +107,12 @@ def test_one_that_never_fits_holds_up_nobody(agent: "FakeAgent", device: "Device
     """Its owner has since allowed less than it costs: it stays, and the others go."""
     client = hoard(agent, device, clock, [1.0, 0.25])
     client.close(keep=True)
-    strict = device(limits=Limits(Range(0, 1), 1, 0.9, window=DAY))
+    strict = device(limits=Limits(Range(0, 1), 1, 0.9, window=DAY_S))
     assert strict.flush().acknowledged == 1
     assert list(agent.counted) == ["ticket-1", "ticket-3"]
     clock.wait(300)
     assert strict.flush().waiting == 1
-    assert strict._until_due() == pytest.approx(300, abs=1)
+    assert strict._seconds_until_due() == pytest.approx(300, abs=1)
 
 
 def test_the_budget_for_leaving_is_one_for_all_experiments(
@@ -128,7 +128,7 @@ def test_the_budget_for_leaving_is_one_for_all_experiments(
     first, second = (device(name, limits=daily()) for name in ("headline", "colour"))
     assert first.flush().acknowledged == 1
     assert second.flush().waiting == 1
-    clock.wait(DAY)
+    clock.wait(DAY_S)
     assert second.flush().acknowledged == 1
 
 

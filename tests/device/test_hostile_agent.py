@@ -68,7 +68,7 @@ def test_a_decision_with_nonsense_in_it(agent: "FakeAgent", device: "Device", na
     """A field that is missing, of a wrong type or out of range: the decision is refused, and nothing is charged."""
     agent.script = [(200, {"ticket": "t", **agent.decision, name: value})]
     error = refused_for_nothing(agent, device)
-    assert error.code == "nonsense"
+    assert error.code == "unreadable"
     assert "the agent" in str(error)
 
 
@@ -87,27 +87,27 @@ def test_a_decision_with_a_field_left_out(agent: "FakeAgent", device: "Device", 
     decision = {"ticket": "t", **agent.decision}
     del decision[missing]
     agent.script = [(200, decision)]
-    assert refused_for_nothing(agent, device).code == "nonsense"
+    assert refused_for_nothing(agent, device).code == "unreadable"
 
 
 @pytest.mark.parametrize(
     ("status", "body", "code"),
     [
-        (200, b"", "nonsense"),
-        (200, b"<html>", "nonsense"),
-        (200, b"\xff\xfe\xfa", "nonsense"),
-        (200, b"[]", "nonsense"),
-        (200, b"null", "nonsense"),
-        (200, b'"decision"', "nonsense"),
-        (200, b"1" * 5000, "nonsense"),
-        (200, b'{"arm": ' + b"1" * 5000 + b"}", "nonsense"),
-        (200, b"[" * 900_000, "nonsense"),
-        (200, b'{"a":' * 150_000, "nonsense"),
-        (200, b'{"arm": "' + b"x" * (1 << 21) + b'"}', "nonsense"),
-        (500, b"<html>", "nonsense"),
+        (200, b"", "unreadable"),
+        (200, b"<html>", "unreadable"),
+        (200, b"\xff\xfe\xfa", "unreadable"),
+        (200, b"[]", "unreadable"),
+        (200, b"null", "unreadable"),
+        (200, b'"decision"', "unreadable"),
+        (200, b"1" * 5000, "unreadable"),
+        (200, b'{"arm": ' + b"1" * 5000 + b"}", "unreadable"),
+        (200, b"[" * 900_000, "unreadable"),
+        (200, b'{"a":' * 150_000, "unreadable"),
+        (200, b'{"arm": "' + b"x" * (1 << 21) + b'"}', "unreadable"),
+        (500, b"<html>", "unreadable"),
         (409, b'{"code": "paused", "message": "the experiment is paused"}', "paused"),
         (404, b'{"code": "not_found", "message": ["no", "such"]}', "not_found"),
-        (400, b'{"code": {"a": 1}}', "unknown"),
+        (400, b'{"code": {"a": 1}}', "unreadable"),
         (307, b'{"code": "moved", "message": "elsewhere"}', "moved"),
         (500, b'{"code": "' + b"c" * 5000 + b'", "message": "' + b"m" * 5000 + b'"}', "c" * 100),
     ],
@@ -141,7 +141,7 @@ def test_nesting_that_can_be_read_but_not_shown(
 
     monkeypatch.setattr(device_decision, "brief", too_deep)
     agent.script = [(200, {"ticket": "t", **agent.decision, "expires_in": NESTED})]
-    assert refused_for_nothing(agent, device).code == "nonsense"
+    assert refused_for_nothing(agent, device).code == "unreadable"
 
 
 def test_a_ticket_that_was_handed_out_before(agent: "FakeAgent", device: "Device") -> None:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ldpbandits import Flushed, Ledger, Limits, Range, TicketError
-from ldpbandits.device import participant
+from ldpbandits.device import client as client_module
+from ldpbandits.device.database import Database
 
 if TYPE_CHECKING:
     from tests.device.conftest import Device, FakeAgent
@@ -128,7 +129,7 @@ def test_a_server_that_does_not_answer_holds_nobody_up(
     background: bool,  # noqa: FBT001 - a case
 ) -> None:
     """Leaving takes its patience at the most, also when a request of the thread's hangs, and the response stays."""
-    monkeypatch.setattr(participant, "PATIENCE", 0.5)
+    monkeypatch.setattr(client_module, "LEAVE_TIMEOUT_S", 0.5)
     agent.decision["report_after"] = 0.05 if background else 300
     client = device(background=background, timeout=60, ledger=quick)
     client.decide()
@@ -159,7 +160,7 @@ def test_a_ledger_that_is_locked_holds_nobody_up(
     background: bool,  # noqa: FBT001 - a case
 ) -> None:
     """What is in it is sent later; a thread that waits for it is left alone, and ends by itself."""
-    monkeypatch.setattr(participant, "PATIENCE", 0.2)
+    monkeypatch.setattr(client_module, "LEAVE_TIMEOUT_S", 0.2)
     client = device(background=background)
     client.decide()
     other = sqlite3.connect(path, isolation_level=None)
@@ -257,14 +258,14 @@ def test_an_exit_takes_a_few_seconds_at_the_most_and_prints_nothing(agent: "Fake
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         away = f"http://127.0.0.1:{deaf.getsockname()[1]}"
         script = START.format(background=True) + (
-            "from ldpbandits.device import participant\n"
-            "from ldpbandits.device.http import Http\n"
+            "from ldpbandits.device import client as client_module\n"
+            "from ldpbandits.device.wire import AgentConnection\n"
             "import time\n"
             "again = Client(url, 'colour', key='k', limits=limits, ledger=path)\n"
             "again.decide()\n"
             "for each in (client, again):\n"
-            f"    each._http = Http({away!r}, 'k', 10)\n"
-            "participant.PATIENCE = 0.5\n"
+            f"    each._connection = each._sender._connection = AgentConnection({away!r}, 'k', 10)\n"
+            "client_module.LEAVE_TIMEOUT_S = 0.5\n"
             "import atexit\n"
             "start = time.monotonic()\n"
             "atexit._run_exitfuncs()\n"
@@ -273,3 +274,35 @@ def test_an_exit_takes_a_few_seconds_at_the_most_and_prints_nothing(agent: "Fake
         done = run(script, agent.url, path)
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "True\n")
     assert agent.counted == {}
+
+
+@pytest.mark.parametrize(
+    ("fails_by", "printed"), [("KeyboardInterrupt", ""), ("SystemExit", ""), ("AssertionError", "AssertionError")]
+)
+def test_an_exit_hides_no_bug_of_ours(agent: "FakeAgent", path: Path, fails_by: str, printed: str) -> None:
+    """An interrupt ends leaving without a word; an error that nobody expects is shown."""
+    script = START.format(background=False) + (
+        f"def fail(*_, **__):\n    raise {fails_by}\nclient._connection.post = fail\n"
+    )
+    done = run(script, agent.url, path)
+    assert done.returncode == 0
+    assert (printed in done.stderr) if printed else done.stderr == ""
+    assert agent.counted == {}
+
+
+def test_leaving_writes_its_first_response_down_in_one_transaction(
+    agent: "FakeAgent", device: "Device", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that reports, looks for and takes it, and one when it has arrived."""
+    client = device()
+    client.decide()
+    begun: list[float] = []
+    begin = Database._transaction_of
+
+    def watched(*args: Any) -> Any:
+        begun.append(time.monotonic())
+        return begin(*args)
+
+    monkeypatch.setattr(Database, "_transaction_of", watched)
+    assert client.leave().acknowledged == 1
+    assert len(begun) == 2

@@ -8,7 +8,7 @@ import pytest
 
 from ldpbandits import CuratorSpec, Ledger, LimitError, Limits, Range
 from ldpbandits.device.ledger import default_path
-from ldpbandits.device.limits import DAY
+from ldpbandits.device.limits import DAY_S
 from ldpbandits.spec import mechanisms
 
 NOW = 1_000_000.0
@@ -52,7 +52,7 @@ def test_what_adds_up_to_the_budget_fits_and_nothing_more(
 ) -> None:
     """Ten times 0.1 fit in a budget of 1 and a hundred times 0.07 in 7, however floats round; one more never does."""
     assert charge_until_refused(ledger, allow(50, budget), epsilon) == times
-    assert ledger.spent(NOW, DAY) == pytest.approx(times * epsilon)
+    assert ledger.spent(NOW, DAY_S) == pytest.approx(times * epsilon)
 
 
 def test_a_refused_charge_leaves_no_trace_and_smaller_ones_still_fit(ledger: Ledger) -> None:
@@ -61,14 +61,14 @@ def test_a_refused_charge_leaves_no_trace_and_smaller_ones_still_fit(ledger: Led
     charge(ledger, limits, 0.75)
     with pytest.raises(LimitError, match=r"epsilon = 0\.5 on top of the 0\.75 spent .* allows 1 within 30 days"):
         charge(ledger, limits, 0.5)
-    assert ledger.spent(NOW, DAY) == 0.75
+    assert ledger.spent(NOW, DAY_S) == 0.75
     charge(ledger, limits, 0.25)
-    assert ledger.spent(NOW, DAY) == 1
+    assert ledger.spent(NOW, DAY_S) == 1
 
 
 def test_a_window_of_one_day_is_called_so(ledger: Ledger) -> None:
     """A refusal is a sentence that its reader may see: 1 day, and half of one 0.5 days."""
-    for window, said in ((DAY, r"within 1 day$"), (DAY / 2, r"within 0\.5 days$")):
+    for window, said in ((DAY_S, r"within 1 day$"), (DAY_S / 2, r"within 0\.5 days$")):
         with pytest.raises(LimitError, match=said):
             charge(ledger, allow(2, 1, window=window), 2)
 
@@ -78,7 +78,7 @@ def test_the_cap_on_a_single_response(ledger: Ledger) -> None:
     charge(ledger, allow(1, 50), 1)
     with pytest.raises(LimitError, match=r"asks for epsilon = 1\.5 a response; the owner of this device allows 1$"):
         charge(ledger, allow(1, 50), 1.5)
-    assert ledger.spent(NOW, DAY) == 1
+    assert ledger.spent(NOW, DAY_S) == 1
 
 
 def test_the_window_slides(ledger: Ledger) -> None:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import pytest
 
 from ldpbandits import CuratorSpec, LimitError, Limits, ParameterError, Range, RealLine, Sigmoid, Threshold, Transform
-from ldpbandits.device.limits import MONTH
+from ldpbandits.device.limits import MONTH_S
 from ldpbandits.spec import mechanisms
 from ldpbandits.spec.transforms import TRANSFORMS
 
@@ -95,7 +95,7 @@ def test_limits_are_finite_and_positive(name: str, bad: Any) -> None:
 
 def test_at_once_is_said_by_name() -> None:
     """It is off, and is a yes or a no."""
-    assert Limits(UNIT, 1, 10) == Limits(rewards=UNIT, epsilon=1, budget=10, window=MONTH, at_once=False)
+    assert Limits(UNIT, 1, 10) == Limits(rewards=UNIT, epsilon=1, budget=10, window=MONTH_S, at_once=False)
     Limits(UNIT, 1, 10).check_moment(1e-9)
     Limits(UNIT, 1, 10, at_once=True).check_moment(0.0)
     with pytest.raises(LimitError, match=r"only by Limits\(at_once=True\)"):

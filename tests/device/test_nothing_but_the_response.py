@@ -19,9 +19,9 @@ import pytest
 from tests.device.simulated import LIMITS, Agent, Make, Reply, Reward, Sent, World, session
 
 from ldpbandits import AsyncClient, Client, Limits, Range, Sigmoid, Threshold
-from ldpbandits.device import participant
-from ldpbandits.device.exchange import Steps
-from ldpbandits.device.participant import Participant, latest
+from ldpbandits.device import async_client
+from ldpbandits.device import client as client_module
+from ldpbandits.device.client import leave_deadline
 
 SESSIONS = 48
 """Half to learn from, half to guess."""
@@ -281,70 +281,66 @@ def is_yes(reward: Any) -> bool:
     return bool(reward >= 0.5)
 
 
-class SendsAtOnce(Participant):
+class SendsAtOnce(Client):
     """Sends as soon as there is a reward."""
 
-    def _respond(self, ticket: str, reward: Any, clip: bool) -> Steps[bool]:  # noqa: FBT001 - as Participant has it
-        kept = yield from super()._respond(ticket, reward, clip)
-        yield from self._leave(latest())
+    def _respond(self, ticket: str, reward: Any, clip: bool) -> bool:  # noqa: FBT001 - as Client has it
+        kept = super()._respond(ticket, reward, clip)
+        self._leave(leave_deadline())
         return kept
 
 
-class SendsWhatIsInRange(Participant):
+class SendsWhatIsInRange(Client):
     """As devices were: a reward out of range is an error and its pull stays open; the others are sent at once."""
 
-    def _respond(self, ticket: str, reward: Any, clip: bool) -> Steps[bool]:  # noqa: ARG002, FBT001 - as above
-        kept = yield from super()._respond(ticket, reward, clip=False)
-        yield from self._leave(latest())
+    def _respond(self, ticket: str, reward: Any, clip: bool) -> bool:  # noqa: ARG002, FBT001 - as above
+        kept = super()._respond(ticket, reward, clip=False)
+        self._leave(leave_deadline())
         return kept
 
 
-class SendsRewardsOnly(Participant):
+class SendsRewardsOnly(Client):
     """Has no answer where there was no reward."""
 
-    def _send_all(self, now: float | None = None) -> Steps[int]:
+    def _send_due(self, now: float | None = None) -> int:
         for entry in self._outbox.entries():
-            if not entry.is_observed and entry.is_over(participant.time.time()):  # type: ignore[attr-defined]
+            if not entry.is_observed and entry.is_over(client_module.time.time()):  # type: ignore[attr-defined]
                 self._outbox.done(entry.ticket)
-        return (yield from super()._send_all(now))
+        return super()._send_due(now)
 
 
-class SaysMore(Participant):
+class SaysMore(Client):
     """Adds a header for a yes."""
 
-    _http: Any
-
-    def _respond(self, ticket: str, reward: Any, clip: bool) -> Steps[bool]:  # noqa: FBT001 - as above
+    def _respond(self, ticket: str, reward: Any, clip: bool) -> bool:  # noqa: FBT001 - as above
         if is_yes(reward):
-            self._http._key["X-Happy"] = "yes"
-        return (yield from super()._respond(ticket, reward, clip))
+            self._connection._key["X-Happy"] = "yes"
+        return super()._respond(ticket, reward, clip)
 
 
-class Reconnects(Participant):
+class Reconnects(Client):
     """Hangs up after a yes, and needs a new connection."""
 
-    _http: Any
-
-    def _respond(self, ticket: str, reward: Any, clip: bool) -> Steps[bool]:  # noqa: FBT001 - as above
+    def _respond(self, ticket: str, reward: Any, clip: bool) -> bool:  # noqa: FBT001 - as above
         if is_yes(reward):
-            (self._http._connection.close if isinstance(self, Client) else self._http.hang_up)()
-        return (yield from super()._respond(ticket, reward, clip))
+            self._connection._connection.close()
+        return super()._respond(ticket, reward, clip)
 
 
-class Hesitates(Participant):
+class Hesitates(Client):
     """Sends the response to a yes a little later."""
 
-    def _respond(self, ticket: str, reward: Any, clip: bool) -> Steps[bool]:  # noqa: FBT001 - as above
-        kept = yield from super()._respond(ticket, reward, clip)
+    def _respond(self, ticket: str, reward: Any, clip: bool) -> bool:  # noqa: FBT001 - as above
+        kept = super()._respond(ticket, reward, clip)
         if is_yes(reward):
-            self._mine[ticket] += 0.001
+            self._report_times[ticket] += 0.001
             with self._ledger.database.transaction() as transaction:
                 transaction.execute("UPDATE pulls SET report_at = report_at + 0.001 WHERE ticket = ?", (ticket,))
             self._wake()
         return kept
 
 
-class Jumps(Participant):
+class Jumps(Client):
     """Sends the newest first if it is a yes."""
 
     def _entries(self) -> Any:
@@ -352,7 +348,7 @@ class Jumps(Participant):
         return entries[::-1] if any(entry.is_observed and is_yes(entry.response) for entry in entries) else entries
 
 
-LEAKS: list[tuple[type[Participant], tuple[Reward, Reward], set[str]]] = [
+LEAKS: list[tuple[type[Client], tuple[Reward, Reward], set[str]]] = [
     (SendsAtOnce, (None, 1), {"time", "first time"}),
     (SendsWhatIsInRange, (0.4, 7), {"time", "first time"}),
     (SendsRewardsOnly, (None, 1), {"existence", "number"}),
@@ -367,7 +363,7 @@ LEAKS: list[tuple[type[Participant], tuple[Reward, Reward], set[str]]] = [
 @pytest.mark.parametrize(("leaky", "pair", "features"), LEAKS, ids=lambda part: getattr(part, "__name__", None))
 def test_a_client_that_leaks_is_found(
     monkeypatch: pytest.MonkeyPatch,
-    leaky: type[Participant],
+    leaky: type[Client],
     pair: tuple[Reward, Reward],
     features: set[str],
     make: Make,
@@ -376,8 +372,9 @@ def test_a_client_that_leaks_is_found(
     limits = Limits(Range(0, 1), epsilon=50, budget=1000)
     # Where the order is looked at, there is one: both responses are sent when the app ends.
     moments = {"report_after": 3e6, "expires_in": 3.1e6} if "order" in features else {}
-    both: Any = type(leaky.__name__, (leaky, make), {})
-    sessions, coins = play(monkeypatch, lambda: Agent(curator=ctb(50.0), **moments), [pair, pair], limits, both)
+    monkeypatch.setattr(async_client, "Client", leaky)
+    leaks: Make = leaky if make is Client else make
+    sessions, coins = play(monkeypatch, lambda: Agent(curator=ctb(50.0), **moments), [pair, pair], limits, leaks)
     found = alarms(sessions, coins, FEATURES)
     assert features | {"everything"} <= found.keys()
 

@@ -10,7 +10,7 @@ import pytest
 from ldpbandits import BernoulliCurator, Ledger, LedgerError, LimitError, Limits, Range, TicketError
 from ldpbandits.device.curators import curator_from_text, curators_from_text
 from ldpbandits.device.decision import Decision
-from ldpbandits.device.limits import DAY
+from ldpbandits.device.limits import DAY_S
 from ldpbandits.device.outbox import Entry, Outbox
 from ldpbandits.types import Arm, Response
 
@@ -49,7 +49,7 @@ def test_a_pull_is_kept_and_charged_or_neither(ledger: Ledger) -> None:
         outbox.keep(asked("a", 0.25), allowed, NOW)
     with pytest.raises(LedgerError):
         outbox.keep(replace(asked("c", 0.25), name=None), allowed, NOW)  # type: ignore[arg-type]
-    assert ledger.spent(NOW, DAY) == 0.75
+    assert ledger.spent(NOW, DAY_S) == 0.75
     assert [kept.ticket for kept in outbox.entries()] == ["a"]
 
 
@@ -72,7 +72,7 @@ def test_what_is_done_with_stays_charged(ledger: Ledger) -> None:
     outbox.keep(asked("a", 0.5), limits(1, 1), NOW)
     outbox.done("a")
     assert outbox.entries() == []
-    assert ledger.spent(NOW, DAY) == 0.5
+    assert ledger.spent(NOW, DAY_S) == 0.5
 
 
 def kept(outbox: Outbox, ticket: str) -> Entry:
@@ -131,7 +131,7 @@ def test_all_of_a_pull_comes_back_from_the_file(path: Path) -> None:
     (pull,) = Outbox(again, *HERE).entries()
     assert (pull.response, pull.tries) == (response, 1)
     assert NOW + 7.5 <= pull.next_try <= NOW + 8
-    assert again.spent(NOW, DAY) == 0.1
+    assert again.spent(NOW, DAY_S) == 0.1
     again.close()
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.device.conftest import client_in
 
 from ldpbandits import Client, Limits, Range
 
@@ -125,7 +126,7 @@ def test_to_observe_a_reward_or_to_look_for_its_pull_wakes_nobody(
     client = device()
     pull = client.decide()
     woken: list[bool] = []
-    monkeypatch.setattr(getattr(client, "_client", client), "_wake", lambda: woken.append(True))
+    monkeypatch.setattr(client_in(client), "_wake", lambda: woken.append(True))
     assert [each.observe(1) for each in client.pulls() if each.ticket == pull.ticket] == [True]
     assert woken == []
 

@@ -59,7 +59,7 @@ def test_a_decision_without_a_ticket_that_asks_for_something(agent: "FakeAgent",
     agent.script = [(200, {**SHIPPED, name: value})]
     with pytest.raises(ServerError, match="has no ticket, and still asks for something") as caught:
         device().decide()
-    assert caught.value.code == "nonsense"
+    assert caught.value.code == "unreadable"
 
 
 def test_a_decision_that_forgets_its_ticket_is_not_a_shipped_one(agent: "FakeAgent", device: "Device") -> None:

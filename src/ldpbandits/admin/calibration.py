@@ -16,11 +16,11 @@ from itertools import count
 from typing import TypeVar
 
 from ldpbandits.admin.admin import Admin
-from ldpbandits.admin.http import UNREACHABLE
 from ldpbandits.admin.messages import Report
 from ldpbandits.agent.bisection import Bisection
 from ldpbandits.agent.rules import UCB
 from ldpbandits.errors import ParameterError, ServerError
+from ldpbandits.net import UNREACHABLE
 from ldpbandits.spec.protocol import Code
 
 IN_TURN = UCB(width=1e6)

@@ -10,9 +10,9 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from ldpbandits.admin.http import NONSENSE
 from ldpbandits.checks import is_number, is_whole
 from ldpbandits.errors import ServerError
+from ldpbandits.net import UNREADABLE
 
 Message = TypeVar("Message")
 
@@ -44,7 +44,7 @@ def _value(kind: Any, data: object, place: str) -> Any:  # noqa: ANN401 - any ty
         return float(data)  # JSON may write 1.0 as 1
     if _is_plain(kind, data):
         return data
-    raise ServerError(f"the server's reply has something else in {place} than ldpbandits expects", code=NONSENSE)
+    raise ServerError(f"the server's reply has something else in {place} than ldpbandits expects", code=UNREADABLE)
 
 
 def _is_plain(kind: Any, data: object) -> bool:  # noqa: ANN401 - any type
@@ -63,7 +63,7 @@ def _message(kind: Any, data: Mapping[str, Any], place: str) -> Any:  # noqa: AN
             given[name] = _value(inner, data[name], f"{place}.{name}")
         elif is_needed:
             version = "its version is another one"
-            raise ServerError(f"the server's reply has no {place}.{name}: {version}", code=NONSENSE)
+            raise ServerError(f"the server's reply has no {place}.{name}: {version}", code=UNREADABLE)
     return kind(**given)
 
 

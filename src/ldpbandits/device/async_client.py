@@ -1,45 +1,50 @@
-"""Take part in an experiment from an asyncio program: what `Client` does, without ever blocking the event loop.
+"""Take part in an experiment from an asyncio program: `Client`, in threads that the event loop does not wait for.
 
     async with AsyncClient("https://agent.example", "headline", key="client-...", limits=limits) as client:
         pull = await client.decide()  # show the user pull.name
         await pull.observe(reward)
 
-The promises are those of `Client`, because the steps are: both go through those of `Participant`, on the same ledger.
-The network is asyncio's. The ledger is a file that outlasts a loss of power: a write waits for the disk, and perhaps
-for another process. So each step on it is done in a thread of the client, one after the other.
+The promises are those of `Client`, because each call is a call of one. The ledger is a file that outlasts a loss of
+power: a write waits for the disk, and perhaps for another process. An agent may take seconds to answer. So a client has
+two threads: calls that ask the agent take turns in one, calls that need the ledger alone take turns in the other.
 
-A call may be cancelled at any moment. A step that has begun in the thread is finished there; the next is not begun. So
-nothing is lost, and nothing is done twice: a pull that was charged is in `pulls()`, and its response is sent at its
-moment; a reward is observed, or its pull is still open; a response that may have left is sent again as it is.
+A call may be cancelled at any moment. A call that still waits for its turn is not made. A call that has begun is
+finished in its thread: a pull that was charged is in `pulls()`, and its response, that of the default unless a reward
+is observed, is sent at its moment; a reward is observed, or its pull is still open.
 """
 
 import asyncio
-import time
 from collections.abc import Callable
-from contextlib import suppress
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from typing import Self, TypeVar
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import Any, Self, TypeAlias, TypeVar
+from weakref import finalize
 
-from ldpbandits.device.async_http import AsyncHttp
-from ldpbandits.device.async_keeper import AsyncKeeper
-from ldpbandits.device.exchange import Reply, Request, Steps, advance, run
-from ldpbandits.device.http import Http
+from ldpbandits.device.client import (
+    LEAVE_TIMEOUT_S,
+    SHUTDOWN_TIMEOUT_S,
+    Allowance,
+    Client,
+    check_arguments,
+    leave_deadline,
+)
 from ldpbandits.device.ledger import Ledger
 from ldpbandits.device.limits import Limits
-from ldpbandits.device.outbox import Showing
-from ldpbandits.device.participant import GRACE, Allowance, Participant, latest
-from ldpbandits.device.pull import AsyncPull, shown
+from ldpbandits.device.pull import AsyncPull, Pull
 from ldpbandits.device.sealed import sealed_async
 from ldpbandits.device.sender import Flushed
-from ldpbandits.device.worker import CLOSED, Worker
-from ldpbandits.errors import LDPBanditsError, LedgerError, ParameterError, ServerError
+from ldpbandits.errors import LedgerError, ParameterError
 from ldpbandits.types import Reward
 
 T = TypeVar("T")
 
+CLOSED = "the ledger cannot be used: this client is closed"
 
-class AsyncClient(Participant):
+
+class AsyncClient:
     """A device's part in one experiment, for asyncio. It belongs to the event loop that first uses it.
 
     >>> import asyncio
@@ -68,49 +73,55 @@ class AsyncClient(Participant):
     ) -> None:
         """Take part in this experiment of the agent at `url`; the ledger is opened with the block, or at first use.
 
-        The ledger is that of this user, unless you name another. With `background`, a task sends what is due; without
+        The ledger is that of this user, unless you name another. With `background`, a thread sends what is due; without
         it, call `flush()` from time to time. An `allowance` is what the site's backend has signed for a decision, where
-        the experiment needs one; a function is called for each decision.
+        the experiment needs one; a function is called for each decision, in a thread.
         """
-        super().__init__(url, experiment, limits, timeout, allowance)
-        self._named_ledger, self._client_key = ledger, key
-        self._http = AsyncHttp(self._url, key, timeout)
-        self._worker = Worker()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._is_open = False
-        self._keeper = (
-            AsyncKeeper(lambda: self._run(self._send_all()), lambda: self._step(self._until_due), self._http.hang_up)
-            if background
-            else None
+        check_arguments(url, experiment, key, limits, timeout)
+        self._make_client = partial(
+            Client,
+            url,
+            experiment,
+            key=key,
+            limits=limits,
+            ledger=ledger,
+            allowance=allowance,
+            timeout=timeout,
+            background=background,
         )
+        self._client: Client | None = None
+        self._opening = Lock()
+        self._agent_calls, self._ledger_calls = CallThread("ldpbandits-agent"), CallThread("ldpbandits-ledger")
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_closed = False
 
     async def decide(self, *, epsilon: float | None = None) -> AsyncPull:
         """Ask which arm to pull; accept it only within the owner's limits, as `Client.decide` does.
 
-        If it is cancelled, the pull was charged or was not: `pulls()` has it if it was.
+        If it is cancelled, the pull may still be charged: then `pulls()` has it, and it is answered at its moment.
         """
-        return self._pull(await self._run(self._decide(epsilon)))
+        return self._async_pull(await self._call(self._agent_calls, lambda client: client.decide(epsilon=epsilon)))
 
     @sealed_async
     async def observe(self, ticket: str, reward: Reward | float, *, clip: bool = True) -> bool:
         """Draw the response to the reward of the pull with this ticket and keep it, as `AsyncPull.observe` does."""
-        return await self._run(self._respond(ticket, reward, clip))
+        return await self._observe(ticket, reward, clip)
 
     async def pulls(self) -> list[AsyncPull]:
         """Return the pulls of this experiment that still await a reward, also from before a restart."""
-        return [self._pull(showing) for showing in await self._step(self._awaiting)]
+        return [self._async_pull(pull) for pull in await self._call(self._ledger_calls, Client.pulls)]
 
     async def spent(self) -> float:
         """Return the epsilon that this device has spent within the window of its owner, in all experiments."""
-        return await self._step(self._spent)
+        return await self._call(self._ledger_calls, Client.spent)
 
     async def remaining(self) -> float:
         """Return what is left of the owner's budget: what further pulls may cost within the window."""
-        return await self._step(self._remaining)
+        return await self._call(self._ledger_calls, Client.remaining)
 
     async def flush(self, *, now: float | None = None) -> Flushed:
         """Send what is due; tell what has become of responses since the last call, also of those sent by themselves."""
-        return await self._run(self._and_go_on(self._flush(now)))
+        return await self._call(self._agent_calls, lambda client: client.flush(now=now))
 
     async def leave(self) -> Flushed:
         """Send now what was decided here, reward or not, as on leaving a page; tell what has become of it.
@@ -118,119 +129,142 @@ class AsyncClient(Participant):
         Pulls that were open can be observed no more. It takes a few seconds at the most; what could not be sent by then
         is sent later, or at the next start.
         """
+        leaving = CallThread("ldpbandits-leave")  # it waits for no other call
         try:
-            async with asyncio.timeout(latest() - time.monotonic() + GRACE):
-                return await self._run(self._and_go_on(self._leave(latest())))
-        except TimeoutError:
-            raise LedgerError("the ledger cannot be used: another step is using it") from None
+            return await self._call(leaving, Client.leave, LEAVE_TIMEOUT_S)
+        finally:
+            leaving.stop()
 
     async def close(self, *, keep: bool = False) -> None:
-        """Leave, end the task in the background, and close the connection and the ledger; to close twice is harmless.
+        """Leave, end the threads, and close the connection and the ledger; to close twice is harmless.
 
         With `keep`, pulls stay as they are, for an app that goes on in another process: there their rewards may be
-        observed, and what is due is sent.
+        observed, and what is due is sent. If it is cancelled, a thread goes on to close.
         """
         if self._is_closed:
             return
         self._is_closed = True
-        try:
-            if self._loop is not None:  # else it was never used
-                await self._close(latest(), keep=keep)
-        finally:
-            self._http.shut()
-            if self._loop is not None:
-                self._worker.submit(self._close_ledger)
-            self._worker.stop()
-            _open_clients.discard(self)
+        if self._loop is not None:  # else it was never used
+            closed: Future[None] = Future()
+            closed.set_running_or_notify_cancel()  # from now on nobody cancels it
+            Thread(target=self._close, args=(closed, leave_deadline(), keep), name="ldpbandits", daemon=True).start()
+            await asyncio.wrap_future(closed)
 
     async def __aenter__(self) -> Self:
-        """Open the ledger, and take part until the block ends."""
+        """Open the ledger."""
         try:
-            await self._step(lambda: None)
+            await self._call(self._ledger_calls, lambda _: None)
         except BaseException:  # the block is not entered: nobody else would close this client
             await self.close()
             raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Close the client."""
+        """Leave and close, as `close` does."""
         await self.close()
 
-    async def _run(self, steps: Steps[T]) -> T:
-        """Go through the steps in the thread, and wait for the agent's reply at each request."""
-        said: Reply | ServerError | None = None
-        try:
-            while isinstance(reached := await self._step(partial(advance, steps, said)), Request):
-                try:
-                    said = await self._http.post(
-                        reached.path, reached.message, with_key=reached.with_key, patience=reached.patience
-                    )
-                except ServerError as error:
-                    said = error
-        except BaseException:
-            self._worker.submit(steps.close)  # in the thread: there a step may still be under way
-            raise
-        return reached.value
+    async def _observe(self, ticket: str, reward: Reward | float, clip: bool) -> bool:  # noqa: FBT001 - see Pull
+        return await self._call(self._ledger_calls, lambda client: client.observe(ticket, reward, clip=clip))
 
-    async def _step(self, job: Callable[[], T]) -> T:
-        """Do this in the thread, where it may wait for the ledger."""
+    def _async_pull(self, pull: Pull) -> AsyncPull:
+        observe = _no_response if pull.ticket is None else partial(self._observe, pull.ticket)
+        return AsyncPull(pull.arm, pull.name, pull.ticket, pull.epsilon, pull.report_at, observe)
+
+    async def _call(self, thread: "CallThread", call: Callable[[Client], T], open_timeout: float = -1) -> T:
+        """Make a call in this thread when its turn comes, and wait for the result."""
         loop = asyncio.get_running_loop()
         self._loop = self._loop or loop
         if self._loop is not loop:
             raise ParameterError("an AsyncClient belongs to the event loop that first used it")
-        return await asyncio.wrap_future(self._worker.submit(partial(self._with_ledger, job)))
+        if self._is_closed:
+            raise LedgerError(CLOSED)
+        return await asyncio.wrap_future(thread.submit(lambda: call(self._open_client(open_timeout))))
 
-    def _with_ledger(self, job: Callable[[], T]) -> T:
-        if not self._is_open:
+    def _open_client(self, timeout: float) -> Client:
+        """Return the client; the first call opens its ledger. Wait at most `timeout` seconds for another that does."""
+        if not self._opening.acquire(timeout=timeout):
+            raise LedgerError("the ledger cannot be used: another call is still opening it")
+        try:
             if self._is_closed:
                 raise LedgerError(CLOSED)
-            self._open(self._named_ledger)
-            self._is_open = True
-            _open_clients.add(self)
-        return job()
+            if self._client is None:
+                client = self._make_client()
+                if self._is_closed:  # meanwhile: who closes may have stopped waiting for the ledger
+                    client.close(keep=True)
+                    raise LedgerError(CLOSED)
+                _open_clients.add(client)
+                self._client = client
+            return self._client
+        finally:
+            self._opening.release()
 
-    def _pull(self, showing: Showing) -> AsyncPull:
-        observe = _no_response if showing.entry is None else partial(self._observe, showing.entry.ticket)
-        return AsyncPull(*shown(showing), observe)
+    def _close(self, closed: "Future[None]", deadline: float, keep: bool) -> None:  # noqa: FBT001 - of a thread
+        """Close the client before this deadline on the monotonic clock, then let the calls under way end."""
+        try:
+            if self._opening.acquire(timeout=LEAVE_TIMEOUT_S):
+                self._opening.release()
+            if self._client is not None:
+                self._client._close(deadline, keep=keep)  # noqa: SLF001 - our own
+                _open_clients.discard(self._client)
+            for thread in (self._agent_calls, self._ledger_calls):
+                thread.stop()
+                thread.join(SHUTDOWN_TIMEOUT_S)
+        except BaseException as error:  # noqa: BLE001 - the caller gets it
+            closed.set_exception(error)
+        else:
+            closed.set_result(None)
 
-    async def _observe(self, ticket: str, reward: Reward | float, clip: bool) -> bool:  # noqa: FBT001 - see Pull
-        return await self._run(self._respond(ticket, reward, clip))
 
-    async def _close(self, until: float, *, keep: bool) -> None:
-        if self._keeper is not None:
-            self._keeper.stop()
-        with suppress(LDPBanditsError, TimeoutError):  # what cannot be sent now is sent at the next start
-            async with asyncio.timeout(until - time.monotonic()):
-                if not keep:
-                    await self._run(self._leave(until))
-        if self._keeper is not None:
-            await self._keeper.join(until - time.monotonic())
-        await self._http.close(GRACE)
-        with suppress(LDPBanditsError, TimeoutError):
-            async with asyncio.timeout(GRACE):
-                await self._step(self._close_ledger)
+class CallThread:
+    """Makes one call after the other, in the order in which they come. The first call starts the thread.
 
-    def _end(self, until: float) -> None:
-        """Leave without an event loop, which has ended before the program: the steps are the same."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        http = Http(self._url, self._client_key, self._timeout)
-        with suppress(LDPBanditsError):
-            run(self._leave(until), http.post)
-        http.close(GRACE)
-        self._close_ledger()
+    The thread is a daemon: a program that ends waits neither for an agent nor for a ledger that somebody has locked. It
+    ends when it is stopped, or when its client is garbage: who could not even open a ledger may not think of closing.
+    """
 
-    def _wake(self) -> None:
-        """Wake the task, from the thread."""
-        if self._keeper is not None and self._loop is not None:
-            with suppress(RuntimeError):  # the event loop has ended
-                self._loop.call_soon_threadsafe(self._keeper.wake)
+    def __init__(self, name: str) -> None:
+        """Name the thread that the first call will start."""
+        self._name = name
+        self._calls: _Calls = SimpleQueue()
+        self._thread: Thread | None = None
+        finalize(self, self._calls.put, None).atexit = False
+
+    def submit(self, call: Callable[[], T]) -> "Future[T]":
+        """Make this call when those before it are over, unless its future is cancelled by then."""
+        future: Future[T] = Future()
+        self._calls.put((future, call))
+        if self._thread is None:
+            self._thread = Thread(target=_make_calls, args=(self._calls,), name=self._name, daemon=True)
+            self._thread.start()
+        return future
+
+    def stop(self) -> None:
+        """Let the thread end after the calls that have come so far."""
+        self._calls.put(None)
+
+    def join(self, timeout: float) -> None:
+        """Wait at most `timeout` seconds until the thread has ended."""
+        if self._thread is not None:
+            self._thread.join(timeout)
+
+
+_Calls: TypeAlias = "SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None]"
+
+
+def _make_calls(calls: _Calls) -> None:
+    while (item := calls.get()) is not None:
+        future, call = item
+        if future.set_running_or_notify_cancel():
+            try:
+                future.set_result(call())
+            except BaseException as error:  # noqa: BLE001 - the caller gets it
+                future.set_exception(error)
+        del item, future, call  # a reward may be in it, until it is privatised
 
 
 async def _no_response(reward: Reward | float, clip: bool) -> bool:  # noqa: ARG001, FBT001 - nothing is done with it
     return False
 
 
-_open_clients: set[AsyncClient] = set()
-"""Those that were not closed. When the event loop has ended, nobody else remembers that they have something to send."""
+_open_clients: set[Client] = set()
+"""The clients that were not closed. When the event loop has ended, nobody else remembers that they have responses."""

@@ -18,12 +18,12 @@ from time import monotonic
 from typing import TypeAlias
 
 from ldpbandits.device.high_water import HighWaterMark
-from ldpbandits.device.sums import keep_sums, sums_of
+from ldpbandits.device.prefix_sums import add_prefix_sums, total_sums
 from ldpbandits.errors import LedgerError
 
 MEMORY = ":memory:"
-PATIENCE = 30.0
-"""How long to wait for other threads and processes, in seconds."""
+LEDGER_BUSY_TIMEOUT_S = 30.0
+"""How long to wait for other threads and processes that use the ledger."""
 
 FORMAT = 2
 _APPLICATION = 0x4C445042
@@ -91,56 +91,66 @@ class Database:
         self._process = os.getpid()
         self._mark = HighWaterMark(self.path if isinstance(self.path, Path) else None)
         self._inode: int | None = None
-        self._hurry = local()
+        self._waiting = local()
+        self._is_begun = False
+        """A transaction is under way, in the thread that holds the lock."""
         self._connection = self._open()
 
     def close(self) -> None:
         """Close the file; to close it twice does no harm."""
-        self._patience()
+        self._busy_timeout()
         with _LOCK:
             if os.getpid() == self._process:  # SQLite says that a connection must not even be closed after a fork
                 self._connection.close()
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """Write all that happens in the block, or nothing of it when the block raises."""
-        patience = self._patience()
+        """Write all that happens in the block, or nothing of it when the block raises. A block within joins it."""
+        busy_timeout = self._busy_timeout()
         with _LOCK:  # and not by acquire(), after which an interrupt would leave it locked
             self._check_inode()
             if os.getpid() != self._process:  # SQLite says that a connection must not be used after a fork
                 if self.path == MEMORY:
                     raise LedgerError("a ledger in memory cannot be shared with a forked process")
                 self._connection, self._process = self._open(), os.getpid()
+            if self._is_begun:
+                yield self._connection
+                return
             mark = self._mark.read()
-            with self._transaction_of(self._connection, patience):
-                before = sums_of(self._connection)
+            with self._transaction_of(self._connection, busy_timeout):
+                before = total_sums(self._connection)
                 self._mark.check(mark, before)
                 yield self._connection
-                after = sums_of(self._connection)
+                after = total_sums(self._connection)
             if after != before:
                 self._mark.write(after)
 
     @contextmanager
-    def hurry(self, until: float | None) -> Iterator[None]:
-        """Let this thread wait for others no longer than to this moment of the monotonic clock, while in the block.
+    def deadline(self, deadline: float | None) -> Iterator[None]:
+        """Let this thread wait for others until this deadline on the monotonic clock at most, while in the block.
 
-        None: it is in no hurry.
+        None: the thread waits as long as any.
         """
-        self._hurry.until = until
+        outer = self._deadline()
+        self._waiting.deadline = deadline
         try:
             yield
         finally:
-            del self._hurry.until
+            self._waiting.deadline = outer
 
-    def _patience(self) -> float:
-        """Return how long to wait for other processes; who is in a hurry waits for other threads first."""
-        until: float | None = getattr(self._hurry, "until", None)
-        if until is None:
-            return PATIENCE
-        if not _LOCK.acquire(timeout=max(until - monotonic(), 0)):
+    def _deadline(self) -> float | None:
+        deadline: float | None = getattr(self._waiting, "deadline", None)
+        return deadline
+
+    def _busy_timeout(self) -> float:
+        """Return how long to wait for other processes; a thread with a deadline waits for other threads first."""
+        deadline = self._deadline()
+        if deadline is None:
+            return LEDGER_BUSY_TIMEOUT_S
+        if not _LOCK.acquire(timeout=max(deadline - monotonic(), 0)):
             raise LedgerError(f"the ledger {self.path} cannot be used: another thread is using it")
         _LOCK.release()
-        return max(until - monotonic(), 0.0)
+        return max(deadline - monotonic(), 0.0)
 
     def _check_inode(self) -> None:
         """Refuse a file that is not the one that was opened: SQLite would go on with one that has no name any more."""
@@ -170,19 +180,22 @@ class Database:
         return connection
 
     @contextmanager
-    def _transaction_of(self, connection: sqlite3.Connection, patience: float) -> Iterator[None]:
+    def _transaction_of(self, connection: sqlite3.Connection, busy_timeout: float) -> Iterator[None]:
         try:
             try:
                 if connection.in_transaction:  # an interrupt came just after the last one had begun
                     connection.execute("ROLLBACK")
-                connection.execute(f"PRAGMA busy_timeout = {round(1000 * patience)}")
+                connection.execute(f"PRAGMA busy_timeout = {round(1000 * busy_timeout)}")
                 connection.execute("BEGIN IMMEDIATE")
+                self._is_begun = True
                 yield
                 connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
+            finally:
+                self._is_begun = False
         except sqlite3.Error as error:
             raise LedgerError(f"the ledger {self.path} cannot be used: {error}") from None
 
@@ -191,7 +204,7 @@ def _connect(path: Path | str, begin: Callable[[sqlite3.Connection], None]) -> s
     """Connect to a file that is there, and begin with this: SQLite must not make a file."""
     uri = path.as_uri() + "?mode=rw" if isinstance(path, Path) else path
     connection = sqlite3.connect(
-        uri, uri=isinstance(path, Path), timeout=PATIENCE, isolation_level=None, check_same_thread=False
+        uri, uri=isinstance(path, Path), timeout=LEDGER_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
     )
     try:
         # What is committed must outlast a loss of power: after one, a response might be drawn anew otherwise.
@@ -208,7 +221,7 @@ def _make_tables(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN IMMEDIATE")
     for statement in _TABLES:
         connection.execute(statement)
-    keep_sums(connection)
+    add_prefix_sums(connection)
     connection.execute("COMMIT")
 
 
@@ -246,13 +259,13 @@ def _check_format(connection: sqlite3.Connection) -> None:
     if (application, version) != (_APPLICATION, FORMAT):
         kind = "of another version" if application == _APPLICATION else "something else than a ledger"
         raise LedgerError(f"the file given as the ledger is {kind}, and left as it is")
-    if not _has_sums(connection):
+    if not _has_prefix_sums(connection):
         connection.execute("BEGIN IMMEDIATE")
-        if not _has_sums(connection):  # nobody else was first
-            keep_sums(connection)
+        if not _has_prefix_sums(connection):  # nobody else was first
+            add_prefix_sums(connection)
         connection.execute("COMMIT")
 
 
-def _has_sums(connection: sqlite3.Connection) -> bool:
+def _has_prefix_sums(connection: sqlite3.Connection) -> bool:
     """Tell whether the file has running sums; those of earlier versions have none."""
     return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'sums'").fetchone() is not None

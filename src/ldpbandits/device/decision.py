@@ -7,14 +7,14 @@ from typing import Any, TypeGuard
 
 from ldpbandits.checks import brief, has_controls, without_controls
 from ldpbandits.device.curators import Curator, Refused, curators_from_text, transformed
-from ldpbandits.device.http import NONSENSE
 from ldpbandits.errors import ServerError, SpecError
+from ldpbandits.net import UNREADABLE
 from ldpbandits.types import Arm
 
-YEAR = 366 * 24 * 3600
-LONGEST_TEXT = 1000
+YEAR_S = 366 * 24 * 3600
+MAX_TEXT_CHARACTERS = 1000
 """An agent must not fill a device's disk."""
-MOST_ARMS = 1 << 31
+MAX_ARMS = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +41,17 @@ def read_decision(reply: Mapping[str, Any]) -> Decision:
     try:
         return _read_decision(reply)
     except RecursionError:  # lists in lists, which cannot even be shown
-        raise ServerError("the agent's decision is nested without end", code=NONSENSE) from None
+        raise ServerError("the agent's decision is nested without end", code=UNREADABLE) from None
 
 
 def _read_decision(reply: Mapping[str, Any]) -> Decision:
     arm, name, sticky = reply.get("arm"), reply.get("name", ""), reply.get("sticky", 0)
-    if not _is_number(arm) or not isinstance(arm, int) or not 0 <= arm < MOST_ARMS or not _is_text(name):
-        raise ServerError("the agent's decision has no arm and name", code=NONSENSE)
+    if not _is_number(arm) or not isinstance(arm, int) or not 0 <= arm < MAX_ARMS or not _is_text(name):
+        raise ServerError("the agent's decision has no arm and name", code=UNREADABLE)
     if has_controls(name):
-        raise ServerError("the agent's name for an arm has control characters in it", code=NONSENSE)
-    if not _is_number(sticky) or not 0 <= sticky <= YEAR:
-        raise ServerError(f"the agent's arm may be kept for up to a year, got {brief(sticky)}", code=NONSENSE)
+        raise ServerError("the agent's name for an arm has control characters in it", code=UNREADABLE)
+    if not _is_number(sticky) or not 0 <= sticky <= YEAR_S:
+        raise ServerError(f"the agent's arm may be kept for up to a year, got {brief(sticky)}", code=UNREADABLE)
     if reply.get("ticket", "") is None:
         return _shipped(reply, Decision(Arm(arm), name))
     return _with_ticket(reply, Arm(arm), name, float(sticky))
@@ -61,7 +61,7 @@ def _shipped(reply: Mapping[str, Any], decision: Decision) -> Decision:
     """Return a decision for which no response is asked: then there is no question either."""
     asked = ("curator", "default", "report_after", "expires_at", "expires_in")
     if any(reply.get(key) is not None for key in asked) or reply.get("sticky"):
-        raise ServerError("the agent's decision has no ticket, and still asks for something", code=NONSENSE)
+        raise ServerError("the agent's decision has no ticket, and still asks for something", code=UNREADABLE)
     return decision
 
 
@@ -70,18 +70,18 @@ def _with_ticket(reply: Mapping[str, Any], arm: Arm, name: str, sticky: float) -
         curators = curators_from_text(json.dumps(reply.get("curator"), sort_keys=True))
     except SpecError as error:
         told = without_controls(str(error))[:500]
-        raise ServerError(f"the agent asks for a curator that there is not: {told}", code=NONSENSE) from None
+        raise ServerError(f"the agent asks for a curator that there is not: {told}", code=UNREADABLE) from None
     ticket, default = reply.get("ticket"), reply.get("default")
     report_after, lifetime = reply.get("report_after"), reply.get("expires_in")
     if not _is_text(ticket) or not ticket:
-        raise ServerError("the agent's decision has no ticket", code=NONSENSE)
-    if not _is_number(lifetime) or not 0 < lifetime <= YEAR:
-        raise ServerError(f"the agent's ticket must hold for up to a year, got {brief(lifetime)}", code=NONSENSE)
+        raise ServerError("the agent's decision has no ticket", code=UNREADABLE)
+    if not _is_number(lifetime) or not 0 < lifetime <= YEAR_S:
+        raise ServerError(f"the agent's ticket must hold for up to a year, got {brief(lifetime)}", code=UNREADABLE)
     if not _is_number(report_after) or not 0 <= report_after < lifetime:
         rule = "the agent's report_after must be from 0 to less than expires_in"
-        raise ServerError(f"{rule}, got {brief(report_after)}", code=NONSENSE)
+        raise ServerError(f"{rule}, got {brief(report_after)}", code=UNREADABLE)
     if not _is_number(default) or isinstance(transformed(curators[0].spec.transform, default), Refused):
-        raise ServerError("the agent's default is not a possible reward", code=NONSENSE)
+        raise ServerError("the agent's default is not a possible reward", code=UNREADABLE)
     times = float(default), float(report_after), float(lifetime), sticky
     return Decision(arm, name, ticket, curators[::-1], *times)
 
@@ -93,4 +93,8 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 def _is_text(value: object) -> TypeGuard[str]:
     """Tell whether a text can be kept and shown: half of a surrogate pair, which JSON can hold, cannot."""
-    return isinstance(value, str) and len(value) <= LONGEST_TEXT and not any("\ud800" <= c <= "\udfff" for c in value)
+    return (
+        isinstance(value, str)
+        and len(value) <= MAX_TEXT_CHARACTERS
+        and not any("\ud800" <= c <= "\udfff" for c in value)
+    )

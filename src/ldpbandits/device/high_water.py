@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 
-from ldpbandits.device.sums import UNIT, Sums
+from ldpbandits.device.prefix_sums import UNIT, Sums
 from ldpbandits.errors import LedgerError
 
 SUFFIX = ".high-water"

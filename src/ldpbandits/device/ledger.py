@@ -16,8 +16,8 @@ from math import inf
 from pathlib import Path
 
 from ldpbandits.device.database import Database, Transaction
-from ldpbandits.device.limits import DAY, Limits
-from ldpbandits.device.sums import DATED_AHEAD, Date, dated_within, spent_until
+from ldpbandits.device.limits import DAY_S, Limits
+from ldpbandits.device.prefix_sums import DATED_AHEAD, Date, dated_within, spent_until
 from ldpbandits.errors import LimitError
 from ldpbandits.spec.curator import CuratorSpec
 
@@ -73,7 +73,7 @@ class Ledger:
         limits.check(spec)
         spent = _sum(transaction, "accepted_at", now, limits.window)
         if spent + Fraction(spec.epsilon) > _most(limits):
-            days = limits.window / DAY
+            days = limits.window / DAY_S
             raise LimitError(
                 f"epsilon = {spec.epsilon:g} on top of the {float(spent):g} spent is too much: "
                 f"the owner of this device allows {limits.budget:g} within {days:g} day{'' if days == 1 else 's'}"

@@ -8,8 +8,8 @@ from ldpbandits.errors import LimitError, ParameterError
 from ldpbandits.spec.curator import CuratorSpec
 from ldpbandits.spec.transforms import TRANSFORMS, Threshold, Transform
 
-DAY = 24 * 3600.0
-MONTH = 30 * DAY
+DAY_S = 24 * 3600.0
+MONTH_S = 30 * DAY_S
 
 _UNSAID: Any = None
 """What is left out is refused in `__post_init__`, where the error can tell what to write."""
@@ -39,7 +39,7 @@ class Limits:
     rewards: Transform | type[Threshold] = _UNSAID
     epsilon: float = _UNSAID
     budget: float = _UNSAID
-    window: float = MONTH
+    window: float = MONTH_S
     at_once: bool = False
 
     def __post_init__(self) -> None:

@@ -22,12 +22,12 @@ from ldpbandits.device.randomness import system_words
 from ldpbandits.errors import LedgerError, LimitError, TicketError
 from ldpbandits.types import Arm, Response
 
-LONGEST_WAIT = 300.0
-"""The longest wait between two tries, in seconds."""
-MARGIN = 60.0
-"""How long before a ticket expires its default is sent at the latest, in seconds, where rewards are sent at once."""
-STEP = 60.0
-"""Clocks are set back by some seconds now and then: by more than this, in seconds, no moment can be trusted."""
+MAX_RETRY_WAIT_S = 300.0
+"""The longest wait between two tries to send a response."""
+EXPIRY_MARGIN_S = 60.0
+"""How long before a ticket expires its default is sent at the latest, where rewards are sent at once."""
+CLOCK_STEP_S = 60.0
+"""Clocks are set back by some seconds now and then; after a larger step back, no moment can be trusted."""
 
 _FIELDS = (
     "charge, ticket, arm, name, curator, accepted_at, report_at, at_once, response, is_observed, "
@@ -63,7 +63,7 @@ class Entry:
 
     def is_over(self, now: float) -> bool:
         """Tell whether the reporting moment has passed. If the clock was set back behind the pull, nobody knows."""
-        return not self.accepted_at - STEP <= now < self.report_at
+        return not self.accepted_at - CLOCK_STEP_S <= now < self.report_at
 
     def is_open(self, now: float) -> bool:
         """Tell whether a reward may be observed."""
@@ -91,20 +91,24 @@ class Showing:
 
 def lies_ahead(moment: float, now: float) -> bool:
     """Tell whether to wait until a moment. One further ahead than any wait is from before the clock was set back."""
-    return now < moment <= now + LONGEST_WAIT
+    return now < moment <= now + MAX_RETRY_WAIT_S
 
 
 class Outbox:
-    """The pulls of one experiment, in the file of the device's ledger. Each method is one transaction."""
+    """The pulls of one experiment, in the ledger's file. Each method is a transaction, or a part of the caller's."""
 
     def __init__(self, ledger: Ledger, url: str, experiment: str) -> None:
         """Keep the pulls of this experiment of the agent at `url`."""
         self._ledger, self._database = ledger, ledger.database
         self._experiment = (url, experiment)
 
-    def hurry(self, until: float | None) -> AbstractContextManager[None]:
-        """Wait for the ledger no longer than to this moment of the monotonic clock, while in the block."""
-        return self._database.hurry(until)
+    def deadline(self, deadline: float | None) -> AbstractContextManager[None]:
+        """Wait for the ledger until this deadline on the monotonic clock at most, while in the block."""
+        return self._database.deadline(deadline)
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """Let the calls in the block be one transaction."""
+        return self._database.transaction()
 
     def showing(self, now: float) -> Showing | None:
         """Return the arm that this device goes on to show, with its pull while that can be observed; None if none."""
@@ -127,7 +131,7 @@ class Outbox:
             if transaction.execute("SELECT 1 FROM pulls WHERE ticket = ?", (decision.ticket,)).fetchone():
                 raise TicketError("the agent has handed out this ticket before")
             at_once = decision.report_after == 0
-            margin = min(MARGIN, decision.lifetime / 10)
+            margin = min(EXPIRY_MARGIN_S, decision.lifetime / 10)
             transaction.execute(
                 "INSERT INTO pulls (charge, ticket, url, experiment, arm, name, curator, accepted_at, report_at, "
                 "at_once, response) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -187,7 +191,7 @@ class Outbox:
             if entry is None or entry.has_to_wait(now):
                 return None
             wait = self._ledger.let_leave(transaction, limits, entry.charge, now)
-            until = now + min(wait or lease, LONGEST_WAIT)
+            until = now + min(wait or lease, MAX_RETRY_WAIT_S)
             transaction.execute("UPDATE pulls SET next_try = ? WHERE ticket = ?", (until, ticket))
         return wait or entry
 
@@ -196,7 +200,7 @@ class Outbox:
 
         Up to half of that is taken off by chance, so that devices which failed together do not come back together.
         """
-        wait = min(2.0 ** min(tries, 10), LONGEST_WAIT) * (0.5 + system_words(1)[0] / 2**65)
+        wait = min(2.0 ** min(tries, 10), MAX_RETRY_WAIT_S) * (0.5 + system_words(1)[0] / 2**65)
         with self._database.transaction() as transaction:
             transaction.execute(
                 "UPDATE pulls SET tries = tries + 1, next_try = ? WHERE ticket = ?", (now + wait, ticket)
@@ -218,7 +222,7 @@ class Outbox:
     def _showing(self, transaction: Transaction, now: float) -> Showing | None:
         row = transaction.execute(
             f"SELECT arm, name, ticket FROM sticky WHERE {_HERE} AND since <= ? AND until > ?",  # noqa: S608 - our names
-            (*self._experiment, now + STEP, now),
+            (*self._experiment, now + CLOCK_STEP_S, now),
         ).fetchone()
         if row is None:
             return None

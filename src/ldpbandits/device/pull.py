@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from ldpbandits.device.outbox import Showing
 from ldpbandits.device.sealed import sealed, sealed_async
 from ldpbandits.types import Arm, Reward
 
@@ -48,11 +47,3 @@ class AsyncPull(Shown):
     async def observe(self, reward: Reward | float, *, clip: bool = True) -> bool:
         """Draw the response to a reward and keep it until it is sent, as `Pull.observe` does."""
         return await self._respond(reward, clip)
-
-
-def shown(showing: Showing) -> tuple[Arm, str, str | None, float, float | None]:
-    """Return what a pull shows, in the order of its fields; without a ticket, it costs nothing and asks for nothing."""
-    entry = showing.entry
-    if entry is None:
-        return showing.arm, showing.name, None, 0.0, None
-    return entry.arm, entry.name, entry.ticket, entry.curator.epsilon, entry.report_at

@@ -9,15 +9,15 @@ from math import inf
 from threading import Lock
 from typing import Any
 
-from ldpbandits.device.exchange import Message, Request, Steps
 from ldpbandits.device.limits import Limits
-from ldpbandits.device.outbox import LONGEST_WAIT, Entry, Outbox, lies_ahead
+from ldpbandits.device.outbox import MAX_RETRY_WAIT_S, Entry, Outbox, lies_ahead
+from ldpbandits.device.wire import AgentConnection, Message
 from ldpbandits.errors import LedgerError, ServerError
 from ldpbandits.spec.protocol import FINAL, RESPONSES, Acknowledged
 from ldpbandits.types import Epsilon
 
-MOST_REFUSALS = 100
-"""So many refusals are remembered until somebody asks for them."""
+MAX_REFUSALS = 100
+"""The number of refusals that are remembered until somebody asks for them; older ones are forgotten."""
 
 
 @dataclass(frozen=True)
@@ -33,36 +33,43 @@ class Flushed:
 class Sender:
     """Sends for one client. Others may send from the same outbox at the same time: each response has one sender."""
 
-    def __init__(self, outbox: Outbox, limits: Limits, timeout: float) -> None:
-        """Send what is in this outbox, within these limits; a request takes no longer than the timeout."""
-        self._outbox, self._limits, self._timeout = outbox, limits, timeout
+    def __init__(self, outbox: Outbox, limits: Limits, connection: AgentConnection, timeout: float) -> None:
+        """Send what is in this outbox, within these limits; a request takes at most `timeout` seconds."""
+        self._outbox, self._limits, self._connection, self._timeout = outbox, limits, connection, timeout
         self._hold = 0.0
-        self._news = Lock()
-        self._acknowledged, self._refused = 0, deque[ServerError](maxlen=MOST_REFUSALS)
+        self._counts = Lock()
+        self._acknowledged, self._refused = 0, deque[ServerError](maxlen=MAX_REFUSALS)
 
-    def send(self, entry: Entry, now: float, until: float | None = None) -> Steps[bool | ServerError | None]:
+    def send(self, entry: Entry, now: float, deadline: float | None = None) -> bool | ServerError | None:
         """Send a response if it is due; True if it has arrived, the error if it never can, False if sending failed.
 
-        None: it is not to be sent now. Its moment lies ahead, another sends it, or the owner's budget has no room. Who
-        is in a hurry says by `until` when all must be over, on the monotonic clock.
+        None: it is not to be sent now. Its moment lies ahead, another sends it, or the owner's budget has no room. A
+        caller in a hurry gives a deadline on the monotonic clock.
         """
+        return self.deliver(self.take(entry, now, deadline), deadline)
+
+    def take(self, entry: Entry, now: float, deadline: float | None = None) -> Entry | None:
+        """Take a response, which only this sender sends from now on; None: it is not to be sent now."""
         if self.is_held(entry, now):
             return None
-        with self._outbox.hurry(until):
+        with self._outbox.deadline(deadline):
             taken = self._outbox.take(entry.ticket, self._limits, now, lease=self._timeout + 1)
         if isinstance(taken, float):
             # The oldest goes first: what would fit in its place waits too. One that never fits holds up nobody.
-            self._hold = 0.0 if taken == inf else now + min(taken, LONGEST_WAIT)
-        if not isinstance(taken, Entry):
+            self._hold = 0.0 if taken == inf else now + min(taken, MAX_RETRY_WAIT_S)
+        return taken if isinstance(taken, Entry) else None
+
+    def deliver(self, taken: Entry | None, deadline: float | None = None) -> bool | ServerError | None:
+        """Send a response that was taken, as `send` does, and note what has become of it."""
+        if taken is None:
             return None
-        patience = None if until is None else until - time.monotonic()
-        outcome = yield from _deliver(taken, patience)
-        with self._news:
+        outcome = self._post(taken, None if deadline is None else deadline - time.monotonic())
+        with self._counts:
             self._acknowledged += outcome is True
             if isinstance(outcome, ServerError):
                 self._refused.append(outcome)
         # What the agent has said stands, even if the ledger cannot be written now: then the same will be sent again.
-        with suppress(LedgerError), self._outbox.hurry(until):
+        with suppress(LedgerError), self._outbox.deadline(deadline):
             if outcome is False:
                 self._outbox.postpone(taken.ticket, taken.tries, time.time())
             else:
@@ -82,28 +89,27 @@ class Sender:
 
     def collect(self, waiting: int) -> Flushed:
         """Return what has become of responses since the last call."""
-        with self._news:
+        with self._counts:
             news = Flushed(self._acknowledged, waiting, tuple(self._refused))
             self._acknowledged = 0
             self._refused.clear()
         return news
 
     def after_fork(self) -> None:
-        """Start anew in a child process: whoever held the lock, and whoever wants to know, is in the parent."""
-        self._news = Lock()
+        """Start anew in a child process: the holder of the lock, and what it has counted, are in the parent."""
+        self._counts = Lock()
         self.collect(0)
 
-
-def _deliver(entry: Entry, patience: float | None) -> Steps[bool | ServerError]:
-    """Tell the agent a response, and return what became of it."""
-    epsilon = Epsilon(entry.curator.spec.epsilon)
-    message: Message = {"ticket": entry.ticket, "response": entry.response, "epsilon": epsilon}
-    try:
-        # The ticket is the credential: what need not be sent is not.
-        reply = yield Request(RESPONSES, message, with_key=False, patience=patience)
-    except ServerError as error:
-        return error if error.code in FINAL else False
-    return is_acknowledgement(reply)
+    def _post(self, entry: Entry, timeout: float | None) -> bool | ServerError:
+        """Tell the agent a response, and return what became of it."""
+        epsilon = Epsilon(entry.curator.spec.epsilon)
+        message: Message = {"ticket": entry.ticket, "response": entry.response, "epsilon": epsilon}
+        try:
+            # The ticket is the credential: what need not be sent is not.
+            reply = self._connection.post(RESPONSES, message, with_key=False, timeout=timeout)
+        except ServerError as error:
+            return error if error.code in FINAL else False
+        return is_acknowledgement(reply)
 
 
 def is_acknowledgement(reply: Mapping[str, Any]) -> bool:

@@ -1,6 +1,5 @@
 """One deadline for a whole exchange, whatever the server does; TLS where the URL says so; closed means closed."""
 
-import asyncio
 import socket
 import ssl
 import subprocess
@@ -15,52 +14,11 @@ from typing import Any
 import pytest
 from tests.tools import tool
 
-from ldpbandits import ServerError, timely
-from ldpbandits.device.async_http import LARGEST_HEAD, MOST_PARTS, AsyncHttp
-from ldpbandits.device.http import LARGEST_REPLY, Http
+from ldpbandits import ServerError, net
+from ldpbandits.device.wire import MAX_REPLY_BYTES, AgentConnection
 
-
-class Blocking:
-    """An AsyncHttp that a test calls as it calls an Http."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        """Have an event loop for it."""
-        self._runner = asyncio.Runner()
-        self._http = AsyncHttp(*args, **options)
-
-    def post(self, *args: Any, **options: Any) -> Any:
-        """Post."""
-        return self._runner.run(self._http.post(*args, **options))
-
-    def close(self) -> None:
-        """Close."""
-        self._runner.run(self._http.close(1.0))
-
-    def end(self) -> None:
-        """End the event loop."""
-        self.close()
-        self._runner.close()
-
-
-Speak = Callable[..., Http]
-
-
-@pytest.fixture(params=["Http", "AsyncHttp"])
-def speak(request: pytest.FixtureRequest) -> Iterator[Speak]:
-    """What speaks to a server: of either client."""
-    made: list[Blocking] = []
-
-    def make(*args: Any, **options: Any) -> Any:
-        if request.param == "Http":
-            return Http(*args, **options)
-        made.append(Blocking(*args, **options))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.end()
-
-
+LONG_LINE = 1 << 16
+MANY_LINES = 1000
 HELLO = b'HTTP/1.1 200 OK\r\nContent-Length: 17\r\n\r\n{"said": "hello"}'
 
 
@@ -109,7 +67,7 @@ def hello(connection: socket.socket, times: int = 2) -> None:
     replying(*[HELLO] * times)(connection)
 
 
-def test_https(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, speak: Speak) -> None:
+def test_https(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server whose certificate is trusted is spoken to, on one connection; one whose is not, is not."""
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     make = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
@@ -119,11 +77,11 @@ def test_https(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, speak: Speak) ->
     context.load_cert_chain(certificate, key)
     resolve(monkeypatch, lambda port: addresses("127.0.0.1", port))
     with serving(hello, context) as port:
-        stranger = speak(f"https://localhost:{port}", "k", timeout=5)
+        stranger = AgentConnection(f"https://localhost:{port}", "k", timeout=5)
         with pytest.raises(ServerError, match="certificate"):
             stranger.post("/", {})
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-        trusted = speak(f"https://localhost:{port}", "k", timeout=5)
+        trusted = AgentConnection(f"https://localhost:{port}", "k", timeout=5)
         for _ in range(2):
             assert trusted.post("/", {}) == {"said": "hello"}
         trusted.close()
@@ -136,16 +94,11 @@ def addresses(*hosts_and_port: str | int) -> list[tuple[object, ...]]:
 
 
 def resolve(monkeypatch: pytest.MonkeyPatch, listed: Callable[[int], list[Any]]) -> None:
-    """Let every name have these addresses, for both."""
-
-    async def getaddrinfo(_: object, __: object, port: int, **___: object) -> list[Any]:
-        return listed(port)  # of addresses themselves asyncio does not ask
-
-    monkeypatch.setattr(timely, "getaddrinfo", lambda _, port, **__: listed(port))
-    monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", getaddrinfo)
+    """Let every name have these addresses."""
+    monkeypatch.setattr(net, "getaddrinfo", lambda _, port, **__: listed(port))
 
 
-def test_the_first_address_that_answers_is_taken(monkeypatch: pytest.MonkeyPatch, speak: Speak) -> None:
+def test_the_first_address_that_answers_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where one does not answer, there is time left for the others."""
     with serving(hello) as port, socket.create_server(("127.0.0.2", 0), backlog=0) as full:
         held = [socket.socket() for _ in range(4)]
@@ -156,21 +109,21 @@ def test_the_first_address_that_answers_is_taken(monkeypatch: pytest.MonkeyPatch
         first, second = ("127.0.0.2", full.getsockname()[1]), ("127.0.0.1", port)
         listed = [(*addresses("", 0)[0][:4], address) for address in (first, second)]
         resolve(monkeypatch, lambda _: listed)
-        client = speak("http://agent.example", "k", timeout=2)
+        client = AgentConnection("http://agent.example", "k", timeout=2)
         assert client.post("/", {}) == {"said": "hello"}
         client.close()
         for each in held:
             each.close()
 
 
-def test_a_host_without_an_address(monkeypatch: pytest.MonkeyPatch, speak: Speak) -> None:
+def test_a_host_without_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is an error in a sentence."""
     resolve(monkeypatch, lambda _: [])
     with pytest.raises(ServerError, match="the server cannot be reached: the host has no address"):
-        speak("http://agent.example", "k", timeout=2).post("/", {})
+        AgentConnection("http://agent.example", "k", timeout=2).post("/", {})
 
 
-def test_a_connection_that_breaks_does_not_double_the_time(speak: Speak) -> None:
+def test_a_connection_that_breaks_does_not_double_the_time() -> None:
     """The second attempt has what the first has left."""
     drips = Event()
 
@@ -187,7 +140,7 @@ def test_a_connection_that_breaks_does_not_double_the_time(speak: Speak) -> None
                 time.sleep(0.05)
 
     with serving(polite_once) as port:
-        client = speak(f"http://127.0.0.1:{port}", "k", timeout=3)
+        client = AgentConnection(f"http://127.0.0.1:{port}", "k", timeout=3)
         client.post("/", {})
         start = time.monotonic()
         with pytest.raises(ServerError, match="timed out"):
@@ -196,10 +149,10 @@ def test_a_connection_that_breaks_does_not_double_the_time(speak: Speak) -> None
         client.close()
 
 
-def test_a_client_that_is_closed_speaks_no_more(speak: Speak) -> None:
+def test_a_client_that_is_closed_speaks_no_more() -> None:
     """Not even on a new connection."""
     with serving(hello) as port:
-        client = speak(f"http://127.0.0.1:{port}", "k", timeout=5)
+        client = AgentConnection(f"http://127.0.0.1:{port}", "k", timeout=5)
         client.post("/", {})
         client.close()
         with pytest.raises(ServerError, match="this client is closed"):
@@ -219,10 +172,10 @@ def test_a_client_that_is_closed_speaks_no_more(speak: Speak) -> None:
     ],
     ids=["chunks", "trailer", "100", "lines", "until the end", "1.0", "close"],
 )
-def test_a_reply_in_any_form_that_http_has(speak: Speak, reply: bytes) -> None:
+def test_a_reply_in_any_form_that_http_has(reply: bytes) -> None:
     """By its length, in chunks, or until the server hangs up: it is read as it is meant, time after time."""
     with serving(replying(reply)) as port:
-        client = speak(f"http://127.0.0.1:{port}", "k", timeout=5)
+        client = AgentConnection(f"http://127.0.0.1:{port}", "k", timeout=5)
         for _ in range(3):
             assert client.post("/", {}) == {"said": "hello"}
         client.close()
@@ -231,22 +184,22 @@ def test_a_reply_in_any_form_that_http_has(speak: Speak, reply: bytes) -> None:
 @pytest.mark.parametrize(
     "reply",
     [
-        b"HTTP/1.1 200 OK\r\nX: " + b"y" * LARGEST_HEAD,
-        b"HTTP/1.1 100 Continue\r\n\r\n" * LARGEST_HEAD,
-        b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * MOST_PARTS,
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\n \r\n" * MOST_PARTS,
+        b"HTTP/1.1 200 OK\r\nX: " + b"y" * LONG_LINE,
+        b"HTTP/1.1 100 Continue\r\n\r\n" * LONG_LINE,
+        b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * MANY_LINES,
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\n \r\n" * MANY_LINES,
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"f" * 5000 + b"\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n200000\r\n" + b" " * LARGEST_REPLY,
-        b"HTTP/1.1 200 OK\r\n\r\n" + b" " * (LARGEST_REPLY + 1),
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n200000\r\n" + b" " * MAX_REPLY_BYTES,
+        b"HTTP/1.1 200 OK\r\n\r\n" + b" " * (MAX_REPLY_BYTES + 1),
         b'HTTP/1.1 200 OK\r\nContent-Length: 17\r\n\r\n{"said": "hel',
     ],
     ids=lambda reply: repr(reply[-40:]),
 )
-def test_a_reply_that_is_too_much_or_cut_off(speak: Speak, reply: bytes) -> None:
+def test_a_reply_that_is_too_much_or_cut_off(reply: bytes) -> None:
     """It is an error in a sentence, and the next request is made on a new connection."""
     with serving(replying(reply)) as port:
-        client = speak(f"http://127.0.0.1:{port}", "k", timeout=5)
+        client = AgentConnection(f"http://127.0.0.1:{port}", "k", timeout=5)
         for _ in range(2):
             with pytest.raises(ServerError, match=r"^the server.{0,500}$"):
                 client.post("/", {})
@@ -254,7 +207,7 @@ def test_a_reply_that_is_too_much_or_cut_off(speak: Speak, reply: bytes) -> None
 
 
 @pytest.mark.parametrize("reply", [b"HTTP/1.0 200 OK\r\n\r\n{", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"])
-def test_a_reply_that_stops_leaves_no_connection_behind(speak: Speak, reply: bytes) -> None:
+def test_a_reply_that_stops_leaves_no_connection_behind(reply: bytes) -> None:
     """Whoever keeps the error keeps no socket open with it."""
     heard: SimpleQueue[bytes] = SimpleQueue()
 
@@ -263,7 +216,7 @@ def test_a_reply_that_stops_leaves_no_connection_behind(speak: Speak, reply: byt
         heard.put(connection.recv(1))
 
     with serving(stop) as port:
-        client = speak(f"http://127.0.0.1:{port}", "k", timeout=1)
+        client = AgentConnection(f"http://127.0.0.1:{port}", "k", timeout=1)
         with pytest.raises(ServerError, match="timed out") as kept:
             client.post("/", {})
         assert heard.get(timeout=4) == b""
@@ -271,12 +224,12 @@ def test_a_reply_that_stops_leaves_no_connection_behind(speak: Speak, reply: byt
         client.close()
 
 
-def test_who_has_no_time_sends_nothing(speak: Speak) -> None:
+def test_who_has_no_time_sends_nothing() -> None:
     """What is to be over already is not begun."""
     with serving(hello) as port:
-        client = speak(f"http://127.0.0.1:{port}", "k", timeout=5)
+        client = AgentConnection(f"http://127.0.0.1:{port}", "k", timeout=5)
         assert client.post("/", {}) == {"said": "hello"}
-        for patience in (0, -1):
+        for timeout in (0, -1):
             with pytest.raises(ServerError, match="cannot be reached: timed out"):
-                client.post("/", {}, patience=patience)
+                client.post("/", {}, timeout=timeout)
         client.close()

@@ -65,7 +65,7 @@ def dated_within(
         yield at, Fraction(epsilon)
 
 
-def keep_sums(connection: sqlite3.Connection) -> None:
+def add_prefix_sums(connection: sqlite3.Connection) -> None:
     """Add the sums to a file that has charges and no sums, within the caller's transaction."""
     connection.execute(_TABLE)
     connection.execute(_AHEAD)
@@ -89,7 +89,7 @@ def keep_sums(connection: sqlite3.Connection) -> None:
     )
 
 
-def sums_of(transaction: sqlite3.Connection) -> Sums:
+def total_sums(transaction: sqlite3.Connection) -> Sums:
     """Return what was ever accepted, and what has ever left, exactly."""
     return spent_until(transaction, "accepted_at", inf), spent_until(transaction, "left_at", inf)
 

@@ -14,7 +14,7 @@ import pytest
 from ldpbandits import CuratorSpec, Ledger, LimitError, Limits, Range
 from ldpbandits.checks import LARGEST_EPSILON, SMALLEST_EPSILON
 from ldpbandits.device.ledger import _sum
-from ldpbandits.device.sums import Date, spent_until
+from ldpbandits.device.prefix_sums import Date, spent_until
 from ldpbandits.spec import mechanisms
 
 if TYPE_CHECKING:
