@@ -100,6 +100,11 @@ def add_load(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--load", action="append", default=[], metavar="MODULE", help=told)
 
 
+def load(options: argparse.Namespace) -> None:
+    """Import what --load names."""
+    load_modules(options.load)
+
+
 def load_modules(names: Sequence[str]) -> None:
     """Import modules, which are looked for in the current folder too, after all other places."""
     sys.path.append(str(Path.cwd()))

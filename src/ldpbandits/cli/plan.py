@@ -10,7 +10,7 @@ from ldpbandits.checks import LARGEST_EPSILON, SMALLEST_EPSILON
 from ldpbandits.cli.common import (
     Command,
     add_load,
-    load_modules,
+    load,
     name_or_json,
     named_number,
     number,
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> None:
     """Plan, print the tables and the verdicts, and write the page if one is asked for."""
     from ldpbandits.lab.planning.question import Question, question
 
-    load_modules(options.load)
+    load(options)
     settings = {"data", *(field.name for field in fields(Question))}
     given = {name: value for name, value in vars(options).items() if name in settings}
     given["epsilons"] = _numbers("epsilon", options.epsilon)

@@ -13,7 +13,7 @@ from ldpbandits.cli.common import (
     Command,
     add_load,
     add_workers,
-    load_modules,
+    load,
     name_or_json,
     number,
     plural,
@@ -75,7 +75,7 @@ FLAGS = ("algorithm", "rule", "curator", "epsilon", "epsilon_mix", "arm", "horiz
 
 def run(options: argparse.Namespace) -> None:
     """Play what the flags or the file say, and print the regret."""
-    load_modules(options.load)
+    load(options)
     if options.file is None:
         _run_flags(options)
     else:
