@@ -86,12 +86,12 @@ class Service:
         self._clock = Clock(now)
         self.peers = Peers(self, store) if isinstance(store, SharedStore) else None
         """What deals with other workers on the same store; None where there can be none."""
-        with store.starting() if isinstance(store, SharedStore) else nullcontext():
+        with store.startup_lock() if isinstance(store, SharedStore) else nullcontext():
             self.keys = Keys(store, environment or {}, keep)
         self.committer = Committer(store, self.apply_totals, largest=largest_batch)
         self.meters = Meters()
         self.committer.observe = self.meters.committed
-        self.committer.counted_late = self._counted_late
+        self.committer.on_counted_late = self._on_counted_late
         self.report_worker = ReportWorker()
         self.started_at = int(now())
         events: dict[int, list[Event]] = defaultdict(list)
@@ -266,7 +266,7 @@ class Service:
         finally:
             experiment.traffic.counting -= 1
 
-    def _counted_late(self, answer: Answer) -> None:
+    def _on_counted_late(self, answer: Answer) -> None:
         """Take note of a response that was counted though nobody is told: sent again, it is a duplicate."""
         experiment = self.numbered.get(answer.ticket.experiment)
         if experiment is not None:
@@ -352,7 +352,7 @@ class Service:
         for experiment in self.experiments.values():
             experiment.expire(self.now)
         self.allowances.forget(self.now)
-        expired = self._clock.settled(self._store.forgotten)  # a clock that leaps ahead must not make us forget
+        expired = self._clock.last_expired(self._store.forgotten)  # a clock that leaps ahead must not make us forget
         while await self.committer.run(self._store.forget, expired, NONCES_PER_DELETION):
             pass
         if isinstance(self._store, SharedStore):

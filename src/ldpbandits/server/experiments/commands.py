@@ -88,7 +88,7 @@ class Commands:
         except BaseException:
             self._service.numbered[number] = experiment
             self._service.experiments.setdefault(name, experiment)
-            self._service.committer.put_back(events)
+            self._service.committer.requeue_events(events)
             raise
         self._service.forget_events(number)
         with suppress(Unavailable):  # it is gone; what is left of it is removed when nonces are next forgotten
