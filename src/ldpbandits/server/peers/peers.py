@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from ldpbandits.server.api.messages import Key
 from ldpbandits.server.experiments.live import DECISION, MISSING, LiveExperiment
 from ldpbandits.server.process.clock import elapsed
-from ldpbandits.server.single_flight import take_note
+from ldpbandits.server.single_flight import retrieve_error
 from ldpbandits.server.store import (
     FRESH_FOR_S,
     Behind,
@@ -128,7 +128,7 @@ class Peers:
                     await asyncio.sleep(last + pause - elapsed())
                     self._began_at = elapsed()
                     self._poll_task = asyncio.create_task(self._poll())
-                    self._poll_task.add_done_callback(take_note)
+                    self._poll_task.add_done_callback(retrieve_error)
                     await asyncio.shield(self._poll_task)
         except TimeoutError:
             raise self._timed_out() from None
@@ -278,7 +278,7 @@ class Peers:
     ) -> None:
         service = self._service
         if updates.settled is not None:
-            self._start_anew(updates.settled)
+            self._register_again(updates.settled)
         for number, stored in updates.experiments.items():
             if stored is None:
                 service.unload(number)
@@ -313,13 +313,13 @@ class Peers:
                 elsewhere = out.get((number, arm), 0)
                 if elsewhere != experiment.records[arm].out_elsewhere:
                     experiment.records[arm].out_elsewhere = elsewhere
-                    experiment.show_out(Arm(arm))
+                    experiment.update_open(Arm(arm))
             experiment.apply_peer_events(events[number], arms)
         for number, arm in {*touched, *(cell[:2] for cell in updates.totals)}:
             if number in self._service.numbered:
-                self._service.numbered[number].allow_for_lost(arm)
+                self._service.numbered[number].count_lost_decisions(arm)
 
-    def _start_anew(self, settled: Sequence[Pending]) -> None:
+    def _register_again(self, settled: Sequence[Pending]) -> None:
         """Go on under a new number after the peers took this worker for dead.
 
         They count its published events as theirs and its open tickets as missing. This worker still knows these

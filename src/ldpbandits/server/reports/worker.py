@@ -23,7 +23,7 @@ from ldpbandits.server.experiments.live import LiveExperiment
 from ldpbandits.server.reports import jobs, report
 from ldpbandits.server.reports.jobs import BestJob, HistoryJob, Job, ReportJob, TalliesJob
 from ldpbandits.server.reports.snapshot import Snapshot
-from ldpbandits.server.single_flight import take_note
+from ldpbandits.server.single_flight import retrieve_error
 
 MOST_THREAD_ARMS = 32
 """Arms whose intervals are worked out in a thread: that takes a few hundredths of a second."""
@@ -85,7 +85,7 @@ class ReportWorker:
         task = self._waiting.get(key)
         if task is None:
             task = self._waiting[key] = asyncio.create_task(self._do(key, experiment, job))
-            task.add_done_callback(take_note)
+            task.add_done_callback(retrieve_error)
         return await asyncio.shield(task)
 
     async def _do(self, key: tuple[str, int], experiment: LiveExperiment, job: Callable[[Snapshot], Job]) -> bytes:
