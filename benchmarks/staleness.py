@@ -72,7 +72,7 @@ class Crew:
                 if self._pending:
                     out = sum(self.workers[n].open.counts[arm] for n in others)
                     experiment.records[arm].out_elsewhere = out
-                    experiment.show_out(arm)
+                    experiment.update_open(arm)
 
 
 def play(seed: int, workers: int, *, pending: bool = True) -> float:

@@ -317,7 +317,7 @@ def test_a_live_server_with_real_devices(
     without = run_command(["-m", "ldpbandits", "serve", *database], tmp_path, environment)
     assert (without.returncode, without.stdout) == (2, "")
     (line,) = without.stderr.splitlines()
-    assert line.startswith("ldpbandits serve: the experiment mine cannot be taken up: mechanism must be one of ")
+    assert line.startswith("ldpbandits serve: the experiment mine cannot be loaded: mechanism must be one of ")
     assert "load the module that registers it" in line
     assert page  # the device's half was known to this process all the time
 

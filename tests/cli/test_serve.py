@@ -157,7 +157,7 @@ def test_health_over_a_port_that_nobody_listens_on_is_1(capsys: pytest.CaptureFi
 def test_a_second_server_on_the_socket_is_refused(server: Operated, tmp_path: Path) -> None:
     """While the first one listens; and the first goes on."""
     told = refused(tmp_path, "--unix-socket", str(server.folder / "socket"))
-    assert told.endswith("socket: another server does\n")
+    assert told.endswith("socket: another server listens there\n")
     assert not (tmp_path / "agent.db").exists()
     assert server.ask("GET", "/healthz").status == 200
 

@@ -52,7 +52,7 @@ class TallyOutside(SqliteStore):
         """Count, wrongly."""
         with self.file.transaction() as connection:
             outcomes, counted = self._use_nonces(connection, answers)
-            self._keep(connection, counted)
+            self._insert_responses(connection, counted)
         self._failpoint("between nonce and tally")
         with self.file.transaction() as connection:
             totals = self._add_to_totals(connection, counted)

@@ -12,7 +12,7 @@ from pathlib import Path
 from ldpbandits.errors import DatabaseError
 from ldpbandits.server.process import logs
 from ldpbandits.server.process import supervisor as workers
-from ldpbandits.server.process.sockets import shared_out
+from ldpbandits.server.process.sockets import open_listeners
 from ldpbandits.server.process.supervisor import Tie, Workers
 
 PATIENCE = 1.0
@@ -26,7 +26,7 @@ def work(folder: Path, listener: socket.socket, tie: Tie) -> None:
     stop = threading.Event()
     is_deaf = (folder / "deaf").exists()
     signal.signal(signal.SIGTERM, signal.SIG_IGN if is_deaf else lambda *_: stop.set())
-    tie.when_alone(lambda: None if is_deaf else stop.set(), PATIENCE)
+    tie.watch_parent(lambda: None if is_deaf else stop.set(), PATIENCE)
     listener.listen()
     tie.ready()
     listener.settimeout(0.05)
@@ -50,7 +50,7 @@ def main() -> None:
     options = parser.parse_args()
     logs.set_up("text")
     workers.FIRST_RESTART_DELAY_S, workers.LONGEST_RESTART_DELAY_S, workers.CONNECTION_WAIT_S = 0.05, 0.2, 0.05
-    listeners = shared_out("127.0.0.1", 0, options.workers)
+    listeners = open_listeners("127.0.0.1", 0, options.workers)
     made = Workers(partial(work, options.folder), listeners, PATIENCE)
     made.on_ready = lambda: print("all are ready", file=sys.stderr, flush=True)  # noqa: T201 - to the test
     made.run(lambda: print("port", listeners[0].getsockname()[1], file=sys.stderr, flush=True))  # noqa: T201 - as above

@@ -37,9 +37,9 @@ def believed() -> tuple[Times, Clock]:
     """Return a clock that has been believed since its start."""
     times = Times()
     clock = times.clock()
-    assert clock.settled(0) == 0
+    assert clock.last_expired(0) == 0
     times.pass_by(START_CONFIRMATION_S)
-    assert clock.settled(0) == times.wall
+    assert clock.last_expired(0) == times.wall
     return times, clock
 
 
@@ -49,11 +49,11 @@ def test_the_first_time_is_believed_after_minutes() -> None:
     clock = times.clock()
     for _ in range(3):
         times.wall += YEARS
-        assert clock.settled(0) == 0
+        assert clock.last_expired(0) == 0
         times.pass_by(START_CONFIRMATION_S - 1)
-        assert clock.settled(0) == 0
+        assert clock.last_expired(0) == 0
     times.pass_by(1)
-    assert clock.settled(0) == times.wall
+    assert clock.last_expired(0) == times.wall
 
 
 def test_a_leap_ahead_is_believed_after_a_day(caplog: pytest.LogCaptureFixture) -> None:
@@ -62,10 +62,10 @@ def test_a_leap_ahead_is_believed_after_a_day(caplog: pytest.LogCaptureFixture) 
     before = times.wall
     times.wall += YEARS
     for _ in range(10):
-        assert clock.settled(0) == before
+        assert clock.last_expired(0) == before
         times.pass_by(LEAP_CONFIRMATION_S / 10)
         before += LEAP_CONFIRMATION_S / 10
-    assert clock.settled(0) == times.wall
+    assert clock.last_expired(0) == times.wall
     (line,) = caplog.messages
     assert "leapt ahead by 3650.0 days" in line
 
@@ -75,20 +75,20 @@ def test_a_leap_that_was_undone_has_not_been() -> None:
     times, clock = believed()
     for _ in range(2):
         times.wall += YEARS
-        clock.settled(0)
+        clock.last_expired(0)
         times.pass_by(LEAP_CONFIRMATION_S - 1)
-        assert clock.settled(0) == times.wall - YEARS
+        assert clock.last_expired(0) == times.wall - YEARS
         times.wall -= YEARS
-        assert clock.settled(0) == times.wall
+        assert clock.last_expired(0) == times.wall
 
 
 def test_a_leap_back_is_believed_at_once() -> None:
     """To take too early a time is always right; from there a leap ahead is a leap."""
     times, clock = believed()
     times.wall -= YEARS
-    assert clock.settled(0) == times.wall
+    assert clock.last_expired(0) == times.wall
     times.wall += YEARS
-    assert clock.settled(0) == times.wall - YEARS
+    assert clock.last_expired(0) == times.wall - YEARS
 
 
 def test_small_steps_are_no_leaps(caplog: pytest.LogCaptureFixture) -> None:
@@ -97,7 +97,7 @@ def test_small_steps_are_no_leaps(caplog: pytest.LogCaptureFixture) -> None:
     for step in (CLOCK_TOLERANCE_S - 1, -3, CLOCK_TOLERANCE_S - 1, 0.5) * 10:
         times.wall += step
         times.pass_by(60)
-        assert clock.settled(0) == int(times.wall)
+        assert clock.last_expired(0) == int(times.wall)
     assert not caplog.messages
 
 
@@ -106,20 +106,20 @@ def test_what_is_forgotten_has_expired(caplog: pytest.LogCaptureFixture) -> None
     times, clock = believed()
     ahead = int(times.wall) + YEARS
     for _ in range(3):
-        assert clock.settled(ahead) == ahead
+        assert clock.last_expired(ahead) == ahead
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     assert "is 3650.0 days behind" in caplog.messages[0]
     times.wall += YEARS
-    clock.settled(ahead)
+    clock.last_expired(ahead)
     times.wall -= YEARS
-    clock.settled(ahead)
+    clock.last_expired(ahead)
     assert sum("days behind" in line for line in caplog.messages) == 2
 
 
 def test_simulated_time_is_believed() -> None:
     """Without a steady clock there is nothing to compare with; with that of the machine there is."""
-    assert Clock(lambda: 17.5).settled(3) == 17
-    assert Clock().settled(3) == 3
+    assert Clock(lambda: 17.5).last_expired(3) == 17
+    assert Clock().last_expired(3) == 3
     assert elapsed() <= elapsed()
 
 

@@ -13,7 +13,7 @@ from tests.server.store_contract import answer, exported
 
 from ldpbandits.server.store import Answer, Definition, Event, Outcome, Store, Unavailable, committer
 from ldpbandits.server.store.integrity import verify
-from ldpbandits.server.store.opening import books_of, open_store
+from ldpbandits.server.store.opening import open_dump, open_store
 from ldpbandits.server.store.postgres import changes as postgres_changes
 from ldpbandits.server.store.sqlite import store as sqlite
 from ldpbandits.server.store.sqlite.store import SqliteStore
@@ -55,7 +55,7 @@ def fill(store: Store) -> tuple[int, int]:
 
 def check(database: str, responses: int) -> None:
     """Read the books: all agrees, and there are as many responses, each with its nonce."""
-    with books_of(database) as books:
+    with open_dump(database) as books:
         found = verify(books)
     assert not found.damage
     assert (found.responses, found.nonces) == (responses, responses)

@@ -13,7 +13,7 @@ from tests.server.several import Workers
 from ldpbandits.server.api.messages import NewArm, ResponseMessage
 from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.service import Service
-from ldpbandits.server.store import News
+from ldpbandits.server.store import PeerUpdates
 from ldpbandits.server.store.postgres import store as postgres_module
 from ldpbandits.server.store.postgres.store import PostgresStore
 
@@ -25,12 +25,12 @@ def store_of(worker: Service) -> PostgresStore:
     return store
 
 
-def listen(worker: Service, monkeypatch: pytest.MonkeyPatch) -> list[News]:
+def listen(worker: Service, monkeypatch: pytest.MonkeyPatch) -> list[PeerUpdates]:
     """Return a list to which each look of a worker adds what it finds."""
-    store, found = store_of(worker), list[News]()
+    store, found = store_of(worker), list[PeerUpdates]()
     refresh = store.refresh
 
-    def refresh_and_tell(*asked: Any) -> News:
+    def refresh_and_tell(*asked: Any) -> PeerUpdates:
         found.append(refresh(*asked))
         return found[-1]
 
@@ -74,7 +74,7 @@ def test_a_look_reads_the_arms_at_which_something_happened(workers: Workers, mon
         await workers.respond(1, ticket)
         await workers.look()
         assert [cell.arm for found in news[-2:] for cell in found.totals] == [arm]
-        store_of(workers.all[0])._looker.link.close()  # a crash may have ended it, and undone what was seen
+        store_of(workers.all[0])._poller.link.close()  # a crash may have ended it, and undone what was seen
         await workers.look()
         assert set(news[-2].whole) == {0, number}
 

@@ -94,7 +94,7 @@ def test_a_server_of_one_process_outlives_a_renewal(tmp_path: Path) -> None:
     without_terminal = ("sh", "-c", 'exec "$@" < /dev/null', "sh")
     with running(tmp_path, before=without_terminal) as server:
         server.process.send_signal(signal.SIGHUP)
-        until(lambda: "SIGHUP replaces workers, and this is one process" in server.printed())
+        until(lambda: "SIGHUP replaces workers, but this server is one process" in server.printed())
         assert server.ask("GET", "/healthz").status == 200
         assert server.stop() == 0
 
@@ -127,7 +127,7 @@ def test_a_database_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
     for path, reason in (
         (text, "file is not a database"),
         (other, "not an agent server's: it has a table 'customers'"),
-        (newer, "from a newer version: it has seen '0002 from the future'"),
+        (newer, "from a newer version: it has the migration '0002 from the future'"),
     ):
         before = path.read_bytes()
         assert reason in refused("--port", "0", "--database", str(path))

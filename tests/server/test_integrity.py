@@ -16,7 +16,7 @@ from ldpbandits.server.api.messages import NewArm, NewExperiment
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import integrity
 from ldpbandits.server.store.integrity import Findings, verify
-from ldpbandits.server.store.sqlite.integrity import sqlite_books
+from ldpbandits.server.store.sqlite.integrity import open_sqlite_dump
 from ldpbandits.server.store.sqlite.schema import MIGRATIONS, migrate
 from ldpbandits.server.store.sqlite.store import SqliteStore
 
@@ -25,7 +25,7 @@ BITS = {"mechanism": "bernoulli", "epsilon": 2}
 
 def found(path: Path) -> Findings:
     """Look into a database."""
-    with sqlite_books(path) as read:
+    with open_sqlite_dump(path) as read:
         return verify(read)
 
 
@@ -122,7 +122,7 @@ DAMAGE = {
     ),
     "a value that is no number": (
         "UPDATE responses SET value = 'x' WHERE id = 1",
-        ["response 1 of experiment 1: it is not made of whole numbers"],
+        ["response 1 of experiment 1: a column is not an integer"],
     ),
     "a cell that there is not": (
         "UPDATE responses SET cell = 9 WHERE id = 1",
@@ -134,7 +134,7 @@ DAMAGE = {
     ),
     "an experiment that there is not": (
         "INSERT INTO responses VALUES (99, 9, 0, 1, 0)",
-        ["response 99 of experiment 9: there is no such experiment"],
+        ["response 99 of experiment 9: its experiment does not exist"],
     ),
     "a tally of no arm": ("DELETE FROM arms WHERE experiment = 1 AND number = 1", ["a row of cells", "have gaps"]),
     "a curator that cannot be read": (

@@ -240,8 +240,8 @@ def test_a_worker_that_cannot_look_says_so(postgres: Postgres) -> None:
             workers.all[0].experiments["headline"].fresh_until = 0.0
             store = workers.all[0]._store
             assert isinstance(store, PostgresStore)
-            store._looker.link.close()
-            store._looker.link._conninfo = "postgresql://ldp@/nothing?host=/nowhere"
+            store._poller.link.close()
+            store._poller.link._conninfo = "postgresql://ldp@/nothing?host=/nowhere"
             with pytest.raises(Unavailable):
                 await workers.decide(0)
             viewer = workers.all[0].keys.new[Role.VIEWER]

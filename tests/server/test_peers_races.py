@@ -386,7 +386,7 @@ def test_whoever_is_waited_for_does_not_hang_on_the_clock_of_the_database(
         with psycopg.connect(workers.url, autocommit=True) as connection:
             sql = "UPDATE workers SET seen_at = seen_at + make_interval(hours => %s) WHERE id = %s"
             connection.execute(sql, (hours, two.worker))
-        one.knows(one.version + 1)
+        one.acknowledge(one.version + 1)
         assert not one.is_acknowledged(one.version)
         monkeypatch.setattr(poller, "elapsed", lambda: elapsed() + 3.1)
         assert one.is_acknowledged(one.version)
@@ -457,10 +457,10 @@ def test_a_worker_whose_database_went_back_knows_nothing_any_more(workers: Worke
         with psycopg.connect(workers.url, autocommit=True) as connection:
             connection.execute("DELETE FROM changes WHERE version = (SELECT max(version) FROM changes)")
         store_of(two).version -= 1
-        store_of(two)._looker._seen = None  # as a worker that has started on the new primary
+        store_of(two)._poller._last_change = None  # as a worker that has started on the new primary
         await look(two)
         await two.change(lambda: two.commands.set_status("headline", "paused"))
-        with pytest.raises(Unavailable, match="has lost a change that this worker has seen"):
+        with pytest.raises(Unavailable, match="lost a change that this worker has seen"):
             await look(one)
         assert one.lost is not None
         assert two.lost is None
@@ -477,7 +477,7 @@ def test_a_worker_whose_database_is_another_one_knows_nothing_any_more(workers: 
         with psycopg.connect(workers.url, autocommit=True) as connection:
             connection.execute("UPDATE identity SET identity = uuid_send(gen_random_uuid())")
         for worker in workers.all:
-            with pytest.raises(Unavailable, match="is another one than this worker has begun with"):
+            with pytest.raises(Unavailable, match="was replaced while this worker ran"):
                 await look(worker)
             assert worker.lost is not None
 

@@ -33,7 +33,7 @@ def test_books_that_agree_are_said_to_agree(url: str, capsys: pytest.CaptureFixt
         ("UPDATE cells SET total = total + 1 WHERE experiment = 1 AND arm = 0", "it is not the sum of its responses"),
         ("DELETE FROM responses WHERE id = (SELECT min(id) FROM responses)", "tickets were used, and it has"),
         ("UPDATE responses SET value = 7 WHERE id = (SELECT min(id) FROM responses)", "not a possible response"),
-        ("UPDATE gates SET open = false WHERE experiment = 1", "its gates do not say"),
+        ("UPDATE gates SET open = false WHERE experiment = 1", "its gates contradict"),
         ("DELETE FROM cells WHERE experiment = 1 AND arm = 1", "responses and no tally"),
     ],
 )
@@ -55,7 +55,7 @@ def test_each_damaged_row_is_a_line(damage: str, said: str, url: str, capsys: py
     [
         (
             "INSERT INTO migrations VALUES ('9999 of tomorrow', now())",
-            "is from a newer version: it has seen '9999 of t",
+            "is from a newer version: it has the migration '9999 of t",
         ),
         ("DELETE FROM migrations", "is from an older version: start the server on it once"),
     ],

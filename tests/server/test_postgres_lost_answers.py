@@ -229,7 +229,7 @@ def test_threads_of_a_worker_do_not_disturb_each_other(postgres: Postgres) -> No
 def _look_often(store: PostgresStore) -> int:
     looked = 0
     for turn in range(60):
-        store.tell([], [Event(1, 0, "decision", 1)])
+        store.queue_updates([], [Event(1, 0, "decision", 1)])
         try:
             looked += bool(store.refresh([0, 1], {}))
         except Unavailable:

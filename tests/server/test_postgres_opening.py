@@ -93,7 +93,7 @@ def test_a_database_that_is_not_there_or_not_ours_is_refused(postgres: Postgres)
     PostgresStore(newer).close()
     with psycopg.connect(newer, autocommit=True) as connection:
         connection.execute("INSERT INTO migrations VALUES ('9999 the future', now())")
-    assert refusal(newer) == "the database is from a newer version: it has seen '9999 the future'"
+    assert refusal(newer) == "the database is from a newer version: it has the migration '9999 the future'"
     with psycopg.connect(foreign) as connection:
         assert connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall() == [
             ("orders",)
@@ -124,8 +124,9 @@ def test_a_pooler_that_hands_sessions_round_is_refused(postgres: Postgres, monke
             made.append(connect(*given, **more))
         return made[0]
 
+    url = postgres.new()
     monkeypatch.setattr(psycopg, "connect", hand_round)
-    assert "must be in session mode" in refusal(postgres.new())
+    assert "must be in session mode" in refusal(url)
 
 
 def test_an_older_postgresql_is_refused(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +159,7 @@ def test_without_a_free_connection_a_server_says_so(postgres: Postgres) -> None:
         connection.execute("ALTER ROLE guest CONNECTION LIMIT 2")
         with closing(PostgresStore(url)) as store:
             connection.execute("ALTER ROLE guest CONNECTION LIMIT 1")
-            store._looker.link.close()
+            store._poller.link.close()
             with pytest.raises(Unavailable, match="too many connections for role"):
                 store.refresh([], {})
             connection.execute("ALTER ROLE guest CONNECTION LIMIT 2")
@@ -215,9 +216,9 @@ def test_a_worker_that_hangs_while_it_starts_does_not_keep_others_from_it(
     """The database cuts off who holds its lock and says nothing; a machine that has vanished says nothing for hours."""
     monkeypatch.setattr(postgres_connection, "_SESSION", "SET idle_in_transaction_session_timeout = '300ms'")
     with closing(PostgresStore(postgres.new())) as store, closing(PostgresStore(store._url)) as other:
-        hung = store.starting()
+        hung = store.startup_lock()
         hung.__enter__()
-        with other.starting():
+        with other.startup_lock():
             assert other.version == 0
         with pytest.raises(Unavailable):
             hung.__exit__(None, None, None)

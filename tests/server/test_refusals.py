@@ -343,7 +343,7 @@ def test_keys_from_the_environment_are_long_and_differ(tmp_path: Path) -> None:
 def test_a_key_that_no_header_can_hold_is_refused(tmp_path: Path, end: str) -> None:
     """It would hold for nobody, and whoever has it would wonder why; the error does not show it."""
     with closing(SqliteStore(tmp_path / "agent.db")) as store:
-        with pytest.raises(ParameterError, match="must be what a header of HTTP can hold") as refused:
+        with pytest.raises(ParameterError, match="must fit in an HTTP header") as refused:
             Service(store, {"LDPBANDITS_ADMIN_KEY": "sesame" * 3 + end})
         assert "sesame" not in str(refused.value)
 

@@ -121,7 +121,7 @@ def test_a_database_that_hangs_does_not_keep_a_server_from_stopping(postgres: Po
             waiting = "SELECT count(*) FROM pg_locks WHERE relation = 'responses'::regclass AND NOT granted"
             until(lambda: other.execute(waiting).fetchall() == [(1,)], server.printed)
             assert server.stop() == 1
-        assert "the store has not let go for 0.5 s: the server ends without it" in server.printed()
+        assert "the store did not close within 0.5 s: the server exits" in server.printed()
 
 
 def test_a_server_whose_database_went_back_ends(postgres: Postgres, tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_server_whose_database_went_back_ends(postgres: Postgres, tmp_path: Pa
         assert server.ask("POST", "/v1/experiments", HEADLINE).status == 201
         other.execute("DELETE FROM changes WHERE version = (SELECT max(version) FROM changes)")
         assert server.process.wait(PATIENCE) == 2
-        assert "as one that went back in time: the server must be started again" in server.printed()
+        assert "as after a restore or a failover: restart the server" in server.printed()
 
 
 def test_a_password_is_never_shown(postgres: Postgres, tmp_path: Path) -> None:

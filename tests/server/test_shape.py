@@ -20,7 +20,7 @@ ODD = {
 HALF = "DELETE FROM migrations WHERE name LIKE '0002%' OR name LIKE '0003%'"
 """It is as after these steps, and says that it has not seen them."""
 
-SAID = "the database has a shape that this version does not know: "
+SAID = "the database has a schema that this version does not know: "
 
 
 @pytest.mark.parametrize("change", [*ODD.values(), HALF])

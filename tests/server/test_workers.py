@@ -20,7 +20,7 @@ from tests.server.running import PATIENCE
 from ldpbandits.errors import ParameterError
 from ldpbandits.server.process import sockets as listening_module
 from ldpbandits.server.process import supervisor as workers
-from ldpbandits.server.process.sockets import HAS_REUSE_PORT, Listeners, listening, shared_out, unix_listening
+from ldpbandits.server.process.sockets import HAS_REUSE_PORT, Listeners, listening, open_listeners, unix_listening
 
 
 class Supervised:
@@ -117,7 +117,7 @@ def test_a_machine_that_has_no_room_for_a_worker_keeps_the_others(tmp_path: Path
         largest = max(int(file.name) for file in Path(f"/proc/{server.process.pid}/fd").iterdir())
         resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (largest + 1, before[1]))
         os.kill(first, signal.SIGKILL)
-        server.wait_for("cannot be started: Too many open files; another try in", 3)
+        server.wait_for("cannot be started: Too many open files; next try in", 3)
         server.process.send_signal(signal.SIGHUP)
         server.wait_for("is replaced, one after the other")
         server.wait_for("a new worker cannot be started: Too many open files: the others stay as they are")
@@ -131,7 +131,7 @@ def test_a_pause_stays_a_number_however_often_a_worker_dies() -> None:
     """2^1024 is none: a database that is away for a night must not end the one who starts workers."""
     with listening("127.0.0.1", 0) as one:
         made = workers.Workers(lambda _, __: None, Listeners(1, one), 1.0)
-        pauses = [made._put_off(0, 0.0) for _ in range(5000)]
+        pauses = [made._schedule_restart(0, 0.0) for _ in range(5000)]
     assert pauses[:3] == [0.5, 1.0, 2.0]
     assert set(pauses[6:]) == {workers.LONGEST_RESTART_DELAY_S}
 
@@ -179,8 +179,8 @@ def test_a_worker_that_dies_at_once_is_started_after_a_pause_that_grows(tmp_path
         first, second = server.workers()
         (tmp_path / "no-start").touch()
         os.kill(first, signal.SIGKILL)
-        server.wait_for("another is started in", times=4)
-        pauses = re.findall(r"another is started in ([\d.]+) s", server.said)
+        server.wait_for("it is restarted in", times=4)
+        pauses = re.findall(r"it is restarted in ([\d.]+) s", server.said)
         assert pauses[:4] == ["0.1", "0.1", "0.2", "0.2"]  # 0.05, 0.1, 0.2, and no more
         assert "a worker cannot go on: the database is gone\n" in server.said
         assert "Traceback" not in server.said
@@ -235,29 +235,29 @@ def test_connections_are_shared_out(tmp_path: Path) -> None:
 def test_a_port_in_use_is_noticed_though_it_could_be_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two servers would share the requests."""
     monkeypatch.setattr(listening_module, "ORPHAN_STOP_TIMEOUT_S", 0.3)
-    listeners = shared_out("127.0.0.1", 0, 2)
+    listeners = open_listeners("127.0.0.1", 0, 2)
     port = listeners[0].getsockname()[1]
     assert listeners[1].getsockname()[1] == port
     with pytest.raises(ParameterError, match="Address already in use"):
-        shared_out("127.0.0.1", port, 2)
+        open_listeners("127.0.0.1", port, 2)
     listeners.close()
 
 
 def test_a_start_waits_for_workers_whose_parent_was_killed(tmp_path: Path) -> None:
     """They listen until they notice, at a port or a file; a server of one process waits for nobody."""
-    before = shared_out("127.0.0.1", 0, 2)
+    before = open_listeners("127.0.0.1", 0, 2)
     port = before[0].getsockname()[1]
     with pytest.raises(ParameterError, match="Address already in use"):
-        shared_out("127.0.0.1", port, 1)
+        open_listeners("127.0.0.1", port, 1)
     Timer(0.3, before.close).start()
-    after = shared_out("127.0.0.1", port, 2)
+    after = open_listeners("127.0.0.1", port, 2)
     assert after[0].getsockname()[1] == port
     after.close()
     path = tmp_path / "socket"
     with socket.socket(socket.AF_UNIX) as orphan:
         orphan.bind(str(path))
         orphan.listen()
-        with pytest.raises(ParameterError, match="another server does"), unix_listening(path, 0o600):
+        with pytest.raises(ParameterError, match="another server listens there"), unix_listening(path, 0o600):
             pass
         Timer(0.3, orphan.close).start()
         with unix_listening(path, 0o600, workers=2) as listener:
@@ -267,7 +267,7 @@ def test_a_start_waits_for_workers_whose_parent_was_killed(tmp_path: Path) -> No
 @pytest.mark.skipif(not HAS_REUSE_PORT, reason="elsewhere there is one socket for all")
 def test_connections_do_not_wait_for_a_worker_that_may_never_be_ready() -> None:
     """Its socket gets none before it listens, the first time and each time that it is made again."""
-    listeners = shared_out("127.0.0.1", 0, 2)
+    listeners = open_listeners("127.0.0.1", 0, 2)
     first = listeners[0]
     first.settimeout(PATIENCE)
     for _ in range(2):
@@ -282,7 +282,7 @@ def test_connections_do_not_wait_for_a_worker_that_may_never_be_ready() -> None:
 
 def test_the_last_socket_keeps_the_address() -> None:
     """Others are closed while their worker is away, and made again."""
-    listeners = shared_out("127.0.0.1", 0, 2)
+    listeners = open_listeners("127.0.0.1", 0, 2)
     first, second = listeners[0], listeners[1]
     listeners.drop(1)
     if HAS_REUSE_PORT:

@@ -31,8 +31,8 @@ def run(options: argparse.Namespace) -> int:
     load_modules(asked["load"])
     with needs("server"):
         from ldpbandits.server.store.integrity import verify
-        from ldpbandits.server.store.opening import books_of, is_shared
-    with books_of(database) as books:
+        from ldpbandits.server.store.opening import is_shared, open_dump
+    with open_dump(database) as books:
         found = verify(books)
     if options.json:
         more = {"damage": found.damage, "unsaid": found.unsaid}

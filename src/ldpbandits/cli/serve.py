@@ -22,7 +22,7 @@ from ldpbandits.extras import needs
 from ldpbandits.server.keys import Role, from_environment
 from ldpbandits.server.process import logs
 from ldpbandits.server.process.front_door import FrontDoor
-from ldpbandits.server.process.sockets import Listeners, shared_out, unix_listening, url_of
+from ldpbandits.server.process.sockets import Listeners, open_listeners, unix_listening, url_of
 from ldpbandits.server.process.systemd import notify
 from ldpbandits.server.store import Unavailable
 from ldpbandits.server.store.opening import is_shared, open_store
@@ -116,7 +116,7 @@ def _doubts(options: argparse.Namespace) -> Iterator[str]:
 def _listening(place: Listening, workers: int) -> Iterator[Listeners]:
     """Yield what so many workers listen on."""
     if place.unix_socket is None:
-        with closing(shared_out(place.host, place.port, workers)) as listeners:
+        with closing(open_listeners(place.host, place.port, workers)) as listeners:
             yield listeners
         return
     try:
@@ -131,13 +131,13 @@ def _listening(place: Listening, workers: int) -> Iterator[Listeners]:
 
 def _serve_alone(setup: Setup, listener: socket.socket) -> None:
     with needs("server"):
-        from ldpbandits.server.process.server import end_of_patience
+        from ldpbandits.server.process.server import exit_timer
     service = _start(setup)
     server = _server(setup, service)
     with server.capture_signals():  # from before anybody can know of us, so that stopping is always orderly
         _welcome(setup, listener, service.keys.new)
         server.when_ready = partial(notify, "READY=1")
-        timer = end_of_patience(setup.front_door.stop_seconds + LONGER)
+        timer = exit_timer(setup.front_door.stop_seconds + LONGER)
         server.when_stopping = timer.start
         try:
             server.serve_on(listener)
@@ -160,7 +160,7 @@ def _work(setup: Setup, listener: socket.socket, tie: "Tie") -> None:
     logs.set_up(setup.serving.log_format)
     server = _server(setup, _start(setup))
     with server.capture_signals():
-        tie.when_alone(server.stop, setup.front_door.stop_seconds + LONGER)
+        tie.watch_parent(server.stop, setup.front_door.stop_seconds + LONGER)
         server.when_ready = tie.ready
         server.serve_on(listener)
 
@@ -220,9 +220,9 @@ def _named(database: str) -> str:
     """Return what a database is called, without its password."""
     if not is_shared(database):
         return database
-    from ldpbandits.server.store.postgres.connection import named
+    from ldpbandits.server.store.postgres.connection import display_name
 
-    return named(database)
+    return display_name(database)
 
 
 COMMAND = Command(

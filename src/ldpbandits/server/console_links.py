@@ -1,4 +1,4 @@
-"""Links that open the console once, within a few minutes: for whoever holds the admin key, without typing it."""
+"""One-time links that open the console within a few minutes, without typing the admin key."""
 
 from collections.abc import Callable
 from hashlib import sha256
@@ -7,27 +7,27 @@ from secrets import token_urlsafe
 from ldpbandits.server.peers.peers import Peers
 
 LINK_LIFETIME_S = 300
-"""Seconds for which a link holds."""
+"""Seconds after which a link expires."""
 
 LARGEST_LINKS = 100
-"""Of more links that nobody has used, the oldest are forgotten."""
+"""Unused links that are stored; beyond that the oldest are dropped."""
 
 
 class Links:
-    """The links that may still be used: of each the hash, until when, and the hash of the key that it stands for.
+    """The unused links: of each its hash, its expiry, and the hash of the key that it stands for.
 
     Where there are several workers, any of them may be asked to open it: then links are in the store.
     """
 
     def __init__(self, now: Callable[[], int], key: Callable[[], bytes], sharing: Peers | None = None) -> None:
-        """Begin with none; `key` tells the hash of the key that a new link stands for."""
+        """Start without links; `key` returns the hash of the key that a new link stands for."""
         self._now = now
         self._key = key
         self._sharing = sharing
         self._links: dict[bytes, tuple[int, bytes]] = {}
 
     async def new(self) -> str:
-        """Return the token of a new link."""
+        """Create a link and return its token."""
         token, until = token_urlsafe(24), self._now() + LINK_LIFETIME_S
         if self._sharing is not None:
             await self._sharing.put(_hash(token), until.to_bytes(8) + self._key(), until)
@@ -38,7 +38,7 @@ class Links:
         return token
 
     async def take(self, token: str) -> bytes | None:
-        """Use a link up: return the hash of the key that it stands for, None when it does not hold."""
+        """Consume a link: return the hash of the key that it stands for, None when it is not valid."""
         if self._sharing is not None:
             note = await self._sharing.take(_hash(token)) or bytes(8)
             expires_at, key = int.from_bytes(note[:8]), note[8:]

@@ -1,4 +1,4 @@
-"""Keys: who may do what. Only their hashes are kept; a key is shown once, when it is new."""
+"""Keys and their roles. Only hashes of keys are stored; a key is shown once, when it is new."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from ldpbandits.server.store import Store, Unavailable
 SECRET_VARIABLE = "LDPBANDITS_SIGNING_SECRET"  # noqa: S105 - the name of a variable
 SHORTEST = 16
 SHORTEST_SECRET = 32
-"""Bytes. Whoever sees a ticket can try secrets as fast as computers can: a signing secret must be beyond guessing."""
+"""Minimum bytes of a signing secret: the holder of a ticket can try secrets offline."""
 
 
 class Role(Enum):
@@ -30,7 +30,7 @@ class Role(Enum):
     ALLOWANCE = "allowance"
 
     def may(self, needed: "Role") -> bool:
-        """Tell whether this role may do what needs that one."""
+        """Tell whether this role includes the rights of that one."""
         return self in {needed, Role.ADMIN}
 
     @property
@@ -40,11 +40,11 @@ class Role(Enum):
 
 
 FIRST_ROLES = (Role.ADMIN, Role.VIEWER, Role.CLIENT)
-"""A first start makes the keys of these."""
+"""The roles whose keys the first start creates."""
 
 
 class Keys:
-    """The keys that hold now, from the environment or else from the store."""
+    """The valid keys, from the environment or else from the store."""
 
     def __init__(
         self,
@@ -52,14 +52,14 @@ class Keys:
         environment: Mapping[str, str],
         keep: Callable[[Mapping[Role, str]], Mapping[Role, str]] = lambda keys: keys,
     ) -> None:
-        """Make the keys and the signing secret that are neither in the environment nor in the store.
+        """Create the keys and the signing secret that are neither in the environment nor in the store.
 
         `keep` is handed new keys before any of them holds, and returns those that are to hold.
         """
         self._store = store
         self._fixed, self._listed = from_environment(environment)
         self.new: dict[Role, str] = {}
-        """The keys that this start has made, to be shown once: nobody can read them later."""
+        """The keys that this start has created, which are shown once and cannot be read later."""
         stored = store.keys()
         known = {key.role for key in stored if key.valid_until is None}
         due = [role for role in FIRST_ROLES if role not in self._fixed and role.value not in known]
@@ -72,20 +72,20 @@ class Keys:
         self.reload()
 
     def role(self, key: bytes, now: float) -> Role | None:
-        """Return whose key this is. The lookup is by hash: how long it takes says nothing about the key."""
+        """Return the role of this key. The lookup is by hash: its duration reveals nothing about the key."""
         return self.role_of_hash(sha256(key).digest(), now)
 
     def role_of_hash(self, hashed: bytes, now: float) -> Role | None:
-        """Return whose key has this hash, None when it does not hold now."""
+        """Return the role of the key with this hash, or None when it is not valid now."""
         role, valid_until = self._roles.get(hashed, (None, None))
         return role if valid_until is None or now < valid_until else None
 
     def hash_of(self, role: Role) -> bytes:
-        """Return the hash of the key of this role that is to hold from now on."""
+        """Return the hash of the newest key of this role."""
         return next(hashed for hashed, (of, until) in self._roles.items() if of is role and until is None)
 
     def hashes(self, role: Role, now: float) -> list[bytes]:
-        """Return the hashes of the keys of this role that hold now."""
+        """Return the hashes of the valid keys of this role."""
         return [hashed for hashed, (of, until) in self._roles.items() if of is role and (until is None or now < until)]
 
     def is_fixed(self, role: Role) -> bool:
@@ -98,25 +98,25 @@ class Keys:
         return bool(self._listed)
 
     def rotate(self, role: Role, now: int, grace: int) -> str:
-        """Make a new key; none before it holds for more than another `grace` seconds."""
+        """Create a new key; earlier keys expire within `grace` seconds."""
         key = _new_key(role)
         self._store.rotate_key(role.value, _hash(key), now, grace)
-        with suppress(Unavailable):  # it holds, and is shown this once; it is read again within a minute
+        with suppress(Unavailable):  # the key is valid and shown this once; it is reloaded within a minute
             self.reload()
         return key
 
     def rotate_secret(self, now: int, grace: int) -> None:
-        """Sign with a new secret; what any before it has signed holds for no more than another `grace` seconds."""
+        """Sign with a new secret; tickets of earlier ones are valid for another `grace` seconds at most."""
         self._store.rotate_secret(token_bytes(32), now, grace)
         self.reload()
 
     def prune(self, now: int) -> None:
-        """Remove the keys and secrets that no longer hold."""
+        """Remove the expired keys and secrets."""
         self._store.prune(now)
         self.reload()
 
     def reload(self) -> None:
-        """Read everything anew; each is put in place whole, since the event loop looks at it from another thread."""
+        """Reload all keys and secrets; each mapping is replaced atomically, since the event loop reads it meanwhile."""
         keys = self._store.keys()
         roles: dict[bytes, tuple[Role, int | None]] = {
             key.hash: (Role(key.role), key.valid_until) for key in keys if Role(key.role) not in self._fixed
@@ -134,7 +134,7 @@ class Keys:
 
 
 def from_environment(environment: Mapping[str, str]) -> tuple[dict[Role, str], list[bytes]]:
-    """Return the keys and the signing secrets that are set there; refuse those that cannot be used."""
+    """Return the keys and the signing secrets of the environment; refuse invalid ones."""
     keys = {role: _long(environment, role.variable) for role in Role if role.variable in environment}
     if len(set(keys.values())) < len(keys):
         raise ParameterError("the keys of different roles must differ")
@@ -150,18 +150,18 @@ def _hash(key: str) -> bytes:
 
 
 def _long(environment: Mapping[str, str], variable: str) -> str:
-    """Return a key of the environment. No error shows it."""
+    """Return a key of the environment. No error quotes it."""
     key = environment[variable]
     if len(key) < SHORTEST:
         raise ParameterError(f"{variable} must have at least {SHORTEST} characters")
     if not (key.isascii() and key.isprintable() and key == key.strip()):
         told = "no space at an end, no line break, only ASCII"
-        raise ParameterError(f"{variable} must be what a header of HTTP can hold: {told}")
+        raise ParameterError(f"{variable} must fit in an HTTP header: {told}")
     return key
 
 
 def _secrets(text: str) -> list[bytes]:
-    """Read the signing secrets of the environment, the newest first. No error shows any of them."""
+    """Parse the signing secrets of the environment, the newest first. No error quotes them."""
     secrets = [secret.encode("utf-8", "surrogateescape") for secret in re.split(r"[,\s]+", text) if secret]
     if not secrets:
         raise ParameterError(f"{SECRET_VARIABLE} is set, and empty: put a secret there or unset it")

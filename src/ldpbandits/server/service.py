@@ -48,28 +48,25 @@ from ldpbandits.server.store.committer import LARGEST_BATCH, Committer
 from ldpbandits.spec.protocol import Code
 
 NONCES_PER_DELETION = 500
-"""Used nonces are removed so many at a time: responses wait for no more than that."""
+"""Nonces that are removed in one transaction, for which responses wait."""
 
 READY_CACHE_S, READY_TIMEOUT_S = 1.0, 3.0
-"""Seconds for which the answer to whether the store can write is good, and after which it is no.
-
-The latter are fewer than those that `ldpbandits health` waits.
-"""
+"""Seconds for which a readiness check is cached, and its timeout, which is shorter than that of `ldpbandits health`."""
 
 RETRY_AFTER_CAP_S = 60
-"""Seconds after which a response may be sent again that came above its experiment's responses_per_hour."""
+"""Seconds after which a device retries a response that exceeded responses_per_hour."""
 
 SUMMARIES_A_TURN = 100
-"""Summaries that are made before others get their turn: that takes a tenth of a millisecond."""
+"""Summaries that are computed in one turn of the event loop: a tenth of a millisecond."""
 
 EXPORT_PAGE_ROWS = 5000
-"""An export is read and sent so many responses at a time."""
+"""Responses in one chunk of an export."""
 
 T = TypeVar("T")
 
 
 class Service:
-    """An agent server. All of it runs in one event loop, but for the thread that writes."""
+    """An agent server. It runs in one event loop, apart from the thread that writes."""
 
     def __init__(
         self,
@@ -80,18 +77,18 @@ class Service:
         now: Callable[[], float] = time,
         largest_batch: int = LARGEST_BATCH,
     ) -> None:
-        """Take up where the store was left; new keys, if any, are handed to `keep` before they hold."""
+        """Load the state of the store; new keys, if any, are passed to `keep` before they are valid."""
         self._store = store
         self._wall = now
         self._clock = Clock(now)
         self.peers = Peers(self, store) if isinstance(store, SharedStore) else None
-        """What deals with other workers on the same store; None where there can be none."""
-        with store.starting() if isinstance(store, SharedStore) else nullcontext():
+        """The other workers on the same store; None where the store cannot be shared."""
+        with store.startup_lock() if isinstance(store, SharedStore) else nullcontext():
             self.keys = Keys(store, environment or {}, keep)
         self.committer = Committer(store, self.apply_totals, largest=largest_batch)
         self.meters = Meters()
         self.committer.observe = self.meters.committed
-        self.committer.counted_late = self._counted_late
+        self.committer.on_counted_late = self._on_counted_late
         self.report_worker = ReportWorker()
         self.started_at = int(now())
         events: dict[int, list[Event]] = defaultdict(list)
@@ -103,20 +100,20 @@ class Service:
         self._rejected_elsewhere: Counter[str] = Counter()
         self.apply_peer_events(events[0])
         self.changing = asyncio.Lock()
-        """Held by an experimenter's change from its checks to its end: such changes happen one after the other."""
+        """Serialises the changes of experimenters: each holds the lock from its checks to its end."""
         self.ready = SingleFlight(self.check, READY_CACHE_S)
-        """Raises `Unavailable` when the store cannot write; whoever may ask this often makes it write no more often."""
+        """Raises `Unavailable` when the store cannot write; single flight limits the rate of these writes."""
         self.commands = Commands(self, store)
-        """What an experimenter may change."""
+        """The commands of experimenters."""
         self.allowances = Allowances(self.keys)
         self.links = Links(lambda: self.now, lambda: self.keys.hash_of(Role.ADMIN), self.peers)
         self.ending = asyncio.Event()
-        """Set when the server is about to stop: replies without an end are to end now."""
+        """Set when the server begins to stop: it ends the streams."""
         self.lost: str | None = None
-        """Why all that is known here is worth nothing any more, and the server is to start anew."""
+        """Why the state in memory is invalid, so that the server must restart; None while it is valid."""
 
     def close(self) -> None:
-        """Finish what is under way and close the store."""
+        """Finish running work and close the store."""
         self.report_worker.close()
         self.committer.close()
         if self.peers is not None:
@@ -124,18 +121,18 @@ class Service:
         self._store.close()
 
     async def change(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Make an experimenter's change, alone; return when it holds everywhere."""
+        """Run an experimenter's change exclusively; return when every worker has applied it."""
         async with self.changing:
             return await (work() if self.peers is None else self.peers.change(work))
 
     async def poll_unknown(self) -> bool:
-        """Look whether other workers know what we do not; False when there are none."""
+        """Poll the other workers for something unknown here; return False when there are none."""
         if self.peers is not None:
             await self.peers.poll_unknown()
         return self.peers is not None
 
     async def refresh(self, name: str) -> None:
-        """Know of an experiment what the other workers know, if there are any; to be called before it is asked for."""
+        """Poll unless the state of an experiment is fresh; call this before a request uses it."""
         if self.peers is not None:
             if name not in self.experiments:
                 await self.peers.poll_unknown()
@@ -143,32 +140,32 @@ class Service:
                 await self.peers.refresh(self.experiments[name])
 
     async def refresh_keys(self) -> None:
-        """Know which keys hold; to be called before one is looked at."""
+        """Poll unless the keys are fresh; call this before a key is checked."""
         if self.peers is not None:
             await self.peers.refresh_keys()
 
     async def refresh_secrets(self) -> None:
-        """Know which signing secrets hold; to be called before a ticket is looked at."""
+        """Poll unless the signing secrets are fresh; call this before a ticket is verified."""
         if self.peers is not None:
             await self.peers.refresh_secrets()
 
     async def refresh_all(self, names: Iterable[str] | None = None) -> None:
-        """Know the same of these experiments, by default of all; to be called before they are listed."""
+        """Poll unless these experiments are fresh, by default all; call this before they are listed."""
         if self.peers is not None:
             listed = self.experiments if names is None else names
             await self.peers.refresh_all([self.experiments[name] for name in listed if name in self.experiments])
 
     @property
     def rejected(self) -> Counter[str]:
-        """How many requests were refused that belong to no experiment, by reason."""
+        """The number of refused requests that belong to no experiment, by reason."""
         return self._rejected_here + self._rejected_elsewhere
 
     def apply_peer_events(self, events: Iterable[Event]) -> None:
-        """Take over what happened that belongs to no experiment, before the start or at other workers."""
+        """Apply events of no experiment from before the start or of other workers."""
         self._rejected_elsewhere = Counter({event.kind: event.times for event in events})
 
     def load(self, stored: StoredExperiment) -> LiveExperiment:
-        """Take up an experiment that is new here, or what was changed of one that is known."""
+        """Load a new experiment, or apply the changes of a known one."""
         known = self.numbered.get(stored.number)
         if known is None:
             known = self._restore(stored, ())
@@ -177,29 +174,29 @@ class Service:
         return known
 
     def unload(self, number: int) -> None:
-        """Forget an experiment that is no more."""
+        """Remove a deleted experiment from memory."""
         experiment = self.numbered.pop(number, None)
         if experiment is not None and self.experiments.get(experiment.name) is experiment:
             del self.experiments[experiment.name]
         self.forget_events(number)
 
     def forget_events(self, number: int) -> list[Event]:
-        """Drop what has happened in an experiment that is no more and is not written yet, and return it."""
+        """Drop the unwritten events of a deleted experiment, and return them."""
         if self.peers is not None:
             self.peers.forget(number)
         return self.committer.forget_events(number)
 
     @property
     def now(self) -> int:
-        """The time in seconds. It never goes back behind the expiry of a nonce that has been removed."""
+        """The time in seconds; it is never before the expiry of a removed nonce."""
         return max(int(self._wall()), self._store.forgotten)
 
     def role(self, key: bytes) -> Role | None:
-        """Return what the holder of this key may do, or None when it does not hold now."""
+        """Return the role of this key, or None when it is not valid now."""
         return self.keys.role(key, self.now)
 
     def decide(self, name: str, allowance: str | None = None) -> Decision:
-        """Hand out an arm; nothing is written."""
+        """Assign an arm, without a write."""
         experiment = self.find(name)
         if experiment.status == "paused":
             raise Refusal(409, Code.PAUSED, f"the experiment {name} is paused")
@@ -224,7 +221,7 @@ class Service:
         )
 
     async def respond(self, message: ResponseMessage) -> Counted:
-        """Count a response, exactly once; return when that is on disk."""
+        """Count a response exactly once; return when it is on disk."""
         await self.refresh_secrets()
         now = self.now
         found = self._read(message.ticket, now)
@@ -252,7 +249,7 @@ class Service:
         return Counted(outcome.value)
 
     async def _count(self, experiment: LiveExperiment, answer: Answer) -> Outcome:
-        """Count a response, unless there were too many within the hour: then its device may send it again later."""
+        """Count a response unless the hour's cap is reached: then its device retries later."""
         if not experiment.admits_response():
             raise Refusal(
                 429,
@@ -266,14 +263,14 @@ class Service:
         finally:
             experiment.traffic.counting -= 1
 
-    def _counted_late(self, answer: Answer) -> None:
-        """Take note of a response that was counted though nobody is told: sent again, it is a duplicate."""
+    def _on_counted_late(self, answer: Answer) -> None:
+        """Apply a response that was counted after its request had ended: a retry is a duplicate."""
         experiment = self.numbered.get(answer.ticket.experiment)
         if experiment is not None:
             experiment.answered(answer.ticket, self.now)
 
     def _read(self, text: str, now: int) -> tuple[Ticket, LiveExperiment] | None:
-        """Read a ticket; None when it is not ours, or we do not know its experiment or arm.
+        """Verify a ticket; None when it is not ours, or its experiment or arm is unknown.
 
         That may be a ticket of ours, where another worker has made them, or the database was restored from a copy.
         """
@@ -284,7 +281,7 @@ class Service:
         return ticket, experiment
 
     async def summaries(self) -> list[Summary]:
-        """Return every experiment in a line; decisions get their turn in between."""
+        """Return a summary of every experiment; decisions are served in between."""
         await self.refresh_all()
         lines = []
         for number, experiment in enumerate(list(self.experiments.values()), 1):
@@ -294,23 +291,23 @@ class Service:
         return lines
 
     async def report(self, name: str) -> Report:
-        """Return everything about an experiment; the intervals are worked out beside the event loop."""
+        """Return the report of an experiment; a worker beside the event loop computes the intervals."""
         experiment = self.find(name)
-        with suppress(Unavailable):  # then the forecast has what came since the start to go by
+        with suppress(Unavailable):  # without them the forecast uses the responses since the start
             await self._recall(experiment)
         experiment.expire(self.now)
         before = lambda: experiment.trail.at(experiment.responses / 2)  # noqa: E731 - as it is when its turn comes
         return await self.report_worker.report(experiment, before, lambda: self.rejected[Code.FORGED])
 
     async def history(self, name: str) -> History:
-        """Return how the estimates came about; worked out beside the event loop too."""
+        """Return the estimates by number of responses, also computed beside the event loop."""
         experiment = self.find(name)
         await self._recall(experiment)
         most = most_moments(experiment)
         return await self.report_worker.history(experiment, lambda: experiment.trail.moments(experiment.moment, most))
 
     async def _recall(self, experiment: LiveExperiment) -> None:
-        """Read the responses from before the start, once, for what an experiment was like when there were fewer."""
+        """Replay the responses from before the start, once, into the history."""
         trail = experiment.trail
         async with trail.reading:
             if trail.unread:
@@ -318,11 +315,11 @@ class Service:
                 trail.recall(await asyncio.to_thread(history.replay, pieces, trail.unread, trail.kept[0]))
 
     async def tallies(self, name: str) -> Tallies:
-        """Return all that the agent learns from."""
+        """Return the totals that the agent learns from."""
         return await self.report_worker.tallies(self.find(name))
 
     async def export(self, name: str) -> Iterator[str]:
-        """Return the responses in the order in which they were counted, as CSV in pieces.
+        """Return the responses in the order in which they were counted, as chunks of CSV.
 
         The first are read now: a reply that has begun cannot say any more that the store is unavailable.
         """
@@ -332,7 +329,7 @@ class Service:
         return csv(chain([first], pieces), experiment.menu, lambda arm: experiment.records[arm].name)
 
     async def check(self) -> None:
-        """Raise `Unavailable` when the store cannot write, or not within some seconds."""
+        """Raise `Unavailable` when the store cannot write within `READY_TIMEOUT_S`."""
         try:
             async with asyncio.timeout(READY_TIMEOUT_S):
                 await self.committer.run(self._store.check)
@@ -340,19 +337,19 @@ class Service:
             raise Unavailable(f"the store has written nothing for {READY_TIMEOUT_S:g} s") from None
 
     async def sizes(self) -> StoreSizes:
-        """Return how large the store is, where it knows; this is asked beside the thread that writes."""
+        """Return the sizes of the store, where known, without waiting for the writing thread."""
         store = self._store
         return await asyncio.to_thread(store.sizes) if isinstance(store, SizedStore) else StoreSizes(None)
 
     async def forget(self) -> None:
-        """Remove what is no longer needed: nonces of expired tickets, in small chunks, and keys that no longer hold.
+        """Remove nonces of expired tickets, in small chunks, and expired keys.
 
         Experiments that nobody asks for let go of their expired tickets here too.
         """
         for experiment in self.experiments.values():
             experiment.expire(self.now)
         self.allowances.forget(self.now)
-        expired = self._clock.settled(self._store.forgotten)  # a clock that leaps ahead must not make us forget
+        expired = self._clock.last_expired(self._store.forgotten)  # a clock that leaps ahead must not make us forget
         while await self.committer.run(self._store.forget, expired, NONCES_PER_DELETION):
             pass
         if isinstance(self._store, SharedStore):
@@ -360,11 +357,11 @@ class Service:
         await self.committer.run(self.keys.prune, expired)
 
     async def write_events(self) -> None:
-        """Write what has happened since the last commit."""
+        """Write the events since the last commit."""
         await self.committer.write_events()
 
     def reject(self, reason: str) -> None:
-        """Count a request that belongs to no experiment, and was refused."""
+        """Count a refused request that belongs to no experiment."""
         self._rejected_here[reason] += 1
         self.committer.note(0, 0, reason)
 
@@ -377,14 +374,14 @@ class Service:
         return restore(stored, events, note, self.started_at, is_shared=is_shared)
 
     def find(self, name: str) -> LiveExperiment:
-        """Return an experiment by its name, or refuse."""
+        """Return an experiment by its name, or refuse with 404."""
         experiment = self.experiments.get(name)
         if experiment is None:
             raise Refusal(404, Code.NOT_FOUND, "there is no experiment of this name")
         return experiment
 
     def apply_totals(self, totals: Sequence[CellTotal]) -> None:
-        """Take over the totals of cells, as the store has them."""
+        """Apply the totals of cells as the store has them."""
         for cell in totals:
             if cell.experiment in self.numbered:  # it may have been deleted meanwhile
                 self.numbered[cell.experiment].count(cell)

@@ -229,7 +229,7 @@ def test_few_looks_are_kept(service: Service, monkeypatch: pytest.MonkeyPatch) -
         made = live.Live(service, sessions.Sessions(service))
         for name in names:
             assert (await made.line(name)).report.name == name
-        assert [name for name, _ in made._looks] == names[-3:]
+        assert [name for name, _ in made._views] == names[-3:]
 
     run(service, life)
 

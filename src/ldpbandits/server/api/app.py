@@ -1,4 +1,4 @@
-"""The server as an ASGI application: routes from the table of operations, and what is done while it runs."""
+"""The server as an ASGI application: routes from the table of operations, and background tasks."""
 
 import asyncio
 import logging
@@ -39,17 +39,17 @@ _BEFORE, _AFTER = DECISIONS.split("{name}")
 
 
 class Application(Starlette):
-    """A framework's routes, and past them a short way to the two things that devices ask for.
+    """Starlette's routes, and a fast path around them for the two requests of devices.
 
-    Its middleware and routing take as long as the rest of a decision does; nothing of it is needed on this way.
+    Its middleware and routing take as long as the rest of a decision; the fast path needs none of it.
     """
 
     def shorten(self, responses: ASGIApp, decisions: ASGIApp) -> None:
-        """Answer devices by these."""
+        """Serve the requests of devices by these endpoints."""
         self._responses, self._decisions = responses, decisions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request, by the fast path if possible."""
         endpoint = self._short(scope)
         if endpoint is None:
             await super().__call__(scope, receive, send)
@@ -57,12 +57,12 @@ class Application(Starlette):
         try:
             await endpoint(scope, receive, send)
         except Exception:
-            with suppress(RuntimeError):  # there was a beginning of a reply already
+            with suppress(RuntimeError):  # a reply was already begun
                 await _broken()(scope, receive, send)
             raise  # so that it is logged, as with all other requests
 
     def _short(self, scope: Scope) -> ASGIApp | None:
-        """Return who answers this, if there is a short way."""
+        """Return the endpoint of the fast path, or None."""
         if scope["type"] != "http" or scope["method"] != "POST" or scope.get("root_path"):
             return None
         path: str = scope["path"]
@@ -78,7 +78,7 @@ class Application(Starlette):
 
 
 def application(service: Service, front_door: FrontDoor = DEFAULT, prefix: str = "") -> Starlette:
-    """Make the application; it closes the service when it ends. A prefix is what stands before its paths outside."""
+    """Build the application, which closes the service when it ends; `prefix` precedes its paths outside."""
     rates = RateLimits(front_door)
     page = msgspec.json.encode(openapi(OPERATIONS, prefix))
 
@@ -123,7 +123,7 @@ def application(service: Service, front_door: FrontDoor = DEFAULT, prefix: str =
 
 
 async def _http_problem(prefix: str, _: Request, error: Exception) -> Response:
-    """What the router itself refuses."""
+    """Translate the router's own refusals."""
     if not isinstance(error, HTTPException):
         raise error
     code = {404: Code.NOT_FOUND, 405: Code.METHOD_NOT_ALLOWED}.get(error.status_code, Code.REFUSED)
@@ -145,7 +145,7 @@ async def _repeat(chore: Callable[[], Awaitable[None]], seconds: float) -> None:
         try:
             await chore()
         except Unavailable:
-            pass  # a full disk: there will be another time
+            pass  # a full disk: the next run retries
         except Exception:  # noqa: BLE001 - whatever it is, nonces must not pile up for ever
             _log.exception("something could not be done that is done from time to time; there will be another try")
         await asyncio.sleep(seconds)

@@ -1,4 +1,4 @@
-"""Several decisions or responses in one request: each is as if it had come alone, and a wrong one spoils none."""
+"""Batches of decisions or responses in one request: each item succeeds or fails alone."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ _READER = Reader(ResponseMessage)
 
 
 def decide(service: Service, name: str, batch: Batch) -> list[Decision]:
-    """Hand out `batch.count` arms, each with a ticket of its own; where each needs an allowance, refuse."""
+    """Assign `batch.count` arms, each with its own ticket; refuse where each needs an allowance."""
     return [service.decide(name) for _ in range(int(batch.count))]
 
 
 async def respond(service: Service, batch: ResponseBatch) -> Sequence[BatchResult]:
-    """Count each response, exactly once; return when all are on disk. They share commits."""
+    """Count each response exactly once, in shared commits; return when all are on disk."""
     return await asyncio.gather(*(_respond(service, response) for response in batch.responses))
 
 

@@ -3,9 +3,9 @@
     response_number,arm,arm_name,response[,epsilon]
 
 Responses are numbered from 1 in the order in which they were counted. The epsilon is there where the curator leaves a
-choice of several. A spreadsheet takes a cell that starts with =, +, - or @ for a formula and works it out, whoever has
-written it. So a name that starts with one of them, with spaces before it or not, gets an apostrophe in front, and so
-does one that starts with an apostrophe: what was put there can be taken away again without a doubt.
+choice of several. A spreadsheet evaluates a cell that starts with =, +, - or @ as a formula, so a name that starts with
+one of them, with spaces before it or not, gets an apostrophe in front. So does a name that starts with an apostrophe:
+removing one apostrophe restores every name.
 """
 
 import re
@@ -15,13 +15,13 @@ from ldpbandits.server.store import StoredResponse
 from ldpbandits.spec.menu import Menu
 
 _FORMULA = re.compile(r"\s*['=+\-@\uff1d\uff0b\uff0d\uff20]")
-"""Also in the width of Chinese and Japanese letters, which some spreadsheets take for the same."""
+"""The first characters of formulas, also in full width, which some spreadsheets treat alike."""
 
 _NEEDS_QUOTES = re.compile(r'[",;\r\n]|^\s|\s$')
 
 
 def harmless(name: str) -> str:
-    """Write a name so that no spreadsheet takes it for a formula, and no reader of CSV for two cells.
+    """Quote a name so that no spreadsheet evaluates it, and no CSV parser splits it.
 
     >>> harmless("green"), harmless("=1+1"), harmless('the "big" one, red')
     ('green', "'=1+1", '"the ""big"" one, red"')
@@ -31,7 +31,7 @@ def harmless(name: str) -> str:
 
 
 def csv(pieces: Iterable[Sequence[StoredResponse]], menu: Menu, name_of: Callable[[int], str]) -> Iterator[str]:
-    """Write responses, a piece at a time; `name_of` says how an arm is called."""
+    """Yield responses as chunks of CSV; `name_of` returns the name of an arm."""
     unit, is_choice = menu.unit, len(menu) > 1
     yield "response_number,arm,arm_name,response" + (",epsilon\n" if is_choice else "\n")
     tails = [f",{epsilon!r}\n" for epsilon in menu.epsilons] if is_choice else None

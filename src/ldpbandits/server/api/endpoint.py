@@ -1,6 +1,6 @@
-"""HTTP: a request becomes an operation, and what the service says becomes a reply. It logs no request.
+"""HTTP endpoints: they turn a request into an operation, and its result into a reply. They log no request.
 
-It speaks ASGI itself: beside all that a framework does for a request, handing out an arm is a small thing.
+They speak ASGI themselves: a framework would take longer than the decision itself.
 """
 
 from hashlib import sha256
@@ -24,7 +24,7 @@ from ldpbandits.server.store import Unavailable
 from ldpbandits.spec.protocol import Code
 
 HEADERS = {"Access-Control-Allow-Origin": "*"}
-"""Pages of any origin may read what the server says."""
+"""Headers that let pages of any origin read replies."""
 
 _HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 _encode = msgspec.json.Encoder().encode
@@ -39,7 +39,7 @@ class Endpoint:
     """An ASGI application for one operation."""
 
     def __init__(self, service: Service, operation: Operation, rates: RateLimits) -> None:
-        """Prepare to read the messages of this operation, and to take note of how long each takes."""
+        """Prepare to parse the messages of this operation, and to measure its latency."""
         self._service = service
         self._operation = operation
         self._rates = rates
@@ -57,7 +57,7 @@ class Endpoint:
                 caller = await self._check_key(self._operation.role, scope["headers"])
             if self._reader is not None:
                 body = await _body(receive, self._operation.largest)
-                start = perf_counter()  # a client that sends slowly does not make the operation slow
+                start = perf_counter()  # after the body: a slow client does not count as a slow operation
                 message = self._reader.read(body or b"{}")  # a message of which nothing is required may be left out
             if caller is not None and caller[1] is Role.CLIENT and isinstance(message, Batch):
                 self._charge(caller, int(message.count), charged=1)  # its rate is one of decisions
@@ -91,7 +91,7 @@ class Endpoint:
         return await operation.run(service, scope["path_params"], message)
 
     async def _check_key(self, needed: Role, headers: list[tuple[bytes, bytes]]) -> tuple[bytes, Role]:
-        """Return the hash and the role of the key; refuse whoever may not ask for this, or asks too often."""
+        """Return the hash and the role of the key; refuse a key without the right, or above its rate."""
         service = self._service
         await service.refresh_keys()
         header = next((value for name, value in headers if name == b"authorization"), b"")
@@ -110,7 +110,7 @@ class Endpoint:
         return hashed, role
 
     def _charge(self, caller: tuple[bytes, Role], requests: int = 1, charged: int = 0) -> None:
-        """Refuse a key that asks more often than it may."""
+        """Refuse a key that exceeds its rate limit."""
         seconds = self._rates.wait(*caller, requests, charged)
         if seconds:
             raise Refusal.too_fast(seconds)
@@ -144,15 +144,15 @@ async def _body(receive: Receive, largest: int) -> bytes:
 
 
 class Methods:
-    """What may be done at one path. The router's own way knows one method a path when it says which are allowed."""
+    """The methods of one path; the router's own route would list one method as allowed."""
 
     def __init__(self, methods: dict[str, ASGIApp]) -> None:
-        """Take what answers to each method."""
+        """Map each method to its endpoint."""
         self._methods = methods | ({"HEAD": methods["GET"]} if "GET" in methods else {})
         self._allow = ", ".join(sorted([*self._methods, "OPTIONS"]))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand a request on, or say which methods there are."""
+        """Dispatch a request by its method, or refuse it with the allowed methods."""
         endpoint = self._methods.get(scope["method"])
         if endpoint is not None:
             await endpoint(scope, receive, send)
@@ -163,7 +163,7 @@ class Methods:
 
 
 def _preflight(allow: str) -> Response:
-    """Tell a browser that any page may take part.
+    """Answer a CORS preflight: pages of any origin may send requests.
 
     That is safe: keys travel in a header that no browser adds by itself, and there are no cookies.
     """

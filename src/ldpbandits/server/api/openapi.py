@@ -1,4 +1,4 @@
-"""The OpenAPI page, made from the operations and the types of their messages."""
+"""The OpenAPI document, generated from the operations and the types of their messages."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, fields
@@ -40,7 +40,7 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
 
 
 def openapi(operations: Sequence[Operation], prefix: str = "") -> dict[str, Any]:
-    """Return the page as JSON-able data: every path, its messages and its refusals; and what stands before paths."""
+    """Return the document as JSON-able data: the server's prefix, every path, its messages and its refusals."""
     types = [Problem, *(o.body for o in operations if o.body), *(o.reply for o in operations if not _is_text(o))]
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
     schema = dict(zip(map(str, types), schemas, strict=True))
@@ -64,7 +64,7 @@ def openapi(operations: Sequence[Operation], prefix: str = "") -> dict[str, Any]
 
 
 def _kinds() -> dict[str, Any]:
-    """Return the schemas of curators and rules: one for each kind that is registered when the server starts."""
+    """Return the schemas of curators and rules, one for each registered kind."""
     number = {"type": "number", "minimum": -LARGEST, "maximum": LARGEST}
     transform = {"Transform": _any_of(TRANSFORMS, number, {}, only=lambda kind: kind.bounded)}
     epsilon = {"type": "number", "minimum": SMALLEST_EPSILON, "maximum": LARGEST_EPSILON}
@@ -80,7 +80,7 @@ def _any_of(
     known: dict[str, Any],
     only: Callable[[Any], bool] = lambda _: True,
 ) -> dict[str, Any]:
-    """Describe objects of any of these kinds. A field that is neither known nor a number may be anything."""
+    """Return the schema of objects of these kinds; a field that is neither known nor a number may be anything."""
     kinds = []
     for kind in filter(only, registry):
         listed = fields(kind)

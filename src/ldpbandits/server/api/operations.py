@@ -1,6 +1,6 @@
-"""The HTTP interface as a table: what may be asked for, by whom, with which message, and what comes back.
+"""The HTTP interface as a table: each operation with its path, role, message and reply.
 
-Routes and the OpenAPI page are both made from it.
+Routes and the OpenAPI document are both generated from it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -45,7 +45,7 @@ Handler: TypeAlias = Callable[[Service, PathValues, Any], Any]
 
 @dataclass(frozen=True)
 class Text:
-    """A reply that is not JSON, in pieces."""
+    """A reply that is not JSON, in chunks."""
 
     media_type: str
     pieces: Iterable[str]
@@ -53,7 +53,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Operation:
-    """One thing that may be asked for."""
+    """One operation of the HTTP interface."""
 
     method: Literal["GET", "POST", "DELETE"]
     path: str
@@ -66,22 +66,22 @@ class Operation:
     status: int = 200
     refusals: tuple[int, ...] = ()
     is_paced: bool = False
-    """Whoever asks at once shares a reply, and making replies takes a share of the processor at most."""
+    """Whether concurrent callers share a reply, and computing replies takes a bounded share of the processor."""
     largest: int = LARGEST_BODY_BYTES
-    """So many bytes of a body are read."""
+    """The largest body in bytes."""
 
     @cached_property
     def name(self) -> str:
-        """How it is called where it is counted: as in the OpenAPI page, without the names of experiments."""
+        """The operation's name in metrics: its path as in the OpenAPI document, without names of experiments."""
         return f"{self.method} {self.path}"
 
     @property
     def is_change(self) -> bool:
-        """Tell whether this is an experimenter's change, of which there is one at a time."""
+        """Tell whether this is an experimenter's change; changes run one at a time."""
         return self.role is Role.ADMIN
 
     async def run(self, service: Service, parameters: PathValues, body: object) -> Any:  # noqa: ANN401 - any message
-        """Call the handler, and wait for its reply where it takes time."""
+        """Call the handler, and await its reply if needed."""
         result = self.handler(service, parameters, body)
         return await result if isinstance(result, CoroutineType) else result
 
@@ -92,7 +92,7 @@ async def _ready(service: Service, _: PathValues, __: None) -> Health:
 
 
 async def _metrics(service: Service, _: PathValues, __: None) -> Text:
-    with suppress(Unavailable):  # what this worker has measured is needed most when the database is gone
+    with suppress(Unavailable):  # this worker's own metrics matter most while the database is away
         await service.refresh_all()
     return Text(metrics.MEDIA_TYPE, [await metrics.text(service)])
 
@@ -106,7 +106,7 @@ async def _link(service: Service, _: PathValues, __: Nothing) -> ConsoleLink:
 
 
 def _number(text: str) -> int:
-    """Read the number of an arm; -1, which no arm has, when it is none."""
+    """Parse the number of an arm; return -1, which no arm has, when it is invalid."""
     return int(text) if len(text) <= LONGEST_NUMBER and text.isascii() and text.isdigit() else -1
 
 
@@ -117,7 +117,7 @@ def _status(status: Status) -> Handler:
 LONGEST_NUMBER = 5
 
 OPERATIONS = (
-    # The two that devices use come first: they are looked up first.
+    # The two operations of devices come first, so that their lookup is fast.
     Operation(
         "POST",
         RESPONSES,

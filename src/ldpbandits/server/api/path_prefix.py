@@ -1,4 +1,4 @@
-"""The whole server below a path such as /bandits, whether or not the proxy in front takes that path off."""
+"""Serves everything below a path such as /bandits, whether or not the proxy in front strips that path."""
 
 import re
 
@@ -9,13 +9,13 @@ from ldpbandits.errors import ParameterError
 from ldpbandits.server.api.operations import OPERATIONS
 
 OWN = {operation.path.split("/")[1] for operation in OPERATIONS} | {"console", "docs", "openapi.json"}
-"""The first parts of our own paths: below one of them it could not be told what is the prefix."""
+"""The first segments of our own paths, which would be ambiguous as a prefix."""
 
 _PREFIX = re.compile(r"(/[A-Za-z0-9._~-]+)+")
 
 
 def check_prefix(given: str) -> str:
-    """Return a path prefix without a slash at its end, '' for none; refuse what cannot be one."""
+    """Return a path prefix without a trailing slash, '' for none; refuse an invalid one."""
     prefix = given.rstrip("/")
     if not prefix:
         return ""
@@ -28,24 +28,24 @@ def check_prefix(given: str) -> str:
 
 
 def below(prefix: str, app: ASGIApp) -> ASGIApp:
-    """Return an application below a prefix; below none it is as it is."""
+    """Return an application below a prefix; without a prefix return it unchanged."""
     return Prefixed(app, prefix) if prefix else app
 
 
 class Prefixed:
-    """An application below a prefix: of a request that still has it, it is taken off.
+    """An application below a prefix, which it strips from requests that still have it.
 
-    ASGI has `root_path` for this. But a path then means one thing where a proxy has taken the prefix off and another
-    where it has not, and we have no need to know the difference: every address that we give is relative.
+    ASGI's `root_path` would make a path mean one thing where a proxy has stripped the prefix and another where it has
+    not. We need no such difference: every address that we give is relative.
     """
 
     def __init__(self, app: ASGIApp, prefix: str) -> None:
-        """Hand on to this application."""
+        """Pass requests to this application."""
         self._app = app
         self._raw = prefix.encode() + b"/"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand a request on."""
+        """Strip the prefix and pass the request on."""
         raw = scope.get("raw_path") or scope.get("path", "").encode()
         if raw.startswith(self._raw):  # as it was sent: a prefix has no character that would be written in two ways
             cut = len(self._raw) - 1

@@ -1,11 +1,10 @@
-"""How many requests a second a key may make. That of the client key is a rate of decisions: a batch has many.
+"""Rate limits of keys, in requests a second; the client key's limit counts decisions, of which a batch has many.
 
-A key may use the requests of some seconds at once; then they come back at its rate. For each key one number is kept:
-the moment up to which its requests so far would have filled the time at that rate.
+The limit is a token bucket: a key may use the requests of some seconds at once; then they come back at its rate. One
+number is stored for each key: the time up to which its requests so far would have filled the time at that rate.
 
-All devices share the client key, so its rate bounds what they take of the server together and cannot be fair: whoever
-asks more often than the others gets more of it. Fairness would need to know who asks, and this server is to know
-nobody.
+All devices share the client key, so its rate bounds their total load and cannot be fair: a device that asks more often
+than the others gets more of it. Fairness would need to identify clients, and this server must not.
 """
 
 from collections.abc import Callable
@@ -15,16 +14,16 @@ from ldpbandits.server.keys import Role
 from ldpbandits.server.process.front_door import FrontDoor
 
 MOST_KEYS = 1000
-"""Only keys that hold are counted, and there are few; keys of the past are forgotten together."""
+"""Keys whose state is stored. Only valid keys are counted, and there are few; beyond that all are reset."""
 
 ROUNDING = 1e-9
 
 
 class RateLimits:
-    """The rates of the front door, by key; 0 is no limit."""
+    """The rate limits of the front door, by key; 0 is no limit."""
 
     def __init__(self, limits: FrontDoor, now: Callable[[], float] = monotonic) -> None:
-        """Start with every key rested."""
+        """Start with a full burst for every key."""
         self._rates = {
             Role.ADMIN: limits.admin_rate,
             Role.VIEWER: limits.viewer_rate,
@@ -35,7 +34,7 @@ class RateLimits:
         self._filled: dict[bytes, float] = {}
 
     def wait(self, hashed: bytes, role: Role, requests: int = 1, charged: int = 0) -> float:
-        """Return 0 and charge the key of this hash, or return in how many seconds it may ask again.
+        """Return 0 and charge the key of this hash, or return the seconds until it may retry.
 
         `requests` are asked for at once, and `charged` of them were charged before.
         """
@@ -44,7 +43,7 @@ class RateLimits:
             return 0.0
         now = self._now()
         filled = max(now, self._filled.get(hashed, now)) + (requests - charged) / rate
-        # A key that may ask once in ten seconds may ask once, and a rested key for a batch that exceeds its burst.
+        # A rate below one request per burst still allows one, and a full burst allows a batch that exceeds it.
         over = filled - now - max(self._burst, requests / rate)
         if over > ROUNDING:
             return over

@@ -1,4 +1,4 @@
-"""A body becomes a message, or a refusal that says in words what is wrong with it."""
+"""Parses a body as a message, or refuses it with a sentence that names the fault."""
 
 import re
 from functools import cached_property
@@ -13,10 +13,10 @@ from ldpbandits.spec.protocol import Code
 
 
 class Reader:
-    """Reads messages of one type, from JSON."""
+    """A parser of JSON messages of one type."""
 
     def __init__(self, kind: Any) -> None:  # noqa: ANN401 - any type that msgspec reads
-        """Prepare to read them."""
+        """Prepare a decoder of this type."""
         self._decoder = msgspec.json.Decoder(kind)
         self._type = kind
 
@@ -25,7 +25,7 @@ class Reader:
         return type_info(self._type)
 
     def read(self, body: bytes | msgspec.Raw) -> Any:  # noqa: ANN401 - a message of that type
-        """Return the message, or refuse the body."""
+        """Return the parsed message, or refuse the body."""
         try:
             return self._decoder.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -33,7 +33,7 @@ class Reader:
         raise Refusal(400, Code.MALFORMED, told)
 
     def _why(self, body: bytes | msgspec.Raw) -> str:
-        """Say what is wrong: it is not JSON, or not a message of this type."""
+        """Return the refusal of a body that is not JSON, or not a message of this type."""
         try:
             value = msgspec.json.decode(body)
         except msgspec.ValidationError:  # of no type at all: only numbers can be wrong

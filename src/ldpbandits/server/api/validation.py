@@ -1,9 +1,9 @@
-"""What is wrong with a message, in one line: which field, what it must be, and what it is.
+"""Explains an invalid message in one line: which field, what it must be, and what it is.
 
-msgspec reads messages and refuses what is not of their type, in its own words: paths, types and regular expressions.
-Only after it has refused one, the message is looked at again here, along the same types. So a type is written once, and
-whatever is added to it is explained too. A type that a person would not understand, such as a pattern, says in
-`Meta(extra=...)` what a value must be (`WORDS`), or that values of it are not repeated (`HIDDEN`).
+msgspec parses messages and refuses those of another type in its own words: paths, types and regular expressions. Only
+after a refusal this module walks the message along the same types. A type is therefore written once, and additions to
+it are explained too. A type that people would not understand, such as a pattern, declares in `Meta(extra=...)` what a
+value must be (`WORDS`), or that values of it are not repeated (`HIDDEN`).
 """
 
 import re
@@ -33,14 +33,14 @@ WORDS, HIDDEN = "words", "hidden"
 
 
 def complaint(kind: Type, value: object, name: str = "") -> str | None:
-    """Return what is wrong with a value that should be of this kind; None if nothing is. The body has no name."""
+    """Return the fault of a value that should be of this kind, or None. The body has no name."""
     plain = _plain(kind)
     if isinstance(plain, UnionType):
         told = [complaint(each, value, name) for each in plain.types]
         if None in told:
             return None
         within = [said for said, each in zip(told, plain.types, strict=True) if _fits(_plain(each), value)]
-        if len(within) == 1:  # it is an object or a list, as it may be, and something in it is wrong
+        if len(within) == 1:  # the object or list itself fits one kind, so the fault is inside it
             return within[0]
     elif _fits(plain, value):
         return _complaint_within(plain, value, name)
@@ -51,7 +51,7 @@ def complaint(kind: Type, value: object, name: str = "") -> str | None:
 
 
 def _complaint_within(kind: Type, value: Any, name: str) -> str | None:  # noqa: ANN401 - JSON
-    """Return what is wrong inside of an object or a list."""
+    """Return the fault inside an object or a list."""
     match kind:
         case StructType():
             return _fields_complaint(kind, value, name)
@@ -62,7 +62,7 @@ def _complaint_within(kind: Type, value: Any, name: str) -> str | None:  # noqa:
 
 
 def _fields_complaint(kind: StructType, value: dict[Any, Any], name: str) -> str | None:
-    """Say which field is unknown, missing or wrong, in that order."""
+    """Return the unknown, missing or wrong field of an object, in that order."""
     fields = {field.encode_name: field for field in kind.fields}
     unknown = next((key for key in value if key not in fields), None)
     if unknown is not None and kind.forbid_unknown_fields:
@@ -78,7 +78,7 @@ def _fields_complaint(kind: StructType, value: dict[Any, Any], name: str) -> str
 
 
 def words(kind: Type) -> str:
-    """Say what a value of this kind must be."""
+    """Return what a value of this kind must be."""
     *others, last = dict.fromkeys(_sorts(kind))
     return f"{', '.join(others)} or {last}" if others else last
 
@@ -94,12 +94,12 @@ def _sorts(kind: Type) -> list[str]:
 
 
 def _fits(kind: Type, value: object) -> bool:
-    """Tell whether a value is of this sort; what is inside of it is another question."""
+    """Tell whether a value is of this sort, without a look inside."""
     return not isinstance(kind, UnionType) and _KINDS[type(kind)][1](kind, value)
 
 
 def _range(above: float | None, least: float | None, most: float | None) -> str:
-    """Say within which limits a number must be, if there are any."""
+    """Return the limits of a number, if there are any."""
     if least is not None and most is not None:
         return f" from {_number(least)} to {_number(most)}"
     limits = ((" > ", above), (" >= ", least), (" <= ", most))
@@ -107,7 +107,7 @@ def _range(above: float | None, least: float | None, most: float | None) -> str:
 
 
 def _length(kind: StrType | ListType, of: str = "") -> str:
-    """Say how long something must be, if that matters."""
+    """Return the limits of a length, if there are any."""
     least, most = kind.min_length, kind.max_length
     if most is None:
         return "" if least is None else f" of at least {least}{of}"
@@ -115,7 +115,7 @@ def _length(kind: StrType | ListType, of: str = "") -> str:
 
 
 def shown(value: object) -> str:
-    """Write a value for people who write JSON; a text stands in quotes, and what is long is not repeated."""
+    """Format a value as in JSON; a text stands in quotes, and a long value is not repeated."""
     match value:
         case None | bool():
             return "null" if value is None else str(value).lower()
@@ -169,7 +169,7 @@ _KINDS: dict[type[Type], tuple[Callable[[Any], list[str]], Callable[[Any, object
     AnyType: _ANYTHING,
     RawType: _ANYTHING,
 }
-"""The kinds of which messages are made: how each is called, and how a value of it is told from others."""
+"""The kinds of message values: the name of each, and a test for it."""
 
 
 def _plain(kind: Type) -> Type:
@@ -179,7 +179,7 @@ def _plain(kind: Type) -> Type:
 
 
 def _extra(kind: Type, key: str) -> object:
-    """Return what a kind says of itself beside its type, None if nothing."""
+    """Return the annotation of a kind beside its type, or None."""
     while isinstance(kind, Metadata):
         if kind.extra and key in kind.extra:
             return kind.extra[key]

@@ -99,7 +99,7 @@ class Live:
         """Begin without streams."""
         self._service = service
         self._sessions = sessions
-        self._looks: dict[tuple[str, bool], tuple[float, str, asyncio.Task[Any]]] = {}
+        self._views: dict[tuple[str, bool], tuple[float, str, asyncio.Task[Any]]] = {}
         """By experiment, and whether its history is there too."""
         self._versions: dict[View, tuple[float, str]] = {}
         self.streams = 0
@@ -139,17 +139,17 @@ class Live:
     ) -> L:
         """Work this out once for all who ask before something changes."""
         version, now, key = self.version(name), asyncio.get_running_loop().time(), (name, has_history)
-        at, seen, task = self._looks.get(key, (0.0, "", None))
+        at, seen, task = self._views.get(key, (0.0, "", None))
         if task is None or (seen != version and now >= at + (LOOK_LIFETIME_S if follows else 0)):
             task = asyncio.ensure_future(work(name, version))
-            self._looks.pop(key, None)  # so that it is the last
-            self._looks[key] = (now, version, task)
-            while len(self._looks) > MOST_LOOKS:
-                del self._looks[next(iter(self._looks))]
+            self._views.pop(key, None)  # so that it is the last
+            self._views[key] = (now, version, task)
+            while len(self._views) > MOST_LOOKS:
+                del self._views[next(iter(self._views))]
         try:
             done: L = await asyncio.shield(task)  # others may wait for it too
         except Exception:
-            self._looks.pop(key, None)
+            self._views.pop(key, None)
             raise
         return done
 

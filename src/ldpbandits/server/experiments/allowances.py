@@ -1,8 +1,8 @@
-"""Decisions that need an allowance: a stranger without one gets no ticket, and one allowance counts once.
+"""Decisions that need an allowance: a client without one gets no ticket, and one allowance counts once.
 
-The nonce and the expiry of a ticket follow from its allowance. The store counts one response for the two of them, so
-that holds across workers and restarts without any record of allowances. Whoever sends an allowance again, as after a
-reply that was lost, gets the same decision again from the same worker.
+The nonce and the expiry of a ticket are derived from its allowance. The store counts one response for each nonce, so
+the limit holds across workers and restarts without any record of allowances. A client that retries an allowance, as
+after a lost reply, gets the same decision from the same worker.
 """
 
 from ldpbandits.server.api.refusals import Refusal
@@ -13,25 +13,27 @@ from ldpbandits.spec.allowance import Allowance, read_allowance
 from ldpbandits.spec.protocol import Code
 
 ALLOWANCE_LIFETIME_S = 86_400
-"""An allowance that expires later than this from now is refused: nonces are kept until their tickets have expired."""
+"""Seconds from now within which an allowance must expire: nonces are stored until their tickets have expired."""
 
 
 class Allowances:
     """The allowances that were used at this worker and have not expired."""
 
     def __init__(self, keys: Keys) -> None:
-        """Take allowances that were signed by the allowance key."""
+        """Accept allowances that the allowance key has signed."""
         self._keys = keys
         self._tickets: dict[Allowance, Ticket] = {}
 
     def decide(self, experiment: LiveExperiment, text: str | None, now: int) -> Ticket:
-        """Hand out an arm for an allowance, or refuse."""
+        """Assign an arm for an allowance, or refuse."""
         hashed_keys = self._keys.hashes(Role.ALLOWANCE, now)
         allowance = None if text is None else read_allowance(text, hashed_keys)
         is_valid = allowance is not None and now < allowance.expires_at <= now + ALLOWANCE_LIFETIME_S
         if allowance is None or not is_valid or allowance.experiment != experiment.name:
-            told = "a decision of this experiment needs an allowance that the site has signed and that has not expired"
-            raise Refusal(403, Code.NOT_ALLOWED, told)
+            message = (
+                "a decision of this experiment needs an allowance that the site has signed and that has not expired"
+            )
+            raise Refusal(403, Code.NOT_ALLOWED, message)
         ticket = self._tickets.get(allowance)
         if ticket is None or ticket.experiment != experiment.number:
             expires_at = allowance.expires_at + experiment.ticket_lifetime
@@ -40,7 +42,7 @@ class Allowances:
         return ticket
 
     def __len__(self) -> int:
-        """Return how many were used and have not expired."""
+        """Return the number of used allowances that have not expired."""
         return len(self._tickets)
 
     def forget(self, now: int) -> None:

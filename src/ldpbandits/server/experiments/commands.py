@@ -1,4 +1,4 @@
-"""What an experimenter changes: experiments, their status, arms and keys. A change is checked, kept, and then shown."""
+"""Commands of experimenters on experiments, arms and keys. A command is checked, stored, then applied in memory."""
 
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class Commands:
-    """The part of a service that changes experiments. Its verbs are called one after the other: `Service.change`."""
+    """The part of a service that changes experiments. `Service.change` runs its methods one at a time."""
 
     def __init__(self, service: "Service", store: Store) -> None:
-        """Change what this service has, in its store first."""
+        """Change the experiments of this service, in its store first."""
         self._service, self._store = service, store
 
     async def create(self, new: NewExperiment) -> Report:
-        """Check what the types of a new experiment cannot, keep it and start it."""
+        """Check what the types of a new experiment cannot express, store it and start it."""
         try:
             menu = limits.menu_from_json(new.curator)
             rule = limits.rule_of(new.rule, menu)
@@ -57,7 +57,7 @@ class Commands:
         return await self._service.report(new.name)
 
     async def set_status(self, name: str, status: Status) -> Report:
-        """Pause: no more decisions, but responses that are out still count. Close: neither, and for good."""
+        """Pause: stop assigning arms; outstanding responses still count. Close: neither, permanently."""
         experiment = self._service.find(name)
         if experiment.status == "closed" and status != "closed":
             raise Refusal(409, Code.CLOSED, f"the experiment {name} is closed for good")
@@ -65,7 +65,7 @@ class Commands:
         return await self._service.report(name)
 
     async def ship(self, name: str, chosen: ShippedArm) -> Report:
-        """Give everybody this arm, and ask for no responses; those that are out still count."""
+        """Assign this arm to every user, without asking for responses; outstanding responses still count."""
         experiment = self._service.find(name)
         self._check_not_closed(experiment)
         arm = experiment.number_of(chosen.arm)
@@ -77,10 +77,10 @@ class Commands:
         return await self._service.report(name)
 
     async def delete(self, name: str) -> Summary:
-        """Remove an experiment and all its responses, for good; tickets of it are those of nobody."""
+        """Delete an experiment and all its responses permanently; its tickets become void."""
         experiment = self._service.find(name)
-        number, told = experiment.number, summarise(experiment)
-        # It is gone from here on: nothing new may be written of it behind its deletion.
+        number, summary = experiment.number, summarise(experiment)
+        # Unload it first, so that nothing new is written behind its deletion.
         del self._service.experiments[name], self._service.numbered[number]
         events = self._service.committer.forget_events(number)
         try:
@@ -88,13 +88,13 @@ class Commands:
         except BaseException:
             self._service.numbered[number] = experiment
             self._service.experiments.setdefault(name, experiment)
-            self._service.committer.put_back(events)
+            self._service.committer.requeue_events(events)
             raise
         self._service.forget_events(number)
-        with suppress(Unavailable):  # it is gone; what is left of it is removed when nonces are next forgotten
+        with suppress(Unavailable):  # it is hidden; `forget` removes the remaining rows
             while is_left:
                 is_left = await self._service.committer.run(self._store.delete, number)
-        return told
+        return summary
 
     async def _set_status(self, experiment: LiveExperiment, status: Status, shipped: int | None = None) -> None:
         await self._service.committer.run(self._store.set_status, experiment.number, status, shipped)
@@ -102,7 +102,7 @@ class Commands:
             experiment.set_status(status, shipped)
 
     async def add_arm(self, name: str, new: NewArm) -> Report:
-        """Add an arm; it gets the next number."""
+        """Add an arm under the next number."""
         experiment = self._service.find(name)
         self._check_not_closed(experiment)
         settings, rule, menu = experiment.settings, experiment.rule, experiment.menu
@@ -113,8 +113,8 @@ class Commands:
             raise Refusal(409, Code.FULL, str(error)) from None
         alike = look_alike([new.name], [record.name for record in experiment.records if record.name != new.name])
         if alike is not None:
-            told = f"the experiment {name} has or had an arm whose name looks alike: {alike[1]!a}"
-            raise Refusal(409, Code.EXISTS, told)
+            message = f"the experiment {name} has or had an arm whose name looks alike: {alike[1]!a}"
+            raise Refusal(409, Code.EXISTS, message)
         try:
             await self._service.committer.run(self._store.add_arm, experiment.number, new.name)
         except Exists:
@@ -125,7 +125,7 @@ class Commands:
         return await self._service.report(name)
 
     async def retire_arm(self, name: str, arm: int) -> Report:
-        """Hand this arm out no more; responses of pulls that are out still count."""
+        """Stop assigning this arm; its outstanding responses still count."""
         experiment = self._service.find(name)
         self._check_not_closed(experiment)
         arms = experiment.arms
@@ -141,7 +141,7 @@ class Commands:
         return await self._service.report(name)
 
     async def rotate(self, what: str, new: NewKey) -> Key:
-        """Make a new key, or a new secret to sign tickets with."""
+        """Create a new key, or a new secret that signs tickets."""
         keys = self._service.keys
         match what:
             case "admin" | "viewer" | "client" | "allowance":
@@ -162,13 +162,13 @@ class Commands:
 
     @property
     def _is_overtaken(self) -> bool:
-        """Tell whether the change that was just made is known here already, and perhaps out of date, by a look."""
+        """Tell whether a poll has already applied the change that was just made, and perhaps later ones."""
         return self._service.peers is not None and self._service.peers.is_overtaken
 
     @staticmethod
     def _no_arm(experiment: LiveExperiment) -> Refusal:
-        told = f"the experiment {experiment.name} has no such arm; it has {experiment.listed}"
-        return Refusal(404, Code.NOT_FOUND, told)
+        message = f"the experiment {experiment.name} has no such arm; it has {experiment.listed}"
+        return Refusal(404, Code.NOT_FOUND, message)
 
     @staticmethod
     def _check_not_closed(experiment: LiveExperiment) -> None:

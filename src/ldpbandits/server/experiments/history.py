@@ -1,8 +1,8 @@
-"""How an experiment came to where it is: the totals of its arms after so many responses.
+"""History of an experiment: the totals of its arms by number of responses.
 
-Times are not kept, on purpose. A trail has at most 200 moments, some responses apart: when it is full, every other one
-is dropped, and from then on they are twice as far apart. It is in memory only. After a restart the moments before it
-are found again, once somebody asks, by reading the responses in the order in which they were counted.
+Times are not stored, on purpose. A trail has at most 200 moments: when it is full, every other one is dropped, and
+moments are twice as far apart from then on. It is in memory only. After a restart the first request for the history
+replays the earlier responses in the order in which they were counted.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ MOST_MOMENTS = 200
 """Moments of a history, the present one included."""
 
 Known: TypeAlias = dict[tuple[int, tuple[CellTotal, ...]], Estimate]
-"""What is known of an arm by the totals of its cells."""
+"""Cached estimates of an arm, by the totals of its cells."""
 
 
 class Moment(NamedTuple):
-    """The totals of all cells in which there are responses, after so many responses in all."""
+    """The totals of all non-empty cells after `responses` responses."""
 
     responses: int
     cells: tuple[CellTotal, ...]
@@ -35,7 +35,7 @@ class Moment(NamedTuple):
         return found
 
     def beside(self, known: Sequence[CellTotal]) -> "Moment":
-        """Return the moment with what is known besides, of the same cells in the same order."""
+        """Return the moment plus known totals of the same cells in the same order."""
         cells = tuple(
             more._replace(pulls=cell.pulls + more.pulls, total=cell.total + more.total)
             for cell, more in zip(self.cells, known, strict=True)
@@ -44,35 +44,35 @@ class Moment(NamedTuple):
 
 
 class Trail:
-    """The moments of one experiment, the first first. It belongs to the event loop."""
+    """The moments of one experiment, in order. Only the event loop uses it."""
 
     def __init__(self, start: Moment, unread: int = 0) -> None:
-        """Start with the totals of this moment; before it `unread` responses were counted, which are in the store."""
+        """Start with the totals of this moment; the store has `unread` responses that were counted before it."""
         self.kept = [start]
         self.spacing = 1
-        """How many responses lie between two moments, at the least."""
+        """The minimum number of responses between two moments."""
         self.due = start.responses + 1
-        """When there are so many responses, the next moment is to be added."""
+        """The number of responses at which the next moment is added."""
         self.unread = unread
         self.reading = asyncio.Lock()
-        """Held by whoever reads them, so that it is done once."""
+        """Held by the request that replays the unread responses, so that it is done once."""
         self.estimates: Known = {}
-        """What has been worked out for the moments that were last shown."""
+        """Cached estimates of the moments that were last shown."""
 
     def add(self, moment: Moment) -> None:
-        """Keep this moment, which is later than all others."""
+        """Add a moment that is later than all others."""
         self.kept.append(moment)
         self._thin()
 
     def recall(self, earlier: "Trail") -> None:
-        """Take over the moments before the first one: nothing is unread any more."""
+        """Prepend the replayed moments: no response is unread any more."""
         self.kept = earlier.kept + self.kept
         self.spacing = max(self.spacing, earlier.spacing)
         self.unread = 0
         self._thin()
 
     def start_from(self, known: Sequence[CellTotal]) -> None:
-        """Add to each moment what was known from the start, cell by cell."""
+        """Add the totals of a warm start to each moment, cell by cell."""
         self.kept = [moment.beside(known) for moment in self.kept]
 
     def _thin(self) -> None:
@@ -90,13 +90,13 @@ class Trail:
         return [*(moment for moment in kept if moment.responses < now.responses), now]
 
     def at(self, responses: float) -> Moment:
-        """Return the last moment that had no more responses than that; if there is none, the first."""
+        """Return the last moment with at most this many responses, or else the first."""
         place = bisect_right(self.kept, responses, key=lambda moment: moment.responses)
         return self.kept[max(place - 1, 0)]
 
 
 def spaced(moments: Sequence[Moment], spacing: int) -> Iterator[Moment]:
-    """Yield the first moment, and of all others the first at or after each multiple of the spacing."""
+    """Yield the first moment, and the first one at or after each multiple of the spacing."""
     last = None
     for moment in moments:
         if moment.responses // spacing != last:
@@ -105,9 +105,9 @@ def spaced(moments: Sequence[Moment], spacing: int) -> Iterator[Moment]:
 
 
 def replay(pieces: Iterable[Sequence[StoredResponse]], count: int, end: Moment) -> Trail:
-    """Return the trail of the first `count` responses, of which the last leads to the totals at the end.
+    """Return the trail of the first `count` responses; after the last of them the totals are those of `end`.
 
-    What the totals are more than the sums of these responses was known from the start, and is part of every moment.
+    The difference between these totals and the sums of the responses is the warm start, a part of every moment.
     """
     pulls = {(cell.arm, cell.cell): 0 for cell in end.cells}
     totals = pulls.copy()

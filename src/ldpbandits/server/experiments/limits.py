@@ -1,4 +1,4 @@
-"""What a server takes on: limits of an experiment, beyond what the types themselves allow."""
+"""Limits of an experiment on a server, beyond those of the types themselves."""
 
 import json
 
@@ -8,40 +8,40 @@ from ldpbandits.errors import SpecError
 from ldpbandits.spec.menu import Menu
 
 SMALLEST_EPSILON = 0.01
-"""The least that a server asks for. Below it an experiment would never end, and totals, of 64 bits, might be full:
-at 0.01 a response of CTL is at most 2^31.5 steps, so that it takes 3 billion of the largest."""
+"""The smallest epsilon of an experiment. Below it an experiment would never end, and totals of 64 bits might overflow:
+at 0.01 a response of CTL is at most 2^31.5 steps, so that 3 billion of the largest overflow."""
 
 LARGEST_RESPONSE = 1 << 32
-"""In units: totals have 64 bits."""
+"""The largest response in units: totals have 64 bits."""
 
 LARGEST = 1e100
-"""Far beyond any reward, far below the largest float: differences and multiples stay finite."""
+"""The largest parameter of a transform: far beyond any reward, and differences and multiples stay finite."""
 
 LARGEST_PARAMETER = 1e6
-"""Of a rule: a width or a floor beyond it is a mistake."""
+"""The largest parameter of a rule: a larger width or floor is a mistake."""
 
 LARGEST_BODY_BYTES = 64 * 1024
-"""Of a request, in bytes."""
+"""The largest body of a request."""
 
 LARGEST_EXPERIMENT_BYTES = 8 * 1024 * 1024
-"""Of the one that creates an experiment: 10,000 arms with long names, and all that is known of them."""
+"""The largest body of a request that creates an experiment: 10,000 arms with long names and a warm start."""
 
 LARGEST_BATCH = 100
-"""Of decisions or responses in one request."""
+"""Decisions or responses in one request."""
 
 LONGEST_JSON = 2000
 LONGEST_LIFETIME_S = 30 * 24 * 3600
 
 MOST_ARMS = 10_000
-"""Of an experiment whose rule declares how its index moves: a decision looks at a few of them, in a tenth of a
+"""Arms of an experiment whose rule declares how its index moves: a decision visits a few of them, in a tenth of a
 millisecond."""
 
 MOST_DRAWN = 1_000
-"""Where the rule draws, and its law is known. With more, the first decisions after a start would take a tenth of a
-second each."""
+"""Arms of an experiment whose rule draws from a known distribution. With more, the first decisions after a start would
+take a tenth of a second each."""
 
 MOST_SCANNED = 256
-"""Where every decision looks at every arm."""
+"""Arms of an experiment whose every decision visits every arm."""
 
 
 def check_arms(arms: int, rule: Rule, menu: Menu, *, has_ramp: bool) -> None:
@@ -60,7 +60,7 @@ def check_arms(arms: int, rule: Rule, menu: Menu, *, has_ramp: bool) -> None:
 
 
 def menu_from_json(data: object) -> Menu:
-    """Read the curator that an experiment asks for, of one epsilon or several, or say why no server asks for it."""
+    """Parse the curator of an experiment, of one epsilon or several; raise SpecError when a server refuses it."""
     _check_size("curator", data)
     menu = Menu.from_json(data)
     least, transform = menu.epsilons[0], menu.transform
@@ -77,7 +77,7 @@ def menu_from_json(data: object) -> Menu:
 
 
 def _check_size(sort: str, data: object) -> None:
-    """Refuse what nobody needs: it would be kept, and told to every device."""
+    """Refuse a JSON value that is too long: it would be stored, and sent to every device."""
     try:
         length = len(json.dumps(data))
     except RecursionError:
@@ -87,7 +87,7 @@ def _check_size(sort: str, data: object) -> None:
 
 
 def rule_of(data: object, menu: Menu) -> Rule:
-    """Read the rule that an experiment asks for; without one it gets the default, and by "paper" the paper's."""
+    """Parse the rule of an experiment; None is the default rule, "paper" the paper's."""
     if data is None or data == PAPER:
         rule = rule_for(menu, data)
     else:

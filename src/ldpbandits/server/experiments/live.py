@@ -1,4 +1,4 @@
-"""An experiment while the server runs: its agent, its open tickets, and how often things have happened."""
+"""An experiment in memory: its agent, its open tickets, and its counts of events."""
 
 import json
 import logging
@@ -18,7 +18,7 @@ from ldpbandits.server.api.messages import NewExperiment, ResponseMessage
 from ldpbandits.server.experiments.guardrails import Guardrails, check_room
 from ldpbandits.server.experiments.history import Moment, Trail
 from ldpbandits.server.experiments.open_tickets import OpenTickets
-from ldpbandits.server.experiments.settings import Settings, reporting_moment
+from ldpbandits.server.experiments.settings import Settings, report_delay
 from ldpbandits.server.experiments.tickets import Ticket, new_nonce
 from ldpbandits.server.experiments.traffic import Traffic
 from ldpbandits.server.process.clock import elapsed
@@ -27,56 +27,56 @@ from ldpbandits.spec.menu import Menu
 from ldpbandits.types import Arm
 
 READING_UNIT = 2.0**-20
-"""What a rule reads of a response is kept as a whole number of these: sums are exact, and our rules lose nothing."""
+"""The unit in which a rule's readings are stored as integers: sums are exact, and our rules lose nothing."""
 
 
 MOST_LISTED = 20
 
 DECISION, MISSING, STOPPED = "decision", "missing", "stopped"
-"""Kinds of events; the others are the outcomes of responses that were not counted. An experiment stops by itself."""
+"""Kinds of events; the other kinds are the outcomes of rejected responses. `stopped`: the experiment stopped itself."""
 
 JUMP, CAPPED = "jump", "capped"
-"""Kinds of incidents, which are events too: the traffic has jumped; the experiment has paused itself above its cap."""
+"""Kinds of incidents, which are events too: the traffic jumped; the experiment paused itself above its cap."""
 
 INCIDENTS = {
     JUMP: "the traffic of the experiment %s has jumped within a minute: it will not ship an arm by itself",
     CAPPED: "the experiment %s paused itself: more responses came within an hour than its responses_per_hour",
 }
-"""What the log says of each."""
+"""The log line of each incident."""
 
 _log = logging.getLogger(__name__)
 
 Note: TypeAlias = Callable[[int, int, str, int], None]
-"""Told of an event: experiment, arm, kind, and how often it has happened."""
+"""Called with an event: experiment, arm, kind, and the number of times it happened."""
 
 
 @dataclass
 class ArmRecord:
-    """An arm's name, its exact totals, in units, and what became of its decisions."""
+    """An arm's name, its exact totals, in units, and the counts of its decisions and missing answers."""
 
     name: str
     cells: dict[int, CellTotal] = field(default_factory=dict)
     decided: int = 0
-    """Since this process started, here."""
+    """Decisions of this process."""
     decided_elsewhere: int = 0
-    """Before, or by other workers."""
+    """Decisions before this process started, or by other workers."""
     missed: int = 0
     missed_elsewhere: int = 0
     out_elsewhere: int = 0
-    """Tickets that are out, but were not handed out here."""
+    """Open tickets that were not issued here."""
     out: int = 0
-    """Tickets that are out, here and elsewhere."""
+    """Open tickets of all workers."""
     others_elsewhere: Counter[str] = field(default_factory=Counter)
-    """Events of other kinds, before or by other workers."""
+    """Events of other kinds, before this process started or by other workers."""
 
     @property
     def decisions(self) -> int:
-        """How often the arm was handed out."""
+        """The number of decisions for this arm."""
         return self.decided + self.decided_elsewhere
 
     @property
     def missing(self) -> int:
-        """How many of its tickets expired without an answer."""
+        """The number of its tickets that expired without an answer."""
         return max(0, self.missed + self.missed_elsewhere)
 
     @property
@@ -87,7 +87,7 @@ class ArmRecord:
 
 @dataclass
 class LiveExperiment:
-    """One experiment. Totals and events are in the store and here; the tickets that are open are counted here only."""
+    """One experiment. The store holds its totals and events too; open tickets are counted in memory only."""
 
     number: int
     name: str
@@ -103,55 +103,55 @@ class LiveExperiment:
     records: list[ArmRecord]
     open: OpenTickets
     lost_until: int | None
-    """When the last ticket from before the start expires; None when that is over, or others see to it."""
+    """When the last ticket from before the start expires; None afterwards, or where workers share the store."""
     note: Note
     trail: Trail
     traffic: Traffic
     is_shared: bool = False
-    """Other workers hand out and count, too."""
+    """Whether other workers assign arms and count responses, too."""
     fresh_until: float = inf
-    """Until when arms may be handed out by what is known here of the others, by a clock that nobody sets."""
+    """The time, of a monotonic clock, until which arms may be assigned by the last poll."""
     is_followed: bool = True
-    """What the others do was known here when the traffic was last sampled."""
+    """Whether the peers' updates were polled when the traffic was last sampled."""
     asked_at: float = -inf
-    """When somebody last asked for it."""
+    """When the last request for it arrived, by a monotonic clock."""
     guardrails: Guardrails | None = None
     rejected_here: Counter[str] = field(default_factory=Counter)
     others_elsewhere: Counter[str] = field(default_factory=Counter)
-    """As that of its arms, of all of them."""
+    """The sum of the arms' `others_elsewhere`."""
     incidents_here: Counter[str] = field(default_factory=Counter)
     stopped: bool = False
-    """It has stopped by itself: whoever resumes it knows that."""
+    """Whether it has stopped itself; an experimenter who resumes it knows that."""
     stops_elsewhere: int = 0
-    """How often it did, before the start or through another worker."""
-    looked_at: int = -1
-    """How many responses there were when it was last looked at whether it is to stop."""
+    """The number of such stops before the start or by another worker."""
+    checked_at: int = -1
+    """The number of responses at the last check whether to stop."""
 
     @cached_property
     def curator(self) -> dict[str, Any]:
-        """The curator as devices are told of it; with several epsilons, their owners pick one."""
+        """The curator as devices receive it; with several epsilons, their owners pick one."""
         return self.menu.to_json()
 
     @property
     def arms(self) -> list[ArmTally]:
-        """The arms' tallies."""
+        """The tallies of all arms, by number."""
         return self.agent.tally.arms
 
     @property
     def listed(self) -> str:
-        """The arms that are handed out, for people."""
+        """The arms in use, for messages."""
         shown = [f"{n} ({record.name})" for n, record in enumerate(self.records) if not self.arms[n].retired]
         return ", ".join(shown[:MOST_LISTED]) + (", ..." if len(shown) > MOST_LISTED else "")
 
     def number_of(self, arm: int | str) -> int | None:
-        """Return the number of an arm that is called by its number or name; None when there is none."""
+        """Return the number of an arm given by number or name; None when there is none."""
         if isinstance(arm, int):
             return arm if 0 <= arm < len(self.records) else None
         return next((number for number, record in enumerate(self.records) if record.name == arm), None)
 
     @property
     def rejected(self) -> Counter[str]:
-        """How many responses were not counted, by reason."""
+        """The number of rejected responses, by reason."""
         counts = self.rejected_here + self.others_elsewhere
         for kind in (STOPPED, *INCIDENTS):
             del counts[kind]
@@ -159,17 +159,17 @@ class LiveExperiment:
 
     @property
     def incidents(self) -> Counter[str]:
-        """How often the traffic has jumped, or the experiment has paused itself."""
+        """The number of jumps of the traffic, and of pauses above the cap."""
         return Counter({kind: self.incidents_here[kind] + self.others_elsewhere[kind] for kind in INCIDENTS})
 
     def report_incident(self, kind: str) -> None:
-        """Keep in the store that this has happened, and say so in the log."""
+        """Count an incident in the store, and log it."""
         self.incidents_here[kind] += 1
         self.note(self.number, 0, kind, 1)
         _log.warning(INCIDENTS[kind], self.name, extra={"event": kind, "experiment": self.name})
 
     def decide(self, now: int, expires_at: int | None = None, nonce: bytes | None = None) -> Ticket:
-        """Hand out an arm; nothing is written but that one more was. A ticket has a nonce of its own by default."""
+        """Assign an arm and count the decision, without a write. A ticket has a random nonce by default."""
         self.expire(now)
         guardrails = self.guardrails
         arm = self.agent.select(None if guardrails is None else guardrails.among(self.agent.tally))
@@ -184,22 +184,22 @@ class LiveExperiment:
 
     def _change_open(self, ticket: Ticket, by: int) -> None:
         self.open.change(ticket.arm, ticket.expires_at, by)
-        self.show_out(ticket.arm)
+        self.update_open(ticket.arm)
 
-    def show_out(self, arm: Arm) -> None:
-        """Tell the agent how many tickets of this arm are out, here and elsewhere, and will be answered.
+    def update_open(self, arm: Arm) -> None:
+        """Set the agent's number of open tickets of this arm, here and elsewhere, that will be answered.
 
-        They are rounded up: an arm of which any ticket is out does not look as if it had never been pulled.
+        It is rounded up: an arm with any open ticket must not look as if it had never been pulled.
         """
         record = self.records[arm]
         record.out = max(0, self.open.counts[arm] + record.out_elsewhere)
         self.agent.tally.set_out(arm, ceil(self.traffic.weight * record.out))
 
     def watch_traffic(self, now: int) -> None:
-        """Sample the traffic when it is time, weigh the tickets that are out, and report a jump.
+        """Sample the traffic when due, update the weight of open tickets, and report a jump.
 
-        While nobody asks for the experiment here, what other workers do is not followed. It is no jump when that
-        becomes known at once.
+        Without requests for the experiment, the peers' updates are not polled here. Updates that arrive together after
+        such a time are no jump.
         """
         if self.fresh_until < elapsed():
             self.is_followed = False
@@ -215,21 +215,21 @@ class LiveExperiment:
         if self.traffic.weight != weight:
             for number, record in enumerate(self.records):
                 if record.out:
-                    self.show_out(Arm(number))
+                    self.update_open(Arm(number))
 
     def start_traffic(self, now: int) -> None:
-        """Begin to sample the traffic with what is known now."""
+        """Start to sample the traffic with the present counts."""
         settled = sum(self.settled(arm) for arm in range(len(self.records)))
         self.traffic.start(now, settled, self._counted)
 
     @property
     def decisions(self) -> int:
-        """How often an arm was handed out."""
+        """The number of decisions for all arms."""
         return sum(record.decisions for record in self.records)
 
     @property
     def _counted(self) -> int:
-        """How many responses were counted here or elsewhere, those that were brought along not included."""
+        """The number of counted responses of all workers, without those of a warm start."""
         return self.responses - sum(self.settings.warm_pulls)
 
     def admits_response(self) -> bool:
@@ -237,72 +237,72 @@ class LiveExperiment:
         return self.traffic.admits(self._counted)
 
     def expire(self, now: float) -> None:
-        """Stop waiting for tickets whose time is up."""
+        """Count expired open tickets as missing."""
         for arm, count in self.open.expire(now).items():
             self.miss(arm, count)
-            self.show_out(arm)
+            self.update_open(arm)
         if self.lost_until is not None and now >= self.lost_until:
             self.lost_until = None
             for number, record in enumerate(self.records):
                 if record.out_elsewhere:
                     self.miss(number, record.out_elsewhere)
                     record.out_elsewhere = 0
-                    self.show_out(Arm(number))
+                    self.update_open(Arm(number))
 
     def miss(self, arm: int, count: int) -> None:
-        """So many more tickets of an arm have expired without an answer."""
+        """Count `count` more tickets of an arm as expired without an answer."""
         self.records[arm].missed += count
         self.note(self.number, arm, MISSING, count)
 
     def answered(self, ticket: Ticket, now: int) -> None:
-        """One ticket fewer is out: its response has been counted.
+        """Remove an open ticket whose response has been counted.
 
-        Alone we know of each ticket where it belongs: it is out, here or from before the start; or it was given up, as
-        when the clock was set back; or a crash has lost its decision. With other workers it belongs to one of them, and
-        sums over all are right.
+        A single process knows where a ticket belongs: it is open, here or from before the start; or it was counted as
+        missing, as when the clock was set back; or a crash has lost its decision. With several workers it belongs to
+        one of them, and the sums over all are right.
         """
-        if not self.settings.allowance_required:  # when its ticket was handed out, an allowance does not tell
+        if not self.settings.allowance_required:  # an allowance's ticket does not show when it was issued
             self.traffic.answered(now - ticket.expires_at + self.ticket_lifetime)
         record = self.records[ticket.arm]
         if self.is_shared or self.open.has(ticket.arm, ticket.expires_at):
             self._change_open(ticket, -1)
         elif record.out_elsewhere:
             record.out_elsewhere -= 1
-            self.show_out(ticket.arm)
+            self.update_open(ticket.arm)
         elif record.missing:
             self.miss(ticket.arm, -1)
         else:
             self._decided(ticket.arm)
 
     def settled(self, arm: int) -> int:
-        """Return how many decisions of an arm are answered or missing."""
+        """Return the number of decisions of an arm that are answered or missing."""
         return self.arms[arm].pulls - self.settings.warm(arm) + self.records[arm].missing
 
     def apply_peer_events(self, events: Iterable[Event], arms: Iterable[int] | None = None) -> None:
-        """Take over what happened in all, but not here since the start, at these arms; else at every arm."""
+        """Apply the event totals from before the start and of peers, at these arms, or at every arm."""
         kinds: dict[int, Counter[str]] = defaultdict(Counter)
         for _, arm, kind, count in events:
             kinds[arm][kind] += count
         for number in range(len(self.records)) if arms is None else arms:
-            record, told = self.records[number], kinds[number]
-            record.missed_elsewhere = told.pop(MISSING, 0)
-            record.decided_elsewhere = told.pop(DECISION, 0)
-            self.allow_for_lost(number)
-            if told or record.others_elsewhere:
+            record, counts = self.records[number], kinds[number]
+            record.missed_elsewhere = counts.pop(MISSING, 0)
+            record.decided_elsewhere = counts.pop(DECISION, 0)
+            self.count_lost_decisions(number)
+            if counts or record.others_elsewhere:
                 self.others_elsewhere.subtract(record.others_elsewhere)
-                self.others_elsewhere.update(told)
-                record.others_elsewhere = told
+                self.others_elsewhere.update(counts)
+                record.others_elsewhere = counts
         stops = self.others_elsewhere[STOPPED]
         if stops > self.stops_elsewhere:
             self.stopped, self.stops_elsewhere = True, stops
 
-    def allow_for_lost(self, arm: int) -> None:
-        """Count the decisions of an arm that were answered and that nobody has told of: a crash loses the last ones."""
+    def count_lost_decisions(self, arm: int) -> None:
+        """Count answered decisions that no worker has published: a crash loses the last ones."""
         record = self.records[arm]
         record.decided_elsewhere = max(record.decided_elsewhere, self.settled(arm) - record.decided)
 
     def apply_change(self, stored: StoredExperiment) -> None:
-        """Take over what an experimenter has changed through another worker; once more makes no difference."""
+        """Apply an experimenter's change that another worker has made; this is idempotent."""
         self.set_status(stored.status, stored.shipped)
         for arm in stored.arms[len(self.records) :]:
             self.agent.add_arm()
@@ -312,19 +312,19 @@ class LiveExperiment:
                 self.agent.retire(Arm(number))
 
     def set_status(self, status: Status, shipped: int | None) -> None:
-        """Run, pause, ship or close; one that runs again begins a new hour of its cap."""
+        """Run, pause, ship or close; a resumed experiment begins a new hour of its cap."""
         is_resumed = status == "running" != self.status
         self.status, self.shipped = status, shipped
         if is_resumed:
             self.traffic.resume(self.decisions, self._counted)
 
     def reject(self, ticket: Ticket, reason: str) -> None:
-        """Count a response that does not count."""
+        """Count a rejected response by its reason."""
         self.rejected_here[reason] += 1
         self.note(self.number, ticket.arm, reason, 1)
 
     def pending(self, arm: int) -> int:
-        """Return how many tickets of this arm are out."""
+        """Return the number of open tickets of this arm."""
         return self.records[arm].out
 
     def answer(self, ticket: Ticket, message: ResponseMessage) -> Answer | None:
@@ -338,23 +338,23 @@ class LiveExperiment:
 
     @property
     def responses(self) -> int:
-        """How many there are, those that were brought along included."""
+        """The number of responses, those of a warm start included."""
         return self.agent.tally.responses
 
     @property
     def moment(self) -> Moment:
-        """The totals of all cells, now."""
+        """The present totals of all cells."""
         return _moment(self.records)
 
     def remember(self) -> None:
-        """Keep the present totals for the history, if it is time again."""
+        """Add the present totals to the history, if due."""
         if self.responses >= self.trail.due:
             self.trail.add(self.moment)
 
     def count(self, cell: CellTotal) -> None:
-        """Take over the pulls and the sums of a cell as the store has them; what is older than what we know is not.
+        """Apply the totals of a cell as the store has them, unless newer ones are known.
 
-        With several workers, totals come from our own commits and from looks at the others: one may overtake the other.
+        With several workers, totals come from our own commits and from polls, in any order.
         """
         known = self.records[cell.arm].cells.get(cell.cell)
         if known is not None and known.pulls > cell.pulls:
@@ -364,7 +364,7 @@ class LiveExperiment:
         self.records[cell.arm].cells[cell.cell] = cell
 
     def copy(self) -> "LiveExperiment":
-        """Return the experiment as it is now, to be read in another thread; tickets are left out."""
+        """Return a snapshot of the experiment for another thread, without open tickets."""
         agent = _agent(self.rule, self.menu, [replace(arm, cells=arm.cells.copy()) for arm in self.arms])
         records = [replace(record, cells=record.cells.copy()) for record in self.records]
         return replace(
@@ -379,12 +379,12 @@ class LiveExperiment:
 
 
 def define(new: NewExperiment, menu: Menu, rule: Rule, now: int, known: Sequence[CellTotal] = ()) -> Definition:
-    """Write down a new experiment, which starts from known totals, as a store keeps it."""
+    """Return the stored definition of a new experiment, which starts from these known totals."""
     brought = [0] * len(new.arms)
     for cell in known:
         brought[cell.arm] += cell.pulls
     settings = Settings(
-        report_after=reporting_moment(new.report_after, int(new.ticket_lifetime)),
+        report_after=report_delay(new.report_after, int(new.ticket_lifetime)),
         sticky=new.sticky,
         minimum_share=new.minimum_share,
         warm_up=None if new.warm_up is None else int(new.warm_up),
@@ -421,7 +421,7 @@ def _moment(records: Iterable[ArmRecord]) -> Moment:
 
 
 def tally_of(arm: StoredArm, menu: Menu, plays_by: Fitted) -> ArmTally:
-    """Return an arm as its agent sees it."""
+    """Return the agent's tally of a stored arm."""
     kept = {cell.cell: LevelTally(cell.pulls, cell.total * menu.unit) for cell in arm.cells}
     levels = 0 if plays_by.levels is None else plays_by.levels.count
     return ArmTally(
@@ -434,23 +434,23 @@ def tally_of(arm: StoredArm, menu: Menu, plays_by: Fitted) -> ArmTally:
 
 
 def played_by(definition: Definition) -> tuple[Menu, Rule, Fitted]:
-    """Read the menu and the rule of an experiment, and how the rule plays; raise DatabaseError when we cannot."""
+    """Parse the menu and the rule of an experiment, and fit the rule; raise DatabaseError when one is unknown."""
     try:
         menu = Menu.from_json(json.loads(definition.curator))
         rule = rule_from_json(json.loads(definition.rule))
         return menu, rule, fitted(rule, menu)
     except ValueError as error:
         needs = "if it has a mechanism, a transform or a rule of your own, load the module that registers it"
-        raise DatabaseError(f"the experiment {definition.name} cannot be taken up: {error} ({needs})") from None
+        raise DatabaseError(f"the experiment {definition.name} cannot be loaded: {error} ({needs})") from None
 
 
 def restore(
     stored: StoredExperiment, events: Iterable[Event], note: Note, now: int, *, is_shared: bool = False
 ) -> LiveExperiment:
-    """Take an experiment up where the store has left it.
+    """Load an experiment from the store.
 
-    Which tickets are out is not known, but how many: decisions that are neither answered nor missing. Until they must
-    have expired, they count as pending. Where other workers share the store, they tell how many are out.
+    Which tickets are open is not stored, but their number is known: decisions that are neither answered nor missing.
+    They count as pending until they must have expired. Where workers share the store, its `pending` table has them.
     """
     definition = stored.definition
     settings = Settings.from_json(definition.settings)
@@ -483,5 +483,5 @@ def restore(
     if not is_shared:
         for number, record in enumerate(records):
             record.out_elsewhere = record.decisions - restored.settled(number)
-            restored.show_out(Arm(number))
+            restored.update_open(Arm(number))
     return restored

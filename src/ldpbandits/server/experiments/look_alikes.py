@@ -1,11 +1,10 @@
-"""Names of arms that people would take for the same, though they differ in their characters.
+"""Confusable names of arms: people would take them for the same, though their characters differ.
 
-A skeleton is what is left of a name when spelling variants of Unicode (NFKC), invisible joiners, kinds of spaces,
-dashes and quotes, and letters of other scripts that are drawn as Latin ones are made alike. Of two names with one
-skeleton a reader cannot tell which is which. This is a part of what Unicode calls confusable (UTS 39), whose table
-Python lacks.
+The skeleton of a name normalises spelling variants of Unicode (NFKC), invisible joiners, kinds of spaces, dashes and
+quotes, and letters of other scripts that are drawn as Latin ones. A reader cannot distinguish two names with the same
+skeleton. This is a part of Unicode's confusables (UTS 39), whose table Python lacks.
 """
-# ruff: noqa: RUF001 - letters that are taken for others are what this is about
+# ruff: noqa: RUF001 - confusable letters are the subject of this module
 
 import unicodedata
 from collections.abc import Iterable
@@ -25,7 +24,7 @@ _VARIATION_SELECTORS = range(0xFE00, 0xFE10)
 
 
 def skeleton(name: str) -> str:
-    r"""Return what a reader sees of a name.
+    r"""Return the skeleton of a name, which two confusable names share.
 
     >>> skeleton("blue\u200d ") == skeleton("blue") == skeleton("b\u217cue")
     True
@@ -37,7 +36,7 @@ def skeleton(name: str) -> str:
 
 
 def look_alike(names: Iterable[str], known: Iterable[str] = ()) -> tuple[str, str] | None:
-    """Return the first of these names that looks like one before it, or like one that is known, and that one."""
+    """Return the first name that is confusable with an earlier or a known one, and that other name."""
     seen = {skeleton(name): name for name in known}
     for name in names:
         other = seen.setdefault(skeleton(name), name)

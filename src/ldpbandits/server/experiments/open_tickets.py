@@ -1,9 +1,8 @@
-"""Tickets that are out, as counts: how many of each arm expire in which stretch of time.
+"""Open tickets, as counts by arm and by time of expiry.
 
-+1 when one is handed out, -1 when it is answered. Which tickets they are is not kept: sums are all that a rule and a
-report need, they are small, and those that expire together leave together. Where several workers share a store, a
-ticket may be answered elsewhere than where it was handed out: counts may be negative, and their sum over all workers is
-right.
+A decision adds 1, an answer subtracts 1. Single tickets are not stored: rules and reports need sums only, which are
+small, and tickets that expire together are removed together. Where several workers share a store, a ticket may be
+answered at another worker than issued it: counts may be negative, and their sum over all workers is right.
 """
 
 from collections import Counter
@@ -12,40 +11,40 @@ from math import inf
 from ldpbandits.types import Arm
 
 STRETCHES_PER_LIFETIME = 3600
-"""A lifetime has so many stretches at most, of a second or more; a ticket counts as out until its stretch is over."""
+"""Stretches of a ticket's lifetime, of a second or more each; a ticket counts as open until its stretch ends."""
 
 
 class OpenTickets:
-    """Counts by arm and by the second in which a stretch ends. It belongs to the event loop."""
+    """Counts by arm and by the second in which a stretch ends. Only the event loop uses it."""
 
     def __init__(self, lifetime: int) -> None:
-        """Start with none; tickets live for so many seconds."""
+        """Start without tickets; tickets expire after `lifetime` seconds."""
         self._width = max(1, lifetime // STRETCHES_PER_LIFETIME)
         self._stretches: dict[int, Counter[Arm]] = {}
         self._first: float = inf
-        """No stretch ends before."""
+        """The earliest end of a stretch."""
         self.counts: Counter[Arm] = Counter()
-        """By arm, over all stretches."""
+        """Open tickets by arm, over all stretches."""
         self.touched: set[Arm] = set()
-        """Arms whose counts changed since somebody last cleared it."""
+        """Arms whose counts changed since this set was last cleared."""
 
     @property
     def total(self) -> int:
-        """How many tickets are out; of one of several workers it may be negative."""
+        """The number of open tickets; at one of several workers it may be negative."""
         return self.counts.total()
 
     @property
     def until(self) -> int:
-        """The second in which the last of them expires; 0 where there is none."""
+        """The second in which the last open ticket expires; 0 without open tickets."""
         return max(self._stretches, default=0)
 
     def has(self, arm: Arm, expires_at: int) -> bool:
-        """Tell whether a ticket of this arm that expires then is out."""
+        """Tell whether a ticket of this arm with this expiry is open."""
         stretch = self._stretches.get(self._end(expires_at))
         return stretch is not None and stretch[arm] > 0
 
     def change(self, arm: Arm, expires_at: int, by: int) -> None:
-        """So many more tickets of this arm that expire then are out."""
+        """Add `by` open tickets of this arm with this expiry."""
         end = self._end(expires_at)
         stretch = self._stretches.get(end)
         if stretch is None:
@@ -60,7 +59,7 @@ class OpenTickets:
                 del self._stretches[end]
 
     def expire(self, now: float) -> Counter[Arm]:
-        """Drop all whose stretch is over; return how many of each arm, which may be negative."""
+        """Remove the tickets whose stretch has ended; return their counts by arm, which may be negative."""
         gone: Counter[Arm] = Counter()
         if now < self._first:
             return gone

@@ -1,6 +1,6 @@
-"""How an experiment is run, apart from its curator and rule: when devices report, and the guardrails of its traffic.
+"""Settings of an experiment apart from its curator and rule: when devices report, and the guardrails of its traffic.
 
-All of it is public in the report. It is fixed when the experiment is created, and kept as JSON.
+The report publishes all of them. They are fixed when the experiment is created, and stored as JSON.
 """
 
 from typing import Annotated, Literal, TypeAlias
@@ -11,18 +11,18 @@ from msgspec import Meta, Struct
 from ldpbandits.errors import DatabaseError, ParameterError
 
 REPORT_AFTER_S = 300
-"""Seconds after which a device reports, unless the experiment says otherwise: most pages are left before."""
+"""Default of `report_after`: users leave most pages sooner."""
 
 LATEST_REPORT_SHARE = 0.9
-"""A device reports within this share of its ticket's life: the rest is for networks that fail."""
+"""The share of a ticket's lifetime within which a device reports: the rest is for retries."""
 
 MOST_RESPONSES = 1_000_000_000
 
 RESPONSES_PER_HOUR = 10_000
-"""The cap of a new experiment, unless it says otherwise: that of a site with some thousand visitors an hour."""
+"""Default of `responses_per_hour`: that of a site with some thousand visitors an hour."""
 
 STOP_AFTER_S = 86_400
-"""A new experiment runs for a day before it stops by itself, so that honest answers outnumber a burst of lies."""
+"""Default of `stop_after`: in a day, honest answers outnumber a burst of lies."""
 
 Share: TypeAlias = Annotated[float, Meta(gt=0, le=1)]
 Responses: TypeAlias = Annotated[float, Meta(ge=1, le=MOST_RESPONSES, multiple_of=1)]
@@ -37,20 +37,20 @@ class Ramp(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Settings(Struct, frozen=True, omit_defaults=True):
-    """When devices report, for how long they keep an arm, and what holds whatever the rule says.
+    """When devices report, for how long they keep an arm, and the guardrails of the traffic.
 
     - `report_after`: seconds from the moment an arm is accepted to the moment its response is sent, the same whatever
       the reward; 0 sends it at once, and then its time tells of the reward.
     - `sticky`: seconds for which a device keeps showing the same arm.
-    - `minimum_share`: of the traffic, that each arm gets at least.
-    - `warm_up`: equal traffic until each of the first arms has so many responses.
+    - `minimum_share`: the least share of the traffic that each arm gets.
+    - `warm_up`: equal traffic until each of the first arms has this many responses.
     - `ramp`: for arms that are added later.
     - `stop_when_separated`: pause the experiment, or ship its best arm, once that is known to be the best.
     - `stop_after`: seconds from creation before which it never stops by itself.
-    - `responses_per_hour`: counted at most; above it the experiment pauses itself. None: no limit.
+    - `responses_per_hour`: the most responses that are counted; above it the experiment pauses itself. None: no limit.
     - `allowance_required`: a decision needs an allowance that the site's own backend has signed.
-    - `first_arms`: with how many arms the experiment was created.
-    - `warm_pulls`: how many responses each of them brought along from elsewhere.
+    - `first_arms`: the number of arms with which the experiment was created.
+    - `warm_pulls`: the number of responses of each arm's warm start.
     """
 
     report_after: float
@@ -66,24 +66,24 @@ class Settings(Struct, frozen=True, omit_defaults=True):
     warm_pulls: tuple[int, ...] = ()
 
     def warm(self, arm: int) -> int:
-        """Return how many responses this arm brought along."""
+        """Return the number of responses of this arm's warm start."""
         return self.warm_pulls[arm] if arm < len(self.warm_pulls) else 0
 
     def to_json(self) -> str:
-        """Write the settings as a store keeps them."""
+        """Serialise the settings for the store."""
         return msgspec.json.encode(self).decode()
 
     @classmethod
     def from_json(cls, text: str) -> "Settings":
-        """Read what a store has kept."""
+        """Parse the settings of a store."""
         try:
             return msgspec.json.decode(text, type=cls)
         except msgspec.DecodeError as error:
             raise DatabaseError(f"the settings of an experiment cannot be read: {error}") from None
 
 
-def reporting_moment(asked: float | None, ticket_lifetime: int) -> float:
-    """Return after how many seconds devices report; it must leave a tenth of the ticket's life for sending."""
+def report_delay(asked: float | None, ticket_lifetime: int) -> float:
+    """Return the seconds after which devices report; a tenth of the ticket's lifetime must be left for retries."""
     latest = LATEST_REPORT_SHARE * ticket_lifetime
     if asked is None:
         return min(REPORT_AFTER_S, latest)

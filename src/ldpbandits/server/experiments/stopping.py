@@ -1,11 +1,10 @@
-"""Experiments that end by themselves, once the best arm is told apart from all others (`stop_when_separated`).
+"""Stops experiments by themselves, once the best arm is separated from all others (`stop_when_separated`).
 
-Looking every few seconds costs nothing but time: the intervals hold whenever one looks, all at once, so that the chance
-of ever stopping for a wrong arm stays that of a single look.
+Repeated checks are valid: the intervals are confidence sequences, which hold at all times at once, so that the
+probability of ever stopping for a wrong arm stays that of a single check.
 
-Whoever holds the public client key can send lies. So an experiment runs for `stop_after` seconds first, it pauses
-itself above its cap, and one whose traffic has ever jumped is paused where it would have been shipped: people look
-first.
+Anybody with the public client key can send false responses. So an experiment runs for `stop_after` seconds first, it
+pauses itself above its cap, and after a jump of its traffic it is paused instead of shipped: people decide.
 """
 
 from functools import partial
@@ -16,45 +15,45 @@ from ldpbandits.server.service import Service
 
 
 async def watch_traffic(service: Service) -> None:
-    """Sample the traffic of all experiments; pause those of which more responses came than their cap."""
+    """Sample the traffic of all experiments; pause those that exceed their cap."""
     for experiment in list(service.experiments.values()):
         experiment.watch_traffic(service.now)
-        if _is_to_be_paused(experiment):
+        if _is_pause_due(experiment):
             await service.change(partial(_pause_if, service, experiment))
 
 
 async def _pause_if(service: Service, experiment: LiveExperiment) -> None:
-    if _is_to_be_paused(experiment) and service.experiments.get(experiment.name) is experiment:
+    if _is_pause_due(experiment) and service.experiments.get(experiment.name) is experiment:
         await service.commands.set_status(experiment.name, "paused")
         experiment.report_incident(CAPPED)
 
 
-def _is_to_be_paused(experiment: LiveExperiment) -> bool:
+def _is_pause_due(experiment: LiveExperiment) -> bool:
     return experiment.traffic.is_over_cap and experiment.status == "running"
 
 
 async def stop_separated(service: Service) -> None:
-    """Look at the experiments that are to stop by themselves and have new responses; pause or ship those that may."""
+    """Check the experiments with `stop_when_separated` and new responses; pause or ship the separated ones."""
     for experiment in list(service.experiments.values()):
-        if _is_to_be_looked_at(service, experiment):
-            await service.change(partial(_look_if, service, experiment))
+        if _is_check_due(service, experiment):
+            await service.change(partial(_check_if_due, service, experiment))
 
 
-async def _look_if(service: Service, experiment: LiveExperiment) -> None:
-    if _is_to_be_looked_at(service, experiment) and service.experiments.get(experiment.name) is experiment:
-        await _look(service, experiment)
+async def _check_if_due(service: Service, experiment: LiveExperiment) -> None:
+    if _is_check_due(service, experiment) and service.experiments.get(experiment.name) is experiment:
+        await _check_separation(service, experiment)
 
 
-def _is_to_be_looked_at(service: Service, experiment: LiveExperiment) -> bool:
+def _is_check_due(service: Service, experiment: LiveExperiment) -> bool:
     settings = experiment.settings
     if settings.stop_when_separated is None or experiment.status != "running":
         return False
-    is_new = experiment.responses != experiment.looked_at
+    is_new = experiment.responses != experiment.checked_at
     return is_new and service.now >= experiment.created_at + settings.stop_after
 
 
-async def _look(service: Service, experiment: LiveExperiment) -> None:
-    """Stop it once. Whoever resumes it wants to go on: it stops again only after it was not separated in between."""
+async def _check_separation(service: Service, experiment: LiveExperiment) -> None:
+    """Stop it once. After it is resumed, it stops again only if it was not separated in between."""
     responses = experiment.responses
     best = await service.report_worker.best(experiment)
     if best is None or not best.separated:
@@ -66,4 +65,4 @@ async def _look(service: Service, experiment: LiveExperiment) -> None:
             await service.commands.set_status(experiment.name, "paused")
         experiment.stopped = True
         experiment.note(experiment.number, best.arm, STOPPED, 1)
-    experiment.looked_at = responses
+    experiment.checked_at = responses

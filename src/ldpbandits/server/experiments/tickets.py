@@ -1,9 +1,9 @@
-"""Tickets: what a device brings back with its response, so that a decision need not be written down.
+"""Tickets: signed tokens that a device returns with its response, so that a decision need not be stored.
 
-A ticket is 48 bytes in base64: which secret signed it, experiment, arm, when it expires, a nonce, and the first 16
-bytes of an HMAC-SHA256 over all of that. Whoever holds one can be counted once; nobody can make one without the secret.
-The key of the HMAC is made of the secret and of the identity of the database: servers that share a secret do not take
-each other's tickets, in which the same numbers mean other experiments.
+A ticket is 48 bytes in base64: the number of its secret, experiment, arm, expiry, a nonce, and the first 16 bytes of an
+HMAC-SHA256 over all of that. Its holder can be counted once; nobody can forge one without the secret. The key of the
+HMAC is derived from the secret and the identity of the database: servers that share a secret do not accept each other's
+tickets, in which the same numbers mean other experiments.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -22,19 +22,19 @@ NONCE_BYTES = 15
 MAC_BYTES = 16
 _BODY = Struct(f">BHIHQ{NONCE_BYTES}s")
 _VERSION = 2
-"""In tickets of version 1 the key was the secret itself."""
+"""The format of tickets; in version 1 the HMAC's key was the secret itself."""
 
 _LISTED = 1 << 15
-"""Secrets of a list have numbers from here on, those that a store has numbered are smaller."""
+"""The first number of secrets from the environment; those of a store have smaller numbers."""
 
 _NUMBERS = 1 << 16
-"""A ticket has room for the last 16 bits of a secret's number: secrets that share them are told apart by the HMAC."""
+"""A ticket holds the last 16 bits of a secret's number; the HMAC distinguishes secrets that share them."""
 
 TICKET_LENGTH = (_BODY.size + MAC_BYTES) * 4 // 3
 
 
 class Ticket(NamedTuple):
-    """One pull that a device may answer."""
+    """One pull that a device may answer once."""
 
     experiment: int
     arm: Arm
@@ -43,12 +43,12 @@ class Ticket(NamedTuple):
 
 
 def new_nonce() -> bytes:
-    """Draw what tells this ticket from all others; 120 random bits do not repeat."""
+    """Draw the nonce of a ticket; 120 random bits do not repeat."""
     return urandom(NONCE_BYTES)
 
 
 class Signer:
-    """Signs with the newest secret, and knows tickets that earlier ones have signed."""
+    """Signs with the newest secret, and verifies tickets that earlier ones have signed."""
 
     def __init__(
         self,
@@ -58,14 +58,14 @@ class Signer:
         identity: bytes,
         newest: int | None = None,
     ) -> None:
-        """Take secrets by their number, and until when those hold that will end; by default the largest is the newest.
+        """Use these secrets, by number, until their expiry, if any; by default the largest number is the newest.
 
         `identity` is that of the store which counts the responses.
         """
         until = valid_until or {}
         self._newest = (max(secrets) if newest is None else newest) % _NUMBERS
         self._keys: dict[int, list[tuple[bytes, float]]] = {}
-        """By what a ticket has of their numbers: the keys of the HMAC, the newest first, and when each ends."""
+        """The keys of the HMAC by the number in a ticket, the newest first, and the expiry of each."""
         for number in sorted(secrets, reverse=True):
             key = digest(secrets[number], identity, "sha256"), until.get(number, inf)
             self._keys.setdefault(number % _NUMBERS, []).append(key)
@@ -73,9 +73,9 @@ class Signer:
 
     @classmethod
     def of_list(cls, secrets: Sequence[bytes], identity: bytes) -> "Signer":
-        """Take a list of secrets, the newest first; raise ParameterError when two of them have one number.
+        """Use a list of secrets, the newest first; raise ParameterError when two of them have one number.
 
-        The number of a secret is 15 bits of a hash of it. So it stays the same wherever in the list the secret is.
+        The number of a secret is 15 bits of its hash, so that it does not depend on the secret's place in the list.
         """
         numbers = [_LISTED | int.from_bytes(digest(secret, b"number", "sha256")[:2]) >> 1 for secret in secrets]
         for place, number in enumerate(numbers):
@@ -86,13 +86,13 @@ class Signer:
         return cls(dict(zip(numbers, secrets, strict=True)), identity=identity, newest=numbers[0])
 
     def sign(self, ticket: Ticket) -> str:
-        """Write a ticket that only this signer could have made."""
+        """Serialise and sign a ticket."""
         experiment, arm, expires_at, nonce = ticket
         body = _BODY.pack(_VERSION, self._newest, experiment, arm, expires_at, nonce)
         return urlsafe_b64encode(body + digest(self._key, body, "sha256")[:MAC_BYTES]).decode()
 
     def read(self, text: str, now: int = 0) -> Ticket | None:
-        """Read a ticket, or return None when it is not one of ours, to the last bit, or its secret has ended."""
+        """Verify a ticket; return None when its signature or spelling is wrong, or its secret has expired."""
         if len(text) != TICKET_LENGTH:
             return None
         try:

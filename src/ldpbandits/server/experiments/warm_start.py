@@ -1,8 +1,8 @@
-"""What is known when an experiment starts: the tallies of another one, whose arms were answered by the same curator.
+"""Warm start of an experiment: the tallies of another one, whose arms were answered by the same curator.
 
-Arms are matched by their names. One that brings nothing along starts from nothing, and what is known of others is left
-out. Of every arm that is taken over the numbers must be possible: the pulls of all epsilons add up to its pulls, and so
-do the totals, and no total is beyond what so many responses can sum to.
+Arms are matched by name. An arm without known tallies starts from nothing, and unknown arms of the other experiment are
+ignored. The numbers of each matched arm must be possible: the pulls of all epsilons add up to its pulls, and so do the
+totals, and no total exceeds the largest sum of that many responses.
 """
 
 import json
@@ -19,11 +19,11 @@ from ldpbandits.server.store import CellTotal
 from ldpbandits.spec.menu import Menu
 
 MOST_READ = 1 << 62
-"""In units, to either side: sums have 64 bits, and more is to be added."""
+"""The largest absolute reading in units: sums have 64 bits, and grow."""
 
 
 def known_totals(start: WarmStart, arms: Sequence[str], menu: Menu, rule: Rule) -> list[CellTotal]:
-    """Return what these arms start from, by arm and epsilon, or say in one line why they cannot."""
+    """Return the totals that these arms start from, by arm and epsilon; raise SpecError when they are not possible."""
     other = limits.menu_from_json(start.curator)
     if other != menu:
         wanted, got = json.dumps(menu.to_json()), json.dumps(other.to_json())
@@ -41,7 +41,7 @@ def known_totals(start: WarmStart, arms: Sequence[str], menu: Menu, rule: Rule) 
 
 
 def _check_reading(start: WarmStart, menu: Menu, rule: Rule) -> bool:
-    """Tell whether the rule reads responses in a way of its own; then they must have been read in that very way."""
+    """Tell whether the rule has a reading of its own; the warm start must have used the same reading."""
     wanted = fitted(rule, menu)
     if wanted.reading is None:
         return False
@@ -56,7 +56,7 @@ def _check_reading(start: WarmStart, menu: Menu, rule: Rule) -> bool:
 
 
 def _cells(number: int, arm: KnownArm, menu: Menu, *, is_read: bool) -> list[CellTotal]:
-    """Return the totals of an arm, by epsilon; those without responses are left out."""
+    """Return the totals of an arm by epsilon, without the empty ones."""
     name = f"warm_start's arm {brief(arm.name)}"
     levels = [(int(level.pulls), int(level.total)) for level in arm.by_epsilon]
     if not levels and len(menu) == 1:

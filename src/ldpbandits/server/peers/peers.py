@@ -17,8 +17,18 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from ldpbandits.server.api.messages import Key
 from ldpbandits.server.experiments.live import DECISION, MISSING, LiveExperiment
 from ldpbandits.server.process.clock import elapsed
-from ldpbandits.server.single_flight import take_note
-from ldpbandits.server.store import FRESH_FOR_S, Behind, Event, Mark, News, Pending, Replaced, SharedStore, Unavailable
+from ldpbandits.server.single_flight import retrieve_error
+from ldpbandits.server.store import (
+    FRESH_FOR_S,
+    Behind,
+    Event,
+    Mark,
+    PeerUpdates,
+    Pending,
+    Replaced,
+    SharedStore,
+    Unavailable,
+)
 from ldpbandits.types import Arm
 
 if TYPE_CHECKING:
@@ -118,7 +128,7 @@ class Peers:
                     await asyncio.sleep(last + pause - elapsed())
                     self._began_at = elapsed()
                     self._poll_task = asyncio.create_task(self._poll())
-                    self._poll_task.add_done_callback(take_note)
+                    self._poll_task.add_done_callback(retrieve_error)
                     await asyncio.shield(self._poll_task)
         except TimeoutError:
             raise self._timed_out() from None
@@ -236,9 +246,9 @@ class Peers:
         known = {number: self._followed.pop(number) for number in in_use if number in self._followed}
         followed = {number: mark for number, (each, mark) in known.items() if each is in_use[number]}
         try:
-            news = await self._run(self._store.refresh, [0, *in_use], followed)
-            await self._apply(news, in_use, touched)
-            self._followed |= {number: (each, news.mark) for number, each in in_use.items()}
+            updates = await self._run(self._store.refresh, [0, *in_use], followed)
+            await self._apply(updates, in_use, touched)
+            self._followed |= {number: (each, updates.mark) for number, each in in_use.items()}
         except Exception as error:
             self._failed_at = started
             if isinstance(error, Replaced):
@@ -260,38 +270,40 @@ class Peers:
                 pending += [Pending(experiment.number, arm, opened.counts[arm], opened.until) for arm in opened.touched]
                 opened.touched.clear()
         events, self._happened = self._happened, Counter()
-        self._store.tell(pending, [Event(*key, count) for key, count in events.items()])
+        self._store.queue_updates(pending, [Event(*key, count) for key, count in events.items()])
         return {each[:2] for each in pending}
 
-    async def _apply(self, news: News, in_use: dict[int, LiveExperiment], touched: Collection[tuple[int, int]]) -> None:
+    async def _apply(
+        self, updates: PeerUpdates, in_use: dict[int, LiveExperiment], touched: Collection[tuple[int, int]]
+    ) -> None:
         service = self._service
-        if news.given_up is not None:
-            self._start_anew(news.given_up)
-        for number, stored in news.experiments.items():
+        if updates.settled is not None:
+            self._register_again(updates.settled)
+        for number, stored in updates.experiments.items():
             if stored is None:
                 service.unload(number)
                 self._followed.pop(number, None)
             else:
                 service.load(stored)
-        self._applied = max(self._applied, news.version)
-        service.apply_totals(news.totals)
-        await self._apply_arms(news, in_use, touched)
-        if news.keys_changed:
+        self._applied = max(self._applied, updates.version)
+        service.apply_totals(updates.totals)
+        await self._apply_arms(updates, in_use, touched)
+        if updates.keys_changed:
             await service.committer.run(service.keys.reload)
-        if news.version > self._store.version:
-            await self._run(self._store.knows, news.version)
+        if updates.version > self._store.version:
+            await self._run(self._store.acknowledge, updates.version)
 
     async def _apply_arms(
-        self, news: News, in_use: dict[int, LiveExperiment], touched: Collection[tuple[int, int]]
+        self, updates: PeerUpdates, in_use: dict[int, LiveExperiment], touched: Collection[tuple[int, int]]
     ) -> None:
         """Apply events and open tickets of peers, of the arms that changed: there may be thousands."""
         events: dict[int, list[Event]] = {number: [] for number in (0, *in_use)}
-        for event in news.events:
+        for event in updates.events:
             events[event.experiment].append(event)
         self._service.apply_peer_events(events.pop(0))
-        out = {(each.experiment, each.arm): each.tickets for each in news.pending}
-        told = {number: set(range(len(in_use[number].records))) for number in news.whole if number}
-        for number, arm in news.arms:
+        out = {(each.experiment, each.arm): each.tickets for each in updates.pending}
+        told = {number: set(range(len(in_use[number].records))) for number in updates.whole if number}
+        for number, arm in updates.arms:
             told.setdefault(number, set()).add(arm)
         for place, (number, arms) in enumerate(told.items()):
             if place % EXPERIMENTS_PER_TURN == EXPERIMENTS_PER_TURN - 1:
@@ -301,13 +313,13 @@ class Peers:
                 elsewhere = out.get((number, arm), 0)
                 if elsewhere != experiment.records[arm].out_elsewhere:
                     experiment.records[arm].out_elsewhere = elsewhere
-                    experiment.show_out(Arm(arm))
+                    experiment.update_open(Arm(arm))
             experiment.apply_peer_events(events[number], arms)
-        for number, arm in {*touched, *(cell[:2] for cell in news.totals)}:
+        for number, arm in {*touched, *(cell[:2] for cell in updates.totals)}:
             if number in self._service.numbered:
-                self._service.numbered[number].allow_for_lost(arm)
+                self._service.numbered[number].count_lost_decisions(arm)
 
-    def _start_anew(self, settled: Sequence[Pending]) -> None:
+    def _register_again(self, settled: Sequence[Pending]) -> None:
         """Go on under a new number after the peers took this worker for dead.
 
         They count its published events as theirs and its open tickets as missing. This worker still knows these

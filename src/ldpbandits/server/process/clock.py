@@ -1,15 +1,15 @@
-"""When has a ticket expired for good? A clock that leaps ahead is not believed at once.
+"""The clock that decides when a ticket has expired for good: it does not trust a jump ahead at once.
 
-A nonce may be removed only when its ticket can never be counted again. The store sees to that, whatever the clock says:
-it refuses every ticket that expires up to `forgotten`, the last second of which nonces were removed. So the server's
-time must never be before that second, or it would hand out tickets that nobody counts. This is what makes a clock that
-is years ahead harmful: tickets of those years are answered, expire and are forgotten, and when the clock is right again
-the server's time stands still for all these years.
+A nonce may be removed only when its ticket can never be counted again. The store enforces that, whatever the clock
+says: it refuses every ticket that expires up to `forgotten`, the last second whose nonces were removed. The server's
+time must never be before that second, or it would issue tickets that no store counts. That makes a clock that is years
+ahead harmful: tickets of those years are answered, expire and are forgotten, and once the clock is corrected the
+server's time stands still for all these years.
 
-So nonces are removed by a time that no clock can push ahead: the time of the wall clock as it was believed last, and
-what has passed since on a clock that nobody sets. A leap ahead is believed when it has stood for a day; a leap back at
-once. To remove later than needed is always right: it costs memory only, and a nonce that is there is found. At most a
-day's nonces are kept in vain.
+Nonces are therefore removed by a time that no clock adjustment can push ahead: the last trusted time of the wall clock
+plus the time that has passed since on a monotonic clock. A jump ahead is trusted after a day, a jump back at once.
+Removing late is always safe: it costs memory only, and a stored nonce is found. At most a day's nonces are kept in
+vain.
 """
 
 import logging
@@ -18,64 +18,66 @@ import time
 from collections.abc import Callable
 
 CLOCK_TOLERANCE_S = 60.0
-"""Seconds by which clocks may differ, since they are set in small steps too."""
+"""Seconds by which clocks may differ, because clocks are also adjusted in small steps."""
 
 LEAP_CONFIRMATION_S = 86_400.0
-"""A leap ahead must have stood for so many seconds. Until then somebody may set the clock right."""
+"""Seconds after which a jump ahead is trusted. Until then an operator may correct the clock."""
 
 START_CONFIRMATION_S = 600.0
-"""The same for the first time that is seen: machines start with a wrong clock, and set it within minutes."""
+"""Seconds after which the first reading is trusted: machines boot with a wrong clock, and set it within minutes."""
 
 _DAY_S = 86_400
 _log = logging.getLogger(__name__)
 
 
 def elapsed() -> float:
-    """Return seconds of a clock that nobody sets; where the system has one that goes on while it sleeps, of that."""
+    """Return the seconds of a monotonic clock, including the machine's sleep where the system can."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic()
 
 
 class Clock:
-    """A wall clock, and what to believe of it. Without a steady clock beside it, as in simulated time, all of it."""
+    """A wall clock that is checked against a monotonic one; simulated time has none, and is always trusted."""
 
     def __init__(self, wall: Callable[[], float] = time.time, steady: Callable[[], float] | None = None) -> None:
-        """Look at these; the machine's own wall clock has the machine's own steady clock beside it."""
+        """Read these clocks; the machine's wall clock is checked against its monotonic one."""
         self._wall = wall
         self._steady = elapsed if steady is None and wall is time.time else steady
-        self._believed: float | None = None
-        """The wall clock less the steady one, as it was believed last."""
-        self._seen: tuple[float, float] | None = None
-        """The same of a leap that is not believed yet, and the steady second from which on it has stood."""
+        self._trusted: float | None = None
+        """The last trusted difference between the wall clock and the monotonic one."""
+        self._candidate: tuple[float, float] | None = None
+        """The difference after a jump that is not trusted yet, and the monotonic second in which it was first seen."""
         self._is_behind = False
 
-    def settled(self, forgotten: int) -> int:
-        """Return the last second of which tickets have expired for good; say in the log, once, what is wrong.
+    def last_expired(self, forgotten: int) -> int:
+        """Return the last second whose tickets have expired for good; log a wrong clock once.
 
-        Those that expired up to `forgotten` have, by what the store promises.
+        The store guarantees it for tickets that expired up to `forgotten`.
         """
         wall = self._wall()
         self._compare(wall, forgotten)
         if self._steady is not None:
             steady = self._steady()
-            self._look(wall - steady, steady)
-            wall = 0 if self._believed is None else min(wall, self._believed + steady)
+            self._check_jump(wall - steady, steady)
+            wall = 0 if self._trusted is None else min(wall, self._trusted + steady)
         return max(int(wall), forgotten)
 
-    def _look(self, offset: float, steady: float) -> None:
-        """Believe the wall clock, or begin to watch a leap, or wait on."""
-        if self._believed is not None and offset <= self._believed + CLOCK_TOLERANCE_S:
-            self._believed, self._seen = offset, None
-        elif self._seen is None or abs(offset - self._seen[0]) > CLOCK_TOLERANCE_S:
-            self._seen = (offset, steady)
-            if self._believed is not None:
-                told = "the clock has leapt ahead by %.1f days: that is believed when it has stood for a day"
-                _log.warning(f"{told}, and until then used tickets are remembered", (offset - self._believed) / _DAY_S)
-        elif steady - self._seen[1] >= (START_CONFIRMATION_S if self._believed is None else LEAP_CONFIRMATION_S):
-            self._believed, self._seen = offset, None
+    def _check_jump(self, offset: float, steady: float) -> None:
+        """Trust the wall clock, or begin to watch a jump, or go on waiting."""
+        if self._trusted is not None and offset <= self._trusted + CLOCK_TOLERANCE_S:
+            self._trusted, self._candidate = offset, None
+        elif self._candidate is None or abs(offset - self._candidate[0]) > CLOCK_TOLERANCE_S:
+            self._candidate = (offset, steady)
+            if self._trusted is not None:
+                warning = "the clock jumped ahead by %.1f days: it is trusted after a day"
+                _log.warning(
+                    f"{warning}, and until then used tickets are remembered", (offset - self._trusted) / _DAY_S
+                )
+        elif steady - self._candidate[1] >= (START_CONFIRMATION_S if self._trusted is None else LEAP_CONFIRMATION_S):
+            self._trusted, self._candidate = offset, None
 
     def _compare(self, wall: float, forgotten: int) -> None:
         is_behind = wall + CLOCK_TOLERANCE_S < forgotten
         if is_behind and not self._is_behind:
-            told = "the clock is %.1f days behind the last tickets that were forgotten: it was wrong then, or is now"
-            _log.warning(f"{told}; until it gets there the server's time stands still", (forgotten - wall) / _DAY_S)
+            warning = "the clock is %.1f days behind the last forgotten tickets: it was wrong then, or is wrong now"
+            _log.warning(f"{warning}; until it gets there the server's time stands still", (forgotten - wall) / _DAY_S)
         self._is_behind = is_behind

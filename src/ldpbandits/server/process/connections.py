@@ -1,14 +1,14 @@
-"""Connections, and how long each may keep the server waiting: the limits of the front door, enforced.
+"""Enforces the limits of connections: their number, their sizes, and the time that each may keep the server waiting.
 
-No server for Python applications has them all. uvicorn has an idle time, and a cap on connections that answers 503 to
-everybody, so that a thousand silent ones are an outage; its cap on headers is for h11, its slower parser. hypercorn
-(0.18) parses by h11 only and has no cap on connections; granian (2.8) bounds the head in time and size, but neither the
-body nor the connections. So this is uvicorn's own protocol class, the most used of all, with a count of bytes, a
-deadline and a place in a queue. None of them costs a timer: deadlines are looked at a few times a second.
+No server for Python applications has all of these limits. uvicorn has an idle timeout, and a cap on connections that
+answers 503 to everybody, so that a thousand silent connections are an outage; its cap on headers is for h11, its slower
+parser. hypercorn (0.18) parses by h11 only and has no cap on connections; granian (2.8) bounds the head in time and
+size, but neither the body nor the connections. So this is uvicorn's own protocol class with a count of bytes, a
+deadline and a place in a queue. None of them needs a timer: a sweep checks the deadlines a few times a second.
 
-A connection waits for its client until a request is complete, and while its reply is not read. When there are too many
-connections, the one that has waited longest is closed: whoever sends their requests one byte at a time loses them
-first, and those whose request is being answered keep theirs. When all are being answered, the newcomer gets a 503.
+A connection waits for its client until a request is complete, and while its reply is not read. Above the cap, the
+connection that has waited longest is closed: a client that sends one byte at a time loses its connection first, and a
+connection whose request is being answered stays open. When all are being answered, a new connection gets a 503.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from ldpbandits.server.process.meters import Meters
 from ldpbandits.spec.protocol import Code
 
 BODY_BYTES_PER_FRAME = 64
-"""Bytes of a body for which there may be one of the frames of its chunks: those are small where chunks are large."""
+"""Bytes of a body that allow one byte of chunk framing, which is small where chunks are large."""
 
 LARGEST_PIPELINE = 100
 """Requests that a client may send before the first of them is answered. Few clients send any; a request takes a
@@ -40,41 +40,43 @@ FRAMING = (b"content-length", b"transfer-encoding")
 
 LINGER_TIMEOUT_S = 1.0
 LARGEST_DRAIN_BYTES = 1024 * 1024
-"""After a reply that ends it all so many seconds and bytes of what is still sent are read and dropped: a connection
-that is closed with something unread is reset, and the reply may be lost on its way."""
+"""Seconds and bytes for which input is read and dropped after the last reply: closing a connection with unread input
+resets it, and the reply may be lost."""
 
 
 class Stage(Enum):
-    """What of a request is to come next."""
+    """The part of a request that a connection expects next."""
 
     IDLE = auto()
     HEAD = auto()
     BODY = auto()
     NOTHING = auto()
-    """It is complete, and being answered."""
+    """The request is complete, and is being answered."""
     CLOSING = auto()
-    """What comes now is dropped."""
+    """Further input is read and dropped."""
 
 
 class Connections:
-    """The connections of a process: how many there are, and who waits longest."""
+    """The open connections of a process, and those that wait for their clients, ordered by waiting time."""
 
     def __init__(self, limits: FrontDoor, meters: Meters) -> None:
-        """Begin with none."""
+        """Start without any connections."""
         self.limits = limits
         self.meters = meters
         self.most = limits.connections
-        """Fewer than the limit, where the system allows fewer open files."""
+        """The cap; below the limit where the system allows fewer open files."""
         self.open: set[Connection] = set()
         self.waiting: OrderedDict[Connection, None] = OrderedDict()
-        """Those that wait for their clients, and have done so for longest first; those that are closing before all."""
+        """Connections that wait for their clients, the longest wait first; closing connections come before all."""
         self.closed = meters.closed
         meters.open_connections = self.open.__len__
-        self._looked_at = -inf
-        self._every = min(limits.head_seconds, limits.body_seconds, limits.idle_seconds, limits.stall_seconds) / 10
+        self._swept_at = -inf
+        self._sweep_interval = (
+            min(limits.head_seconds, limits.body_seconds, limits.idle_seconds, limits.stall_seconds) / 10
+        )
 
     def admit(self, newcomer: "Connection") -> bool:
-        """Make room for a newcomer, if anybody waits; tell whether there is room."""
+        """Add a connection and close the longest waiting ones above the cap; return whether there is room."""
         self.open.add(newcomer)
         while len(self.open) > self.most and self.waiting:
             oldest, _ = self.waiting.popitem(last=False)
@@ -84,27 +86,27 @@ class Connections:
         return len(self.open) <= self.most
 
     def forget(self, gone: "Connection") -> None:
-        """Let go of a connection that is closed."""
+        """Remove a connection that is closed."""
         self.open.discard(gone)
         self.waiting.pop(gone, None)
 
-    def look(self, now: float) -> None:
-        """Close the connections whose time is up; this is called a few times a second."""
-        if now >= self._looked_at + self._every:
-            self._looked_at = now
+    def close_overdue(self, now: float) -> None:
+        """Close the connections whose deadline has passed; called a few times a second."""
+        if now >= self._swept_at + self._sweep_interval:
+            self._swept_at = now
             for connection in list(self.open):
-                connection.look(now)
+                connection.close_overdue(now)
 
 
-class _Nowhere(list[tuple[bytes, bytes]]):
-    """Where headers go that come after a body."""
+class _DroppedHeaders(list[tuple[bytes, bytes]]):
+    """A list that drops the trailer headers after a body."""
 
     def append(self, _: tuple[bytes, bytes]) -> None:
         pass
 
 
 class _Body:
-    """What a parser of one body tells, to the connection that has read the head; what comes after it is dropped."""
+    """Passes the parser's events of one body to the connection that has read the head; drops later events."""
 
     def __init__(self, connection: "Connection") -> None:
         self._connection: Connection | None = connection
@@ -120,15 +122,15 @@ class _Body:
 
 
 class _HeadTooLarge(Exception):  # noqa: N818 - it stays between the parser and us
-    """Raised in the middle of a request's head."""
+    """Raised when the head of a request is too large."""
 
 
-class _TooFarAhead(Exception):  # noqa: N818 - as above
-    """Raised when a client sends without end what it does not wait for."""
+class _TooManyPipelined(Exception):  # noqa: N818 - as above
+    """Raised when a client pipelines too many requests."""
 
 
 class Connection(HttpToolsProtocol):
-    """uvicorn's HTTP, with one write a reply and the limits of the front door."""
+    """uvicorn's HTTP protocol, with one write per reply and the limits of `FrontDoor`."""
 
     def __init__(
         self,
@@ -139,41 +141,41 @@ class Connection(HttpToolsProtocol):
         *,
         connections: Connections,
     ) -> None:
-        """Take part in these."""
+        """Join these connections when connected."""
         super().__init__(config, server_state, app_state, _loop)
         self._all = connections
         self._limits = connections.limits
         self._stage = Stage.IDLE
         self._received = 0
-        """Bytes that are in of the head, or of what is around a body: frames of its chunks, headers that follow it."""
+        """Bytes received of the head, or of the framing around a body: chunk headers and trailers."""
         self._unanswered = 0
-        """Requests whose head is in, and whose reply is not complete; several only if they were sent ahead."""
+        """Requests whose head is complete and whose reply is not; several only when they are pipelined."""
         self._deadline = self.loop.time() + self._limits.head_seconds
-        """Of the client, while we wait for it."""
+        """The time by which the client must have sent the expected part."""
         self._stalled = inf
-        """When the client has read nothing for too long; infinite while it reads."""
+        """The time at which a client that reads nothing is disconnected; infinite while it reads."""
         self._unread = 0
         self._has_asked = False
         self._framing = b""
-        """The headers that say where the body ends, of a request that asks for another protocol."""
+        """The headers that delimit the body of a request that asks for a protocol upgrade."""
 
     @property
     def is_closing(self) -> bool:
-        """Tell whether all that was to be said is said."""
+        """Tell whether the last reply is written."""
         return self._stage is Stage.CLOSING
 
     @property
     def _is_last_in(self) -> bool:
-        """Tell whether the last request of this connection is complete, as one that asks for another protocol is."""
+        """Tell whether the last request of this connection is complete; an upgrade request is the last."""
         return bool(self._framing) and self._stage is Stage.NOTHING
 
     @property
     def _is_at_work(self) -> bool:
-        """Tell whether a request that is complete is being answered."""
+        """Tell whether a complete request is being answered."""
         return self._unanswered > (self._stage is Stage.BODY)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Put the joining transport before the connection's own, and see whether there is room."""
+        """Wrap the transport in a `CoalescingTransport`, and refuse the connection when there is no room."""
         super().connection_made(cast("asyncio.Transport", CoalescingTransport(transport, self.loop)))
         if self._all.admit(self):
             self._all.waiting[self] = None
@@ -182,12 +184,12 @@ class Connection(HttpToolsProtocol):
             self._refuse(503, Code.RETRY, "too many requests are being answered; send the same again", "connections")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let go."""
+        """Remove this connection from the open ones."""
         super().connection_lost(exc)
         self._all.forget(self)
 
     def data_received(self, data: bytes) -> None:
-        """Read on, unless it is too much."""
+        """Parse the input, within the limits of sizes."""
         self._received += len(data)
         if self._stage is Stage.CLOSING or self._is_last_in:
             if self._received > LARGEST_DRAIN_BYTES:
@@ -196,7 +198,7 @@ class Connection(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            self.cycle.keep_alive = False  # it is answered in HTTP/1.1, which is all we speak, and that is all
+            self.cycle.keep_alive = False  # the upgrade is ignored: it is answered in HTTP/1.1, then closed
             if self._framing:
                 self._read_body(data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
@@ -205,20 +207,20 @@ class Connection(HttpToolsProtocol):
             if self._stage is Stage.HEAD and self._received > self._limits.header_bytes:
                 self._refuse_head()
             elif self._stage is Stage.BODY and self._received > self._limits.header_bytes:
-                self._check_around()
+                self._check_framing()
 
     def _end_reading(self, error: httptools.HttpParserError) -> None:
-        """Say why no more is read, unless all that was to come is in."""
+        """Refuse the input that the parser rejected, unless the last request is complete."""
         if isinstance(error.__context__, _HeadTooLarge):
             self._refuse_head()
-        elif isinstance(error.__context__, _TooFarAhead):
+        elif isinstance(error.__context__, _TooManyPipelined):
             self._all.closed["sent_ahead"] += 1
             self.transport.abort()
         elif not self._is_last_in:
-            self._refuse(400, Code.REFUSED, "this is not HTTP/1.1", "malformed")
+            self._refuse(400, Code.REFUSED, "malformed HTTP/1.1 request", "malformed")
 
     def on_message_begin(self) -> None:
-        """The first byte of a request is in."""
+        """Start the deadline of the head at the first byte of a request."""
         super().on_message_begin()
         self._has_asked = True
         self._stage = Stage.HEAD
@@ -232,26 +234,26 @@ class Connection(HttpToolsProtocol):
         if self._received > self._limits.header_bytes and self._head_size() > self._limits.header_bytes:
             raise _HeadTooLarge
         if self._unanswered > LARGEST_PIPELINE:
-            raise _TooFarAhead
-        super().on_headers_complete()  # it may find that the address is none: then there is nobody who answers
+            raise _TooManyPipelined
+        super().on_headers_complete()  # an invalid URL raises here, before a request counts as unanswered
         if self.parser.should_upgrade():
             self._framing = b"".join(b"%s: %s\r\n" % each for each in self.headers if each[0] in FRAMING)
         self._stage = Stage.BODY
         self._received = 0
         self._unanswered += 1
         self._deadline = self.loop.time() + self._limits.body_seconds
-        self.headers = _Nowhere()
+        self.headers = _DroppedHeaders()
 
     def on_body(self, body: bytes) -> None:
-        """A part of a body is in, of which whoever reads it takes no more than it wants."""
+        """Pass a part of the body on, and subtract it from the bytes of framing."""
         super().on_body(body)
         if self._unanswered:
             self._received -= len(body) + len(body) // BODY_BYTES_PER_FRAME
 
     def on_message_complete(self) -> None:
-        """All of a request is in."""
+        """Note that a request is complete."""
         if self._framing and self.parser.should_upgrade():
-            return  # the parser takes what follows for another protocol: it is the body
+            return  # the parser takes the body for the upgraded protocol
         super().on_message_complete()
         self._received = 0
         if self._unanswered:
@@ -261,7 +263,7 @@ class Connection(HttpToolsProtocol):
             self._wait_for_the_next()
 
     def on_response_complete(self) -> None:
-        """A reply is complete, perhaps before its request is. uvicorn would start a timer here."""
+        """Note that a reply is complete, perhaps before its request is. uvicorn would start a timer here."""
         self.server_state.total_requests += 1
         self._unanswered -= 1
         if self.transport.is_closing():
@@ -283,28 +285,28 @@ class Connection(HttpToolsProtocol):
         self._deadline = self.loop.time() + self._limits.idle_seconds
 
     def pause_writing(self) -> None:
-        """The client does not read as fast as we write."""
+        """Start the stall deadline: the client reads more slowly than we write."""
         super().pause_writing()
         self._unread = self.transport.get_write_buffer_size()
         self._stalled = self.loop.time() + self._limits.stall_seconds
         self._all.waiting[self] = None
 
     def resume_writing(self) -> None:
-        """The client has read."""
+        """Clear the stall deadline: the client has read."""
         super().resume_writing()
         self._stalled = inf
         if self._is_at_work:
             self._all.waiting.pop(self, None)
 
     def shutdown(self) -> None:
-        """Finish the requests that are complete; of others nothing is known, and there is no time to wait for them."""
+        """Finish complete requests; close the connection if its request is incomplete."""
         if self._is_at_work:
             super().shutdown()
         else:
             self.transport.close()
 
-    def look(self, now: float) -> None:
-        """Close this connection if its time is up."""
+    def close_overdue(self, now: float) -> None:
+        """Close this connection if its deadline has passed."""
         if self._stalled < inf and self._unread != (left := self.transport.get_write_buffer_size()):
             self._unread, self._stalled = left, now + self._limits.stall_seconds
         if now >= self._stalled:
@@ -319,42 +321,42 @@ class Connection(HttpToolsProtocol):
             self._close()
         else:
             which = "head_seconds" if self._stage is Stage.HEAD else "body_seconds"
-            told = f"a request is to be complete in time: {which} is {getattr(self._limits, which):g}"
-            self._refuse(408, Code.RETRY, told, which)
+            message = f"the request was not complete in time: {which} is {getattr(self._limits, which):g}"
+            self._refuse(408, Code.RETRY, message, which)
 
     def _read_body(self, start: bytes) -> None:
-        """Read the body of a request that asks for another protocol, which this one is not."""
+        """Read the body of a request that asks for a protocol upgrade with a parser of its own."""
         head = b"POST / HTTP/1.1\r\n%s\r\n" % self._framing
         self.parser = httptools.HttpRequestParser(_Body(self))
-        self._received = -len(head)  # it is not the client's
+        self._received = -len(head)  # these bytes are not the client's
         self.data_received(head + start)
 
     def _head_size(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
 
-    def _check_around(self) -> None:
-        """Refuse bodies with too much around them; and do not read on for ever when the reply is complete."""
+    def _check_framing(self) -> None:
+        """Refuse bodies with too much framing; stop reading once the reply is complete."""
         if self._unanswered:
             most = f"{self._limits.header_bytes} bytes, and 1 more for {BODY_BYTES_PER_FRAME} of it"
-            told = f"around a body there are at most {most}"
-            self._refuse(413, Code.TOO_LARGE, told, "header_bytes")
+            message = f"around a body there are at most {most}"
+            self._refuse(413, Code.TOO_LARGE, message, "header_bytes")
         elif self._received > LARGEST_DRAIN_BYTES:
             self._all.closed["body_seconds"] += 1
             self.transport.abort()
 
     def _refuse_head(self) -> None:
-        told = f"a request line and its headers have at most {self._limits.header_bytes} bytes"
-        self._refuse(431, Code.TOO_LARGE, told, "header_bytes")
+        message = f"a request line and its headers have at most {self._limits.header_bytes} bytes"
+        self._refuse(431, Code.TOO_LARGE, message, "header_bytes")
 
     def _refuse(self, status: int, code: Code, message: str, reason: str) -> None:
-        """Say why, unless there is a reply under way, and read no more."""
+        """Write a refusal, unless a reply is being written, and read no more."""
         self._all.closed[reason] += 1
         if self._is_at_work or (self._unanswered and self.cycle.response_started):
             self.transport.abort()
             return
         self.transport.write(_reply(status, problem(code, message), {"Retry-After": "1"} if status == 503 else {}))  # noqa: PLR2004 - the HTTP status
         cast("CoalescingTransport", self.transport).flush()
-        if self._unanswered:  # whoever reads the body is told that there is no more of it
+        if self._unanswered:  # the application's read of the body ends
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         self._unanswered = self._received = 0
@@ -363,20 +365,20 @@ class Connection(HttpToolsProtocol):
         self.flow.resume_reading()
         if self.transport.can_write_eof():
             self.transport.write_eof()
-            self._wait_no_more()
+            self._close_first()
         else:
             self.transport.close()
 
     def _close(self) -> None:
-        """Close when the client has read what was written, for which it has some time."""
+        """Close once the client has read the reply, or after `stall_seconds`."""
         self._stage = Stage.CLOSING
         self._unanswered = 0
         self._deadline = self.loop.time() + self._limits.stall_seconds
-        self._wait_no_more()
+        self._close_first()
         self.transport.close()
 
-    def _wait_no_more(self) -> None:
-        """Be the first to go when there are too many."""
+    def _close_first(self) -> None:
+        """Make this connection the first to be closed above the cap."""
         if self in self._all.open:
             self._all.waiting[self] = None
             self._all.waiting.move_to_end(self, last=False)

@@ -1,9 +1,9 @@
-"""The front door: how much of the server a stranger may take up before it is known what they want.
+"""The front door: limits on the resources that an unauthenticated client may use.
 
 Every field is a limit of one process, and becomes an option, an environment variable and a key of the configuration
-file of the same name; its help text is in its metadata. A reader of addresses would be a poor guard: behind a proxy all
-requests come from one, and the server is to know none. So all limits are on connections and keys, and when there are
-too many connections, the one that has kept the server waiting longest goes.
+file of the same name; its help text is in its metadata. Limits by address would not work: behind a proxy all requests
+come from one, and the server must not know addresses. So all limits are on connections and keys, and above the cap on
+connections the one that has kept the server waiting longest is closed.
 """
 
 from dataclasses import dataclass, field, fields
@@ -14,7 +14,7 @@ from ldpbandits.errors import ParameterError
 
 LARGEST_SECONDS = 86_400.0
 LARGEST_COUNT = 100_000
-"""The largest limits: beyond them are mistakes, and numbers that the system does not take."""
+"""The largest limits: larger values are mistakes, or numbers that the system does not accept."""
 
 
 def _limit(default: float, least: float, most: float, text: str) -> Any:  # noqa: ANN401 - as dataclasses.field itself
@@ -65,7 +65,7 @@ class FrontDoor:
     rate_burst: float = _limit(10.0, 1.0, LARGEST_SECONDS, "seconds of its rate that a key may use at once")
 
     def __post_init__(self) -> None:
-        """Refuse a limit that is no number, so small that nothing would pass, or so large that it is none."""
+        """Refuse a limit that is no number or out of its range."""
         for limit in fields(self):
             value, least, most = getattr(self, limit.name), limit.metadata["least"], limit.metadata["most"]
             if not is_number(value) or not least <= value <= most or (limit.type is int and not is_whole(value)):

@@ -1,8 +1,8 @@
-"""What a server says while it runs: one line an event, as text or as JSON; never an address, user agent, key or reward.
+"""Log lines of a server: one line an event, as text or as JSON; never an address, user agent, key or reward.
 
-Our own messages are written without any of these. Those of the libraries below us, and the text of an exception, may
-hold anything: of the first there is one line, without what looks like an address or a key, and of an exception its type
-and its place in the code.
+Our own messages contain none of these. Messages of libraries and texts of exceptions may contain anything: of a
+library's message only the first line is logged, with addresses and keys redacted, and of an exception only its type and
+its place in the code.
 """
 
 import json
@@ -24,15 +24,15 @@ _KEY = re.compile(r"\b(?:admin|viewer|client)-[\w-]{16,}|(?<=://)[^/\s]*:[^/\s]*
 
 
 class Line(logging.Formatter):
-    """Makes one line of an event."""
+    """A formatter that writes one line an event."""
 
     def __init__(self, form: str) -> None:
-        """Write text, or JSON."""
+        """Write lines as `form`: text or json."""
         super().__init__()
         self._is_json = form == "json"
 
     def format(self, record: LogRecord) -> str:
-        """Return when, how bad, what, and a sentence; and where, if something failed in the code."""
+        """Return time, level, event and message; and the error's type and place if an exception was logged."""
         fields: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -48,7 +48,7 @@ class Line(logging.Formatter):
 
 
 def set_up(form: str) -> None:
-    """Write the events of this process to stderr, in this form: ours from `info` on, those of others that are bad."""
+    """Log to stderr in this form: our own events from `info` on, those of libraries from `warning` on."""
     handler = logging.StreamHandler()
     handler.setFormatter(Line(form))
     root = logging.getLogger()
@@ -59,7 +59,7 @@ def set_up(form: str) -> None:
 
 
 def _event(name: str) -> str:
-    """Return an event's name by who tells of it: our module, or the library."""
+    """Return the name of an event by its logger: our module, or the library."""
     first, *rest = name.split(".")
     return rest[-1] if first == OURS and rest else first
 
@@ -70,6 +70,6 @@ def _message(record: LogRecord) -> str:
 
 
 def _failure(error: BaseException) -> dict[str, str]:
-    """Return what has failed and where, the innermost place first; not the error's own text, which may be anything."""
+    """Return the type and the stack of an error, the innermost place first; its own text may contain anything."""
     places = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
     return {"error": type(error).__name__, "where": " < ".join(reversed(places[-12:]))}

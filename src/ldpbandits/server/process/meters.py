@@ -1,7 +1,7 @@
-"""What the server measures of itself while it runs: how long things take, how many wait, and what it could not do.
+"""In-memory metrics of a running server: durations, queue lengths and failures.
 
-All of it is told in the event loop, one thing at a time, so there are no locks; and taking note of something costs a
-fraction of a microsecond, beside the hundred that a decision takes. `/metrics` shows it in the words of Prometheus.
+Only the event loop updates them, so there are no locks; an update takes a fraction of a microsecond, beside the hundred
+of a decision. `/metrics` shows them in the format of Prometheus.
 """
 
 import logging
@@ -17,23 +17,23 @@ LATENCY_BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
 BATCH_SIZE_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 
 REFUSAL_LOG_INTERVAL_S = 10.0
-"""Seconds between two lines of the log on the same trouble."""
+"""Minimum seconds between two log lines about the same reason."""
 
 _log = logging.getLogger(__name__)
 
 
 class Histogram:
-    """How many values were at most each of these bounds, and the sum of all."""
+    """Counts of values by upper bound, and the sum of all values."""
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
-        """Start empty."""
+        """Start with empty buckets of these bounds."""
         self.bounds = bounds
         self.counts = [0] * (len(bounds) + 1)
-        """Those above the bound before and up to their own; the last are above all bounds."""
+        """Values above the previous bound and up to this one; the last count is above all bounds."""
         self.total = 0.0
 
     def observe(self, value: float) -> None:
-        """Count a value."""
+        """Add a value to its bucket."""
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 
@@ -42,27 +42,27 @@ class Meters:
     """The counts of one server since its start."""
 
     def __init__(self, now: Callable[[], float] = monotonic) -> None:
-        """Start at 0."""
+        """Start all counts at 0."""
         self._now = now
         self.latency: dict[str, Histogram] = {}
-        """By operation: seconds from the last byte of a request to its reply."""
+        """Seconds from the last byte of a request to its reply, by operation."""
         self.replies: Counter[tuple[str, int]] = Counter()
-        """By operation and status."""
+        """Replies by operation and HTTP status."""
         self.commit_seconds = Histogram(LATENCY_BUCKETS_S)
         self.batch = Histogram(BATCH_SIZE_BUCKETS)
-        """Responses in a commit."""
+        """Responses in each commit."""
         self.queue = Histogram(BATCH_SIZE_BUCKETS)
-        """Responses that waited when a commit began."""
+        """Responses in the queue when a commit began."""
         self.unavailable: Counter[str] = Counter(dict.fromkeys(("connections", "store", "streams"), 0))
-        """Replies that say 503, by reason."""
+        """Replies with status 503, by reason."""
         self.closed: Counter[str] = Counter({"connections": 0})
-        """Connections that were closed against their clients' will, by the limit that was reached."""
+        """Connections that the server closed because of a limit, by limit."""
         self.open_connections: Callable[[], int] = lambda: 0
-        self._said: dict[str, float] = {}
-        self._unsaid: Counter[str] = Counter()
+        self._logged_at: dict[str, float] = {}
+        self._unlogged: Counter[str] = Counter()
 
     def of(self, operation: str) -> Histogram:
-        """Return where the time that this operation takes is to be told."""
+        """Return the latency histogram of this operation."""
         return self.latency.setdefault(operation, Histogram(LATENCY_BUCKETS_S))
 
     def committed(self, batch: int, waiting: int, seconds: float) -> None:
@@ -72,14 +72,14 @@ class Meters:
         self.commit_seconds.observe(seconds)
 
     def refuse(self, reason: str, why: str, times: int = 1) -> None:
-        """Count replies that say 503. The first, and then one line in ten seconds for each reason, goes to the log."""
+        """Count 503 replies. For each reason, log the first, then one line in `REFUSAL_LOG_INTERVAL_S`."""
         self.unavailable[reason] += times
         now = self._now()
-        if now < self._said.get(reason, -inf) + REFUSAL_LOG_INTERVAL_S:
-            self._unsaid[reason] += times
+        if now < self._logged_at.get(reason, -inf) + REFUSAL_LOG_INTERVAL_S:
+            self._unlogged[reason] += times
             return
-        self._said[reason] = now
-        before = self._unsaid.pop(reason, 0)
+        self._logged_at[reason] = now
+        before = self._unlogged.pop(reason, 0)
         more = f" ({before} more since the last line on this)" if before else ""
-        line = without_controls(why.partition("\n")[0])  # what follows the first line may be a row of a table
+        line = without_controls(why.partition("\n")[0])  # later lines may quote a row of a table
         _log.warning("503, %s: %s%s", reason, line, more, extra={"event": "unavailable"})

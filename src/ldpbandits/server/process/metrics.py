@@ -1,8 +1,8 @@
-"""What the server knows of itself and its experiments, for Prometheus.
+"""The Prometheus page of the server and its experiments.
 
-A page of metrics is asked for every few seconds and kept for months, so it has an end: of very many experiments and
-arms only some get a line of their own, and the totals are of all. Nothing on it is about a person: no address, no user
-agent, no reward, no single response.
+Prometheus scrapes the page every few seconds and stores it for months, so its size is bounded: of very many experiments
+and arms only some have lines of their own, and the totals include all. The page contains nothing about a person: no
+address, no user agent, no reward, no single response.
 """
 
 import asyncio
@@ -30,13 +30,13 @@ from ldpbandits.server.store import StoreSizes, Unavailable
 MEDIA_TYPE = "text/plain; version=0.0.4"
 
 MOST_EXPERIMENTS, MOST_ARMS = 100, 1000
-"""With lines of their own, arms over all experiments."""
+"""Experiments, and arms over all experiments, that have lines of their own."""
 
 DATABASE_TIMEOUT_S = 2.0
-"""Seconds that a database has to tell what belongs on the page; without that there is one, too."""
+"""Seconds that the page waits for the database; without an answer it omits the database's part."""
 
 _ARMS_A_TURN, _SAMPLES_A_TURN = 2000, 100
-"""Arms that are added up, and samples that are written, before others get their turn: half a millisecond each."""
+"""Arms summed and samples written before the event loop serves other requests: half a millisecond each."""
 
 SHOWN_EXPERIMENTS = (
     f"at most {MOST_EXPERIMENTS} experiments, running ones and busy ones first, and {MOST_ARMS} arms in all"
@@ -45,7 +45,7 @@ SHOWN_EXPERIMENTS = (
 
 @dataclass
 class Totals:
-    """Sums over all experiments, and which of them get lines of their own."""
+    """Sums over all experiments, and the experiments that have lines of their own."""
 
     decisions: int = 0
     pulls: int = 0
@@ -53,16 +53,16 @@ class Totals:
     arms: int = 0
     status: Counter[str] = field(default_factory=Counter)
     shown: list[tuple[LiveExperiment, Sequence[int]]] = field(default_factory=list)
-    """Experiments and the numbers of their arms."""
+    """The experiments with lines of their own, and the numbers of their arms."""
 
 
 async def text(service: Service) -> str:
-    """Write the page. It is made in many short turns, so that no decision waits for it."""
+    """Return the page. It is written in many short turns of the event loop, so that no decision waits for it."""
     totals = await _totals(service)
     sizes = await _sizes(service)
     pieces = []
-    of_the_server = await _of_the_server(service)
-    for family in chain(await _of_experiments(service, totals), of_the_server, _of_the_disk(sizes)):
+    server_metrics = await _server_metrics(service)
+    for family in chain(await _experiment_metrics(service, totals), server_metrics, _disk_metrics(sizes)):
         async for piece in _lines(family):
             pieces.append(piece)  # noqa: PERF401 - others get their turn in between
     process = CollectorRegistry(auto_describe=False)
@@ -71,7 +71,7 @@ async def text(service: Service) -> str:
 
 
 async def _lines(family: Metric) -> AsyncIterator[str]:
-    """Write a family; only the first piece has the two lines that say what it is."""
+    """Yield the lines of a family in chunks; only the first chunk has the HELP and TYPE lines."""
     part = copy(family)
     for first in range(0, max(1, len(family.samples)), _SAMPLES_A_TURN):
         part.samples = family.samples[first : first + _SAMPLES_A_TURN]
@@ -121,30 +121,30 @@ async def _sizes(service: Service) -> StoreSizes:
         return StoreSizes(None)
 
 
-async def _of_the_server(service: Service) -> Iterable[Metric]:
-    """What was measured since the start; where there are several workers, by each of them."""
+async def _server_metrics(service: Service) -> Iterable[Metric]:
+    """Return the process metrics since the start; with several workers, those of each."""
     if service.peers is None:
-        return _of_this_process(service)
+        return _process_metrics(service)
     try:
         async with asyncio.timeout(DATABASE_TIMEOUT_S):
             await publish_metrics(service)
             return with_workers(await service.peers.find_all(NOTE_PREFIX))
-    except (Unavailable, TimeoutError):  # the database is gone
-        return with_workers({_name(service.peers): to_note(_of_this_process(service))})
+    except (Unavailable, TimeoutError):  # the database cannot be reached
+        return with_workers({_name(service.peers): to_note(_process_metrics(service))})
 
 
 async def publish_metrics(service: Service) -> None:
-    """Let other workers show what this one has measured."""
+    """Publish this worker's metrics, so that other workers can show them."""
     if service.peers is not None:
-        note = to_note(_of_this_process(service))
+        note = to_note(_process_metrics(service))
         await service.peers.put(_name(service.peers), note, int(time()) + NOTE_LIFETIME_S)
 
 
-def _name(sharing: Peers) -> bytes:
-    return NOTE_PREFIX + str(sharing.worker).encode()
+def _name(peers: Peers) -> bytes:
+    return NOTE_PREFIX + str(peers.worker).encode()
 
 
-def _of_the_disk(sizes: StoreSizes) -> Iterator[Metric]:
+def _disk_metrics(sizes: StoreSizes) -> Iterator[Metric]:
     for name, size, what in (
         ("database_bytes", sizes.database, "Size of the database."),
         ("log_bytes", sizes.log, "Size of its write-ahead log."),
@@ -154,7 +154,7 @@ def _of_the_disk(sizes: StoreSizes) -> Iterator[Metric]:
             yield _gauge(name, what, size)
 
 
-async def _of_experiments(service: Service, totals: Totals) -> list[Metric]:
+async def _experiment_metrics(service: Service, totals: Totals) -> list[Metric]:
     by_arm = ("experiment", "arm")
     decisions = CounterMetricFamily("ldpbandits_decisions", f"Arms handed out: {SHOWN_EXPERIMENTS}.", labels=by_arm)
     pulls = CounterMetricFamily("ldpbandits_pulls", f"Responses counted: {SHOWN_EXPERIMENTS}.", labels=by_arm)
@@ -204,8 +204,8 @@ async def _of_experiments(service: Service, totals: Totals) -> list[Metric]:
     return [decisions, pulls, pending, missing, rejected, incidents, *sums, statuses, without]
 
 
-def _of_this_process(service: Service) -> Iterator[Metric]:
-    """What was measured since its start."""
+def _process_metrics(service: Service) -> Iterator[Metric]:
+    """Yield the metrics of this process since its start."""
     meters, committer = service.meters, service.committer
     yield CounterMetricFamily("ldpbandits_commits", "Commits of responses.", value=committer.commits)
     yield _gauge("queued_responses", "Responses that wait for the next commit.", committer.queued)
@@ -266,7 +266,7 @@ def _histogram(
 
 
 class _Families(Collector):
-    """Families that are ready."""
+    """A collector of complete families."""
 
     def __init__(self, families: Sequence[Metric]) -> None:
         self._families = families
@@ -276,7 +276,7 @@ class _Families(Collector):
 
 
 def _registry(collector: Collector) -> CollectorRegistry:
-    """Return a registry of this alone: there is none that all share, so several servers may be in one process."""
+    """Return a registry of this collector alone, since several servers may run in one process."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(collector)
     return registry

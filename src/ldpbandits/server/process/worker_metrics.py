@@ -1,8 +1,8 @@
-"""What each of several workers measures of itself, on one page, whichever of them is asked for it.
+"""Metrics of all workers on one page, whichever worker serves it.
 
-Whoever asks gets any worker, so a page of one worker's own counts would jump from page to page. So each puts its counts
-where the others find them, every few seconds, and a page has those of all that live, with the number of the worker as a
-label. When a worker ends its lines end, as those of a process that is scraped by itself would.
+A request reaches any worker, so a page of one worker's own counts would change from scrape to scrape. Each worker
+publishes its counts every few seconds as a note, and the page has those of all live workers, with the number of the
+worker as a label. The lines of a worker end with it, as those of a process that is scraped directly would.
 """
 
 import json
@@ -12,14 +12,14 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.samples import Sample
 
 NOTE_PREFIX = b"metrics "
-"""Notes with the counts of workers begin with this."""
+"""Prefix of the names of notes with metrics."""
 
 NOTE_LIFETIME_S = 20
-"""Seconds for which counts are shown: a worker that has put none for so long is gone."""
+"""Seconds for which published metrics are shown; a worker without newer ones has ended."""
 
 
 def to_note(families: Iterable[Metric]) -> bytes:
-    """Write families down."""
+    """Serialise metric families as JSON."""
     return json.dumps(
         [
             [family.name, family.documentation, family.type, [list(sample[:3]) for sample in family.samples]]

@@ -1,1 +1,1 @@
-"""Reports: what may be concluded of an experiment, worked out beside the event loop."""
+"""Reports on experiments, computed beside the event loop."""

@@ -1,4 +1,4 @@
-"""What an experimenter may conclude: intervals, which arm is best, and what to beware of."""
+"""Conclusions of an experiment: intervals, the best arm, and warnings."""
 
 from dataclasses import dataclass
 
@@ -9,18 +9,18 @@ from ldpbandits.server.api.messages import Best
 from ldpbandits.server.experiments.live import CAPPED, JUMP, LiveExperiment
 
 MANY_MISSING = 0.05
-"""Of an arm's answers; above it there is a warning."""
+"""The share of an arm's missing answers above which there is a warning."""
 
 MOST_WARNINGS = 20
-"""Of a kind."""
+"""Warnings of one kind that are listed."""
 
 FALSE_ALARM = 0.01
-"""The probability that shares of missing answers are ever said to differ when they do not."""
+"""The probability of ever reporting a difference between shares of missing answers when there is none."""
 
 
 @dataclass(frozen=True)
 class ArmFacts:
-    """An arm's estimate, the one that holds whatever its unanswered would have said, and how many these are."""
+    """An arm's estimate, its worst-case estimate over its unanswered pulls, and the number of these."""
 
     name: str
     known: Estimate
@@ -32,13 +32,13 @@ class ArmFacts:
 
     @property
     def missing_share(self) -> float | None:
-        """Of the decisions that are settled, answered or missing; None before any is."""
+        """The share of missing answers among settled decisions; None before there are any."""
         settled = self.answered + self.missing
         return self.missing / settled if settled else None
 
 
 def facts(experiment: LiveExperiment) -> list[ArmFacts]:
-    """Work out the intervals of each arm; they take a millisecond or two."""
+    """Compute the intervals of each arm, in a millisecond or two."""
     found = []
     for number, (arm, record) in enumerate(zip(experiment.arms, experiment.records, strict=True)):
         out = experiment.pending(number)
@@ -50,7 +50,7 @@ def facts(experiment: LiveExperiment) -> list[ArmFacts]:
 
 
 def best_arm(arms: list[ArmFacts]) -> Best | None:
-    """Return the arm of largest mean among those that are handed out, once there is any response.
+    """Return the arm of largest mean among those in use, once there is any response.
 
     Whether it is separated is judged by worst-case intervals.
     """
@@ -63,7 +63,7 @@ def best_arm(arms: list[ArmFacts]) -> Best | None:
 
 
 def warnings(arms: list[ArmFacts]) -> list[str]:
-    """Say what to beware of: answers that are missing, more of them for one arm than for another, wrong curators."""
+    """Return warnings: missing answers, unequal shares of them, wrong curators."""
     told: list[str] = []
     for arm in arms:
         if arm.missing_share is not None and arm.missing_share > MANY_MISSING:
@@ -81,7 +81,7 @@ def warnings(arms: list[ArmFacts]) -> list[str]:
 
 
 def incidents(experiment: LiveExperiment) -> list[str]:
-    """Say how often the traffic was not that of honest devices alone, as far as its amount tells."""
+    """Return warnings of jumps of the traffic, and of pauses above the cap."""
     told, count, cap = [], experiment.incidents, experiment.settings.responses_per_hour
     if count[CAPPED]:
         told.append(
@@ -101,15 +101,15 @@ def _times(number: int) -> str:
 
 
 def _some(warnings: list[str]) -> list[str]:
-    """Leave out what is said again and again, of one arm after the other."""
+    """Keep the first warnings of each kind, and count the rest."""
     more = len(warnings) - MOST_WARNINGS
     return warnings if more <= 0 else [*warnings[:MOST_WARNINGS], f"and the same of {more:,} more arms"]
 
 
 def _difference(arms: list[ArmFacts]) -> list[str]:
-    """Name the two arms whose shares of missing answers are furthest apart, if that is more than chance explains.
+    """Name the two arms whose shares of missing answers differ most, if that is more than chance explains.
 
-    The shares have intervals that are valid whenever one looks; when two are disjoint, the shares differ.
+    The shares have confidence sequences, valid at all times; when two are disjoint, the shares differ.
     """
     shares = {
         number: missing_interval(arm.answered, arm.missing, arm.out, share(FALSE_ALARM, number))
@@ -127,5 +127,5 @@ def _difference(arms: list[ArmFacts]) -> list[str]:
 
 
 def percent(part: float) -> str:
-    """Write a share as a percentage."""
+    """Format a share as a percentage."""
     return f"{100 * part:.3g} %"

@@ -12,19 +12,19 @@ from ldpbandits.server.experiments.live import LiveExperiment
 from ldpbandits.server.reports.conclusions import ArmFacts, best_arm, percent
 
 FEWEST_RESPONSES = 20
-"""Responses of an arm below which nothing is foretold."""
+"""Responses of an arm below which there is no forecast."""
 
 MOST_COMPARED = 16
 """Arms that are compared with the best for a forecast: those whose intervals reach highest."""
 
 WORTH_SAYING = 0.75
-"""Equal traffic is spoken of when it would take less than this part of the responses."""
+"""Equal traffic is mentioned when it would take less than this share of the responses."""
 
 
 def forecast(experiment: LiveExperiment, arms: list[ArmFacts], before: Moment) -> Forecast:
-    """Say whether the best arm is separated, and if not, about how many more responses that takes.
+    """Return whether the best arm is separated, and if not, about how many more responses that takes.
 
-    `before` is how it was at half of the responses: how they were shared out since is the present traffic.
+    `before` is the moment at half of the responses: the shares of the arms since then are the present traffic.
     """
     best = best_arm(arms)
     if best is None:
@@ -40,7 +40,7 @@ def forecast(experiment: LiveExperiment, arms: list[ArmFacts], before: Moment) -
 
 
 def _guess(experiment: LiveExperiment, arms: list[ArmFacts], best: Best, before: Moment) -> tuple[int | None, str]:
-    """Return the number of responses that it takes, if that can be said, and a sentence."""
+    """Return the number of responses that separation takes, if it can be predicted, and a sentence."""
     in_use = [number for number, arm in enumerate(arms) if arm.in_use]
     nothing = _nothing_to_say([arms[number] for number in in_use])
     if nothing is not None:
@@ -86,13 +86,13 @@ def _guess(experiment: LiveExperiment, arms: list[ArmFacts], best: Best, before:
 
 
 def _later(experiment: LiveExperiment, best: Prospect, others: list[Prospect]) -> int | None:
-    """Return how many responses it takes if pulls go as the rule sends them; these are all arms in use."""
+    """Return the number of responses that separation takes under the rule's allocation; these are all arms in use."""
     least = experiment.settings.minimum_share or 0.0
     return more_by_rule(best, others, experiment.menu, experiment.agent.fitted, minimum_share=least)
 
 
 def _nothing_to_say(in_use: list[ArmFacts]) -> str | None:
-    """Return why nothing can be foretold of these arms, if so."""
+    """Return why there is no forecast for these arms, or None."""
     if len(in_use) == 1:
         return "there is only one arm in use"
     if not all(arm.worst.fits for arm in in_use):
@@ -104,7 +104,7 @@ def _nothing_to_say(in_use: list[ArmFacts]) -> str | None:
 
 
 def _traffic(experiment: LiveExperiment, in_use: list[int], before: Moment) -> dict[int, float]:
-    """Return how the responses since that moment were shared out among the arms in use."""
+    """Return the shares of the arms in use among the responses since that moment."""
     cells = before.by_arm()
     earlier = {number: sum(cell.pulls for cell in cells.get(number, ())) for number in in_use}
     recent = {number: experiment.arms[number].pulls - earlier[number] for number in in_use}
@@ -113,7 +113,7 @@ def _traffic(experiment: LiveExperiment, in_use: list[int], before: Moment) -> d
 
 
 def _stopped(experiment: LiveExperiment) -> str:
-    """Say that the experiment has stopped by itself, if it has and still is, or from when on it may."""
+    """Return a sentence on an experiment that has stopped itself, or on when it may."""
     if experiment.stopped and experiment.status in {"paused", "shipped"}:
         return f"; it was {experiment.status} by stop_when_separated"
     settings = experiment.settings
@@ -129,5 +129,5 @@ def _stopped(experiment: LiveExperiment) -> str:
 
 
 def _about(number: int) -> str:
-    """Write a number with two digits that count."""
+    """Format a number with two significant digits."""
     return f"{round(number, 2 - len(str(number))):,}"

@@ -1,7 +1,7 @@
-"""Long work on an experiment, and the process that does it for `beside.py`: jobs come in, replies go out.
+"""Jobs of the report process of `worker.py`: it reads jobs and writes replies.
 
-A message is its length in four bytes, and so many bytes of MessagePack. A reply starts with a byte that tells whether
-the job was done; if not, a sentence follows.
+A message is its length in four bytes, then its bytes of MessagePack. The first byte of a reply tells whether the job
+succeeded; if not, a sentence follows.
 """
 
 import os
@@ -23,13 +23,13 @@ from ldpbandits.server.reports.snapshot import Snapshot
 DONE, FAILED = b"\x01", b"\x00"
 COMMAND = (sys.executable, "-P", "-m", "ldpbandits.server.reports.jobs")  # -P: not whatever is called so in this folder
 NICENESS = 5
-"""By how much the process is less urgent than the server."""
+"""The niceness of the process relative to the server."""
 
 _LENGTH = Layout(">I")
 
 
 class ReportJob(msgspec.Struct, frozen=True, tag="report", array_like=True):
-    """Everything about an experiment; `before` is what it was like at half of the responses."""
+    """The report of an experiment; `before` is its moment at half of the responses."""
 
     of: Snapshot
     before: Moment
@@ -37,14 +37,14 @@ class ReportJob(msgspec.Struct, frozen=True, tag="report", array_like=True):
 
 
 class HistoryJob(msgspec.Struct, frozen=True, tag="history", array_like=True):
-    """What was known at each of these moments."""
+    """The estimates at each of these moments."""
 
     of: Snapshot
     moments: list[Moment]
 
 
 class TalliesJob(msgspec.Struct, frozen=True, tag="tallies", array_like=True):
-    """All that the agent learns from."""
+    """The totals that the agent learns from."""
 
     of: Snapshot
 
@@ -66,7 +66,7 @@ def best(experiment: LiveExperiment) -> Best | None:
 
 
 def do(job: bytes) -> bytes:
-    """Do a job; return its reply."""
+    """Run a job and return its reply."""
     asked = _decoder.decode(job)
     experiment = asked.of.experiment()
     reply: Reply
@@ -83,13 +83,13 @@ def do(job: bytes) -> bytes:
 
 
 def write(pipe: IO[bytes], message: bytes) -> None:
-    """Send a message."""
+    """Write a message with its length."""
     pipe.write(_LENGTH.pack(len(message)) + message)
     pipe.flush()
 
 
 def read(pipe: IO[bytes]) -> bytes:
-    """Return the next message; raise EOFError when whoever sends has gone."""
+    """Return the next message; raise EOFError at the end of the stream."""
     head = pipe.read(_LENGTH.size)
     message = pipe.read(_LENGTH.unpack(head)[0]) if len(head) == _LENGTH.size else None
     if not message:
@@ -98,7 +98,7 @@ def read(pipe: IO[bytes]) -> bytes:
 
 
 def serve(jobs: IO[bytes], replies: IO[bytes]) -> None:
-    """Do jobs until there are no more, or rather until there will be none: then whatever is under way is dropped."""
+    """Run jobs until the input ends; its end cancels the running job."""
     waiting: SimpleQueue[bytes] = SimpleQueue()
 
     def receive() -> None:
@@ -118,9 +118,9 @@ def serve(jobs: IO[bytes], replies: IO[bytes]) -> None:
 
 
 def main() -> None:
-    """Serve on the standard streams, which nothing else is to use."""
+    """Run jobs from stdin to stdout, which nothing else may use."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # whoever stops the server means the server, and it ends this
+        signal.signal(number, signal.SIG_IGN)  # a signal is meant for the server, which ends this process
     if hasattr(os, "nice"):
         os.nice(NICENESS)
     with os.fdopen(os.dup(sys.stdin.fileno()), "rb") as jobs, os.fdopen(os.dup(sys.stdout.fileno()), "wb") as replies:

@@ -1,4 +1,4 @@
-"""What an experimenter gets to see of an experiment."""
+"""Reports, histories and tallies of an experiment for experimenters."""
 
 from heapq import nlargest
 
@@ -25,7 +25,7 @@ from ldpbandits.server.store import StoredArm
 from ldpbandits.spec.menu import Menu
 
 INTERVALS_PER_HISTORY = 1200
-"""So many are worked out for a history at the most, unless there are very many arms. They take half a second."""
+"""Intervals that a history computes at most, unless there are very many arms. They take half a second."""
 
 FEWEST_MOMENTS = 10
 
@@ -34,7 +34,7 @@ MOST_FOLLOWED = 256
 
 
 def make_tallies(experiment: LiveExperiment) -> Tallies:
-    """Return all that the agent learns from."""
+    """Return the totals that the agent learns from."""
     is_read = experiment.agent.fitted.reading is not None
     arms = [
         TallyRow(
@@ -61,15 +61,15 @@ def _by_epsilon(menu: Menu, record: ArmRecord) -> list[EpsilonTally]:
 
 
 def summarise(experiment: LiveExperiment) -> Summary:
-    """Return an experiment in a line."""
+    """Return the summary of an experiment."""
     arms, responses = len(experiment.records), experiment.responses
     return Summary(experiment.name, experiment.status, experiment.created_at, arms, responses)
 
 
 def make_report(experiment: LiveExperiment, before: Moment, forged: int) -> Report:
-    """Return everything that an experimenter wants to know; intervals take some milliseconds an arm.
+    """Return the report of an experiment; intervals take some milliseconds an arm.
 
-    `before` is what the experiment was like at half of the responses.
+    `before` is its moment at half of the responses.
     """
     arms = conclusions.facts(experiment)
     decisions = sum(record.decisions for record in experiment.records)
@@ -126,7 +126,7 @@ def _arm(experiment: LiveExperiment, number: int, arm: ArmFacts, decisions: int)
 
 
 def most_moments(experiment: LiveExperiment) -> int:
-    """Return how many moments a history has at the most: so few that it takes less than a second for ten arms."""
+    """Return the largest number of moments of a history: it takes less than a second for ten arms."""
     levels = len(experiment.menu)
     work = min(len(experiment.records), MOST_FOLLOWED) * (
         1 if levels == 1 else 2 * levels
@@ -135,15 +135,15 @@ def most_moments(experiment: LiveExperiment) -> int:
 
 
 def followed(experiment: LiveExperiment) -> list[int]:
-    """Return the arms that a history tells of: all, unless there are very many."""
+    """Return the arms of a history: all, unless there are very many."""
     arms = experiment.arms
     return sorted(nlargest(MOST_FOLLOWED, range(len(arms)), key=lambda arm: arms[arm].pulls))
 
 
 def make_history(experiment: LiveExperiment, moments: list[Moment]) -> History:
-    """Return what was known at each moment.
+    """Return the estimates at each moment.
 
-    What has been worked out is kept: but for the last, the moments of the next history are among those of this one.
+    Estimates are cached: all moments of the next history but the last are among those of this one.
     """
     menu, known = experiment.menu, experiment.trail.estimates
     shown: Known = {}

@@ -1,6 +1,6 @@
-"""An experiment at a moment, as plain data: what another process needs to work out a report, and nothing else.
+"""A snapshot of an experiment as plain data, from which another process computes a report.
 
-There are no keys in it, no tickets, and no single response.
+It contains no keys, no tickets, and no single response.
 """
 
 import json
@@ -15,7 +15,7 @@ from ldpbandits.server.store import CellTotal, Definition, Status, StoredArm, St
 
 
 class Snapshot(Struct, frozen=True, array_like=True):
-    """Lists have an entry for each arm; cells are those in which there are responses."""
+    """Lists have an entry for each arm; `cells` are the non-empty ones."""
 
     number: int
     name: str
@@ -39,7 +39,7 @@ class Snapshot(Struct, frozen=True, array_like=True):
 
     @classmethod
     def of(cls, experiment: LiveExperiment) -> "Snapshot":
-        """Take an experiment as it is now; for 10,000 arms this takes some milliseconds."""
+        """Return a snapshot of an experiment; for 10,000 arms this takes some milliseconds."""
         records, arms = experiment.records, experiment.arms
         return cls(
             number=experiment.number,
@@ -64,7 +64,7 @@ class Snapshot(Struct, frozen=True, array_like=True):
         )
 
     def experiment(self) -> LiveExperiment:
-        """Return an experiment of which the same may be said; it counts nothing."""
+        """Return an experiment with the same report; it counts nothing."""
         cells = defaultdict(list)
         for cell in self.cells:
             cells[cell.arm].append(cell)

@@ -1,9 +1,9 @@
-"""Long work beside the event loop: reports, histories, and the look whether an experiment is to stop.
+"""Computes reports, histories and checks for stopping beside the event loop.
 
-An interval takes a millisecond of Python. For a few arms it is worked out in a thread, and for many in a process of its
-own: threads share one interpreter lock, and decisions would wait for it. The process is started when it is first
-needed. It gets snapshots of experiments and returns reports; it has no keys and no database. It ends when this one
-does, however that ends, because it then reads the end of its input.
+An interval takes a millisecond of Python. A thread computes those of a few arms, a separate process those of many:
+threads share one interpreter lock, and decisions would wait for it. The process starts when it is first needed. It
+receives snapshots of experiments and returns reports; it has no keys and no database. It ends with the server, however
+that ends, because it reads the end of its input.
 """
 
 import asyncio
@@ -23,20 +23,20 @@ from ldpbandits.server.experiments.live import LiveExperiment
 from ldpbandits.server.reports import jobs, report
 from ldpbandits.server.reports.jobs import BestJob, HistoryJob, Job, ReportJob, TalliesJob
 from ldpbandits.server.reports.snapshot import Snapshot
-from ldpbandits.server.single_flight import take_note
+from ldpbandits.server.single_flight import retrieve_error
 
 MOST_THREAD_ARMS = 32
-"""Arms whose intervals are worked out in a thread: that takes a few hundredths of a second."""
+"""Arms whose intervals a thread computes, in a few hundredths of a second."""
 
 _REPORT, _HISTORY, _TALLIES, _BEST = map(msgspec.msgpack.Decoder, (Report, History, Tallies, Best | None))
 _log = logging.getLogger(__name__)
 
 
 class ReportWorker:
-    """Works out what is asked of it, one thing at a time."""
+    """Runs jobs on experiments, one at a time."""
 
     def __init__(self) -> None:
-        """Start nothing yet."""
+        """Set up without starting the process."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="beside")
         self._turn = asyncio.Lock()
         self._waiting: dict[tuple[str, int], asyncio.Task[bytes]] = {}
@@ -46,21 +46,21 @@ class ReportWorker:
     async def report(
         self, experiment: LiveExperiment, before: Callable[[], Moment], forged: Callable[[], int]
     ) -> Report:
-        """Return everything about an experiment; `before` is what it was like at half of the responses."""
+        """Return the report of an experiment; `before` is its moment at half of the responses."""
         if _is_small(experiment):
             return await asyncio.to_thread(report.make_report, experiment.copy(), before(), forged())
         done = await self._share("report", experiment, lambda of: ReportJob(of, before(), forged()))
         return _REPORT.decode(done)  # type: ignore[no-any-return]
 
     async def history(self, experiment: LiveExperiment, moments: Callable[[], list[Moment]]) -> History:
-        """Return what was known at each of these moments."""
+        """Return the estimates at each of these moments."""
         if _is_small(experiment):
             return await asyncio.to_thread(report.make_history, experiment.copy(), moments())
         done = await self._share("history", experiment, lambda of: HistoryJob(of, moments()))
         return _HISTORY.decode(done)  # type: ignore[no-any-return]
 
     async def tallies(self, experiment: LiveExperiment) -> Tallies:
-        """Return all that the agent learns from; of a few arms that takes next to nothing."""
+        """Return the totals that the agent learns from; for a few arms that is immediate."""
         if _is_small(experiment):
             return report.make_tallies(experiment)
         return _TALLIES.decode(await self._share("tallies", experiment, TalliesJob))  # type: ignore[no-any-return]
@@ -72,7 +72,7 @@ class ReportWorker:
         return _BEST.decode(await self._share("best", experiment, BestJob))  # type: ignore[no-any-return]
 
     def close(self) -> None:
-        """End the process, whatever it is doing."""
+        """Kill the process, with its running job."""
         self._closed = True
         if self._process is not None:
             self._process.kill()
@@ -80,22 +80,22 @@ class ReportWorker:
         self._end()
 
     async def _share(self, kind: str, experiment: LiveExperiment, job: Callable[[Snapshot], Job]) -> bytes:
-        """Do this once for all who ask before it has begun: of a kind one is at work, and one at most waits."""
+        """Share one job among all callers before its start: of each kind one runs, and at most one waits."""
         key = (kind, experiment.number)
         task = self._waiting.get(key)
         if task is None:
             task = self._waiting[key] = asyncio.create_task(self._do(key, experiment, job))
-            task.add_done_callback(take_note)
+            task.add_done_callback(retrieve_error)
         return await asyncio.shield(task)
 
     async def _do(self, key: tuple[str, int], experiment: LiveExperiment, job: Callable[[Snapshot], Job]) -> bytes:
         async with self._turn:
-            del self._waiting[key]  # who asks from now on may know of something newer
+            del self._waiting[key]  # later callers need a newer snapshot
             asked = msgspec.msgpack.encode(job(Snapshot.of(experiment)))
             return await asyncio.get_running_loop().run_in_executor(self._thread, self._ask, asked)
 
     def _ask(self, asked: bytes) -> bytes:
-        """Have a job done by the process, or do it here if that cannot be."""
+        """Run a job in the process, or here if the process fails."""
         try:
             process = self._start()
             assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018 - they are pipes
@@ -116,7 +116,7 @@ class ReportWorker:
         if self._closed:
             raise EOFError("the server stops")
         if self._process is None:
-            # Neither keys nor secrets are its business.
+            # The process must not see keys or secrets.
             environment = {name: value for name, value in os.environ.items() if not name.startswith("LDPBANDITS_")}
             environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
             pipe = subprocess.PIPE
@@ -135,7 +135,7 @@ class ReportWorker:
 
 
 def _is_small(experiment: LiveExperiment) -> bool:
-    """Tell whether a thread is enough; it also knows the parts that others have registered in this process."""
+    """Tell whether a thread is enough; a thread also has the parts registered in this process."""
     parts = (experiment.menu.first, experiment.menu.transform, experiment.rule)
     return len(experiment.records) <= MOST_THREAD_ARMS or not all(
         type(part).__module__.startswith("ldpbandits.") for part in parts

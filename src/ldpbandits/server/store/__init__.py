@@ -1,9 +1,9 @@
-"""What the server keeps, and the verbs by which it is kept: the contract of every store.
+"""The contract of every store: the records that a server keeps, and the methods that read and change them.
 
-The server keeps experiments and their arms, private responses and the nonces of their tickets, keys and secrets. Only
-this folder knows in what: `sqlite.py` keeps them in a file, `postgres.py` in a database that many workers share.
-Another store is one class with the verbs of `Store`, which passes tests/server/store_contract.py; it is handed to
-`Service`, and nothing else changes. With the verbs of `SharedStore` as well, several workers may use it at once.
+A store holds experiments and their arms, private responses and the nonces of their tickets, keys and secrets.
+`sqlite` stores them in a file, `postgres` in a database that many workers share. To add another store, write one class
+with the methods of `Store` that passes tests/server/store_contract.py, and hand it to `Service`. A store with the
+methods of `SharedStore` as well may be used by several workers at once.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -19,15 +19,15 @@ from ldpbandits.spec.protocol import Acknowledged, Code
 Status: TypeAlias = Literal["running", "paused", "shipped", "closed"]
 
 FRESH_FOR_S = 2.0
-"""For so many seconds after a look at the others has begun, a worker hands out arms by what it found, and whoever
-changes something waits for it. They pass while machines sleep."""
+"""Seconds after the start of a poll for which a worker assigns arms by its result. A change waits for every worker that
+may still do so. The clock runs on while machines sleep."""
 
 
 ERASED_ROWS = 2000
-"""Rows that a deletion looks at before responses are counted again."""
+"""Rows that one step of a deletion visits; responses are counted between two steps."""
 
 DELETED = "deleted "
-"""With its number, the name of an experiment of which a deletion has left some responses; no name has a space."""
+"""Prefix of the name of an experiment whose deletion has not ended; its number follows. No other name has a space."""
 
 
 class Exists(Exception):  # noqa: N818 - a fact about the store, not a fault of it
@@ -35,23 +35,23 @@ class Exists(Exception):  # noqa: N818 - a fact about the store, not a fault of 
 
 
 class Unavailable(Exception):  # noqa: N818 - a state, not a fault of the caller
-    """The store cannot do this at the moment, as when its disk is full: try again later.
+    """The store cannot do this at the moment, as when its disk is full: retry later.
 
-    Nothing was changed; or, where a store is asked over a network, perhaps all of it: the answer was lost. Counting
-    again is safe in either case.
+    The change was not made; or, when the connection to a database was lost, its outcome is unknown. Counting is
+    idempotent, so a retry is safe in either case.
     """
 
 
 class Replaced(Unavailable):
-    """The database is in an earlier state than this worker has seen, or is another one: it must start anew."""
+    """The database was replaced, or went back to an earlier state, while this worker ran: restart the worker."""
 
 
 class Behind(Exception):  # noqa: N818 - as above
-    """Another worker has changed something since this one last looked. Nothing was changed: look, and check again."""
+    """Another worker made a change after the last poll. This change was not made: poll, check again and retry."""
 
 
 class Outcome(Enum):
-    """What became of a response. All but IMPOSSIBLE, which needs the curator to tell, come from the store."""
+    """Outcome of counting a response. The store returns all but IMPOSSIBLE, which the curator decides."""
 
     COUNTED = Acknowledged.COUNTED
     DUPLICATE = Acknowledged.DUPLICATE
@@ -64,8 +64,8 @@ class Outcome(Enum):
 class Answer(NamedTuple):
     """A response as it is counted: the ticket that it came with, its value in whole units, and its cell.
 
-    A cell, from 0, tells kinds of responses apart, as those of different epsilons. `read` is what the experiment's rule
-    reads of the response, if it reads it in a way of its own; it follows from the rest. What they mean, no store knows.
+    Cells, numbered from 0, separate kinds of responses, as those of different epsilons. `read` is the experiment rule's
+    own reading of the response, if it has one; it follows from the rest. No store interprets these numbers.
     """
 
     ticket: Ticket
@@ -75,7 +75,7 @@ class Answer(NamedTuple):
 
 
 class CellTotal(NamedTuple):
-    """How many responses of an arm and cell have been counted, and the exact sums of their values and readings."""
+    """The count of the responses of an arm and cell, and the exact sums of their values and readings."""
 
     experiment: int
     arm: int
@@ -86,7 +86,7 @@ class CellTotal(NamedTuple):
 
 
 class StoredResponse(NamedTuple):
-    """A response for good. Numbers grow, perhaps with gaps; there is no time in it and nothing of who sent it."""
+    """A response as it is stored. Numbers grow, perhaps with gaps; a response has no time and no sender."""
 
     number: int
     arm: int
@@ -95,9 +95,9 @@ class StoredResponse(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Something that happened so many times: an arm was handed out, an answer is missing, a response was rejected.
+    """The number of `times` that an event happened: an arm was assigned, an answer is missing, a response was rejected.
 
-    Its kind is a word that no store looks into. What belongs to no experiment has the number 0, and the arm 0.
+    `kind` is a word that no store interprets. An event of no experiment has the experiment 0 and the arm 0.
     """
 
     experiment: int
@@ -107,9 +107,10 @@ class Event(NamedTuple):
 
 
 class Pending(NamedTuple):
-    """How many more tickets of an arm a worker has handed out than it has seen answered, and when the last expires.
+    """The open tickets of an arm at a worker: tickets that it issued minus answers that it saw, and the last expiry.
 
-    Answers go to any worker, so that a count may be negative; those of all workers add up to what is out.
+    Any worker may receive an answer, so a count may be negative; the sum over all workers is the number of open
+    tickets.
     """
 
     experiment: int
@@ -120,7 +121,7 @@ class Pending(NamedTuple):
 
 @dataclass(frozen=True)
 class Definition:
-    """What an experimenter fixes for good. Curator, rule and settings are JSON, which no store looks into."""
+    """The immutable part of an experiment. Curator, rule and settings are JSON, which no store interprets."""
 
     name: str
     curator: str
@@ -133,26 +134,26 @@ class Definition:
 
 @dataclass(frozen=True)
 class StoredArm:
-    """An arm, with all that was ever counted for it. Its number is its place in the experiment, from 0."""
+    """An arm and the totals of its responses. Its number is its index in the experiment, from 0."""
 
     name: str
     retired: bool = False
     cells: tuple[CellTotal, ...] = ()
-    """Those in which there are responses, by their numbers."""
+    """The cells that have responses, ordered by number."""
 
     @property
     def pulls(self) -> int:
-        """The number of its responses."""
+        """The number of responses of all cells."""
         return sum(cell.pulls for cell in self.cells)
 
     @property
     def total(self) -> int:
-        """Their sum, in units."""
+        """The sum of the responses of all cells, in units."""
         return sum(cell.total for cell in self.cells)
 
     @property
     def read(self) -> int:
-        """The sum of what the rule reads of them."""
+        """The sum of the rule's readings of all cells."""
         return sum(cell.read for cell in self.cells)
 
 
@@ -165,12 +166,12 @@ class StoredExperiment:
     status: Status
     arms: tuple[StoredArm, ...]
     shipped: int | None = None
-    """The arm that everybody gets, while the status is shipped."""
+    """The arm that every user gets while the status is shipped."""
 
 
 @dataclass(frozen=True)
 class StoredKey:
-    """The hash of a key, what its owner may do, and the second from which it no longer holds."""
+    """The hash of a key, the role of its owner, and the second in which it expires."""
 
     hash: bytes
     role: str
@@ -187,38 +188,39 @@ class StoredSecret:
 
 
 class Mark(NamedTuple):
-    """When a look was, as its store has it. Later ones are larger, and those of another era are worth nothing."""
+    """The position of a poll in the store's history. A later poll has a larger mark; marks compare within one epoch."""
 
-    era: int
-    look: int
-    place: str
+    epoch: int
+    poll: int
+    snapshot: str
 
 
 @dataclass(frozen=True)
-class News:
-    """What a worker finds when it looks at what the others did."""
+class PeerUpdates:
+    """The result of a poll: changes, totals, events and open tickets of the other workers."""
 
     version: int
     experiments: Mapping[int, StoredExperiment | None]
-    """Those that were changed since the version that this worker knew; None for one that was deleted."""
+    """The experiments changed after the version that this worker knew; None for a deleted one."""
     keys_changed: bool
     totals: Sequence[CellTotal]
-    """Cells, of the experiments asked for, that have more responses than this worker knew of."""
+    """Cells of the requested experiments that have more responses than this worker knew of."""
     events: Sequence[Event]
-    """What happened at all other workers, in all: at every arm of the experiments in `whole`, at those in `arms`."""
+    """Event totals of all other workers: for every arm of the experiments in `whole`, and for the arms in `arms`."""
     pending: Sequence[Pending]
-    """The same for tickets that are out."""
+    """Open tickets of all other workers, for the same arms."""
     whole: Collection[int]
-    """The experiments of which every arm is told, as when they were not followed."""
+    """The experiments whose arms are all included, because no earlier mark of them is known."""
     arms: Collection[tuple[int, int]]
-    """Arms of those that were, by experiment and number, of which something may be other than at their marks."""
+    """The arms of followed experiments, by experiment and number, that may have changed after their marks."""
     mark: Mark
-    given_up: Sequence[Pending] | None = None
-    """This worker was silent for so long that the others have settled what it had told: what was pending is missing."""
+    settled: Sequence[Pending] | None = None
+    """The open tickets of this worker that its peers counted as missing, because its heartbeats stopped for too
+    long."""
 
 
 class StoreSizes(NamedTuple):
-    """Bytes of a database, of its write-ahead log, and free on the disk that it grows on; None where nobody knows."""
+    """Bytes of a database, of its write-ahead log, and free on its disk; None where the size is unknown."""
 
     database: int | None
     log: int | None = None
@@ -226,66 +228,66 @@ class StoreSizes(NamedTuple):
 
 
 class Store(Protocol):
-    """The server's memory.
+    """The durable state of a server.
 
-    - A verb that changes something has changed all of it, durably, when it returns. When it raises, it has changed
-      nothing. Trouble with the medium is `Unavailable`, a name that is taken is `Exists`.
-    - Verbs are called one at a time: by whoever starts the server, then all by the one thread of its `Committer`, which
-      may be another. Two are free of this: the event loop reads `forgotten` at any moment, and other threads step
-      through an `export` while the rest goes on. `close` is the last call.
-    - Experiments and arms are named by numbers that the store gave out, times are whole seconds of the caller's clock.
+    - A method that changes something has changed all of it, durably, when it returns. When it raises, it has changed
+      nothing. It raises `Unavailable` when the medium fails, and `Exists` when a name is taken.
+    - Methods are called one at a time: first by the thread that starts the server, then by the one thread of its
+      `Committer`, which may be another. There are two exceptions: the event loop reads `forgotten` at any moment, and
+      other threads step through an `export` meanwhile. `close` is the last call.
+    - Experiments and arms are named by numbers that the store assigned; times are whole seconds of the caller's clock.
     """
 
     @property
     def identity(self) -> bytes:
-        """16 random bytes, made when there was nothing here yet and kept for good: they tell this store from others.
+        """16 random bytes, made with the store and never changed: they distinguish this store from others.
 
-        They are part of what signs a ticket, so that no other store counts it. They are no secret.
+        They are part of the signature of a ticket, so that no other store counts it. They are no secret.
         """
 
     @property
     def forgotten(self) -> int:
-        """Nonces of tickets that expired up to this second may be gone: no such ticket is ever counted again.
+        """The last second whose nonces may be deleted: a ticket that expired by then is never counted.
 
-        It is read at every request, so it is quick; and it never falls, not even by a restart.
+        Every request reads it, so it must be quick. It never falls, not even by a restart.
         """
 
     def experiments(self) -> list[StoredExperiment]:
         """Return every experiment, in the order in which they were created."""
 
     def create(self, definition: Definition, arms: Sequence[str], known: Sequence[CellTotal] = ()) -> StoredExperiment:
-        """Keep a new experiment, which is running; raise `Exists` when its name, or one of its arms', is taken.
+        """Store a new running experiment; raise `Exists` when its name, or the name of one of its arms, is taken.
 
-        `known` are totals that it starts from; for the number of the experiment they have a 0.
+        `known` are the totals that it starts from, under the experiment number 0.
         """
 
     def add_arm(self, experiment: int, name: str) -> None:
         """Add an arm under the next number; raise `Exists` when the experiment has one of this name, retired or not."""
 
     def retire_arm(self, experiment: int, arm: int) -> None:
-        """Keep in mind that an arm is handed out no more; responses for it still count."""
+        """Retire an arm: it is not assigned any more, and responses for it still count."""
 
     def set_status(self, experiment: int, status: Status, shipped: int | None = None) -> None:
-        """Pause, resume, ship to an arm or close an experiment. From a close on nothing new is counted for it."""
+        """Pause, resume, ship to an arm or close an experiment. A closed experiment counts no new response."""
 
     def delete(self, experiment: int) -> bool:
         """Remove an experiment, its arms, totals, responses and events; its name is free, its number is not.
 
-        From the first call on it is gone for everybody, for good. A store may remove some of very many responses at a
-        time, so that counting goes on in between: it returns True while there are more, and is called again. Where that
-        ends early, as by a crash, `forget` removes the rest.
+        After the first call no worker finds the experiment. A store may remove many responses in steps, so that
+        counting goes on in between: it returns True while more are left, and the caller calls it again. If a crash
+        interrupts that, `forget` removes the rest.
         """
 
     def events(self) -> list[Event]:
-        """Return how often each thing has happened, in all, in any order."""
+        """Return the totals of all events, in any order."""
 
     def count(self, answers: Sequence[Answer], events: Sequence[Event] = ()) -> tuple[list[Outcome], list[CellTotal]]:
-        """Count each response whose ticket is new, all in one transaction: this is the verb that must be fast.
+        """Count each response whose ticket is new, all in one transaction: this is the method that must be fast.
 
-        What has happened besides is added to the events in the same transaction.
+        The same transaction adds the given events.
 
-        Return what became of each, in their order, and the new totals of the cells that changed. Whether a ticket is
-        new is settled in the transaction that counts it, so that of two copies, even in one batch, the first counts:
+        Return the outcome of each response, in their order, and the new totals of the cells that changed. The
+        transaction that counts a ticket decides whether it is new: of two copies, even in one batch, the first counts:
 
         - EXPIRED: the ticket's nonce may have been forgotten.
         - DUPLICATE or CHANGED: the ticket was counted before, with this value and cell or not; it stays counted.
@@ -295,114 +297,114 @@ class Store(Protocol):
     def forget(self, now: int, most: int) -> int:
         """Remove the nonces of at most `most` tickets that expire at or before `now`, the first to expire first.
 
-        Return how many were removed; 0 means that none is left. `forgotten` moves to the last expiry among them, and no
-        further: a clock that is set right after it was years ahead must not stand still for years. Responses stay. A
-        store may keep nonces longer, and remove them by ranges of their expiry instead. What is left of deleted
-        experiments is removed too, and counted.
+        Return the number of removed nonces; 0 means that none is left. `forgotten` moves to the last expiry among them,
+        and no further: a clock that was years ahead and is corrected must not block `forgotten` for years. Responses
+        stay. A store may keep nonces longer, and remove them by ranges of their expiry instead. The rest of deleted
+        experiments is removed too, and included in the number.
         """
 
     def export(self, experiment: int, rows: int) -> Iterator[Sequence[StoredResponse]]:
-        """Yield the responses of an experiment in pieces of at most `rows`, in the order in which they were counted.
+        """Yield the responses of an experiment in chunks of at most `rows`, in the order in which they were counted.
 
-        All that were counted before the first piece was asked for are in it, once each; later ones may be.
+        Each response that was counted before the first chunk was requested is included once; later ones may be.
         """
 
     def keys(self) -> list[StoredKey]:
-        """Return every key, in any order; some may hold no longer."""
+        """Return every key, in any order; some may have expired."""
 
     def rotate_key(self, role: str, hashed: bytes, now: int, grace: int) -> None:
-        """Keep a new key of a role. Those before it hold for `grace` seconds more at most, never longer than they did.
+        """Store a new key of a role. Earlier keys expire within `grace` seconds, and never later than before.
 
-        Keys that have ended by now are removed at once: else they would hold again when the clock goes back.
+        Expired keys are removed at once: otherwise they would be valid again when the clock goes back.
         """
 
     def secrets(self) -> list[StoredSecret]:
-        """Return every secret, in any order; some may hold no longer."""
+        """Return every secret, in any order; some may have expired."""
 
     def rotate_secret(self, secret: bytes, now: int, grace: int) -> None:
-        """Keep a new secret under the next number; with those before it do as `rotate_key` does."""
+        """Store a new secret under the next number; earlier secrets expire as in `rotate_key`."""
 
     def prune(self, now: int) -> None:
-        """Remove the keys and secrets that have ended by now."""
+        """Remove the keys and secrets that have expired by `now`."""
 
     def check(self) -> None:
-        """Write something that changes nothing, durably; raise `Unavailable` when the store cannot write."""
+        """Make a durable write that changes nothing; raise `Unavailable` when the store cannot write."""
 
     def close(self) -> None:
-        """Let go of everything; the store may be opened again, by this process or another."""
+        """Release all resources; this process or another may open the store again."""
 
 
-def other_shape(why: str) -> DatabaseError:
-    """Return what is raised for a database whose tables are those of no released version: time does not help it."""
+def unknown_schema(why: str) -> DatabaseError:
+    """Return the error for a database whose tables no released version has made; a retry cannot succeed."""
     ways = "use the version that made it, or restore a backup of a released one"
-    return DatabaseError(f"the database has a shape that this version does not know: {why} ({ways})")
+    return DatabaseError(f"the database has a schema that this version does not know: {why} ({ways})")
 
 
-def listed(columns: Iterable[str] | None) -> str:
-    """Write the columns of a table for people."""
+def join_columns(columns: Iterable[str] | None) -> str:
+    """Join the columns of a table for an error message."""
     return ", ".join(columns or ()) or "of no table"
 
 
 @runtime_checkable
 class SizedStore(Store, Protocol):
-    """A store that knows how large it is. The others are served as well, and `/metrics` is silent on their sizes."""
+    """A store that reports its size. For other stores `/metrics` has no sizes."""
 
     def sizes(self) -> StoreSizes:
-        """Return the sizes now, in any thread while the rest goes on; raise `Unavailable` or OSError when it cannot."""
+        """Return the present sizes; safe in any thread. Raise `Unavailable` or OSError when they cannot be read."""
 
 
 @runtime_checkable
 class SharedStore(Store, Protocol):
     """A store that several workers use at once, each through an object of its own.
 
-    A change by an experimenter is checked by the worker that makes it, against what it knows; the store makes it only
-    if nobody has changed anything since, and raises `Behind` otherwise. `refresh`, `knows`, `is_acknowledged` and what
-    concerns notes are called one at a time, by another thread than the rest.
+    A worker checks an experimenter's change against the state that it knows; the store commits it only if no worker has
+    changed anything since, and raises `Behind` otherwise. The polling thread calls `refresh`, `acknowledge`,
+    `is_acknowledged` and the methods of notes, one at a time; another thread calls the rest.
     """
 
     version: int
-    """The last change that this worker has taken over."""
+    """The version of the last change that this worker has applied."""
 
     basis: int
-    """The change after which the next one was checked; a change adds 1."""
+    """The version against which the next change is checked; a change adds 1."""
 
     @property
     def worker(self) -> int:
         """The number of this worker; no other has it or had it."""
 
-    def starting(self) -> AbstractContextManager[None]:
-        """Be the only worker that starts, for as long as the block lasts."""
+    def startup_lock(self) -> AbstractContextManager[None]:
+        """Hold a lock that lets one worker start at a time."""
 
-    def tell(self, pending: Sequence[Pending], events: Sequence[Event]) -> None:
-        """Take note of what has changed of what is pending here, and of what has happened; nothing is written yet.
+    def queue_updates(self, pending: Sequence[Pending], events: Sequence[Event]) -> None:
+        """Queue changed counts of open tickets and new events for the next `refresh`; this writes nothing.
 
-        It may be called while another verb is under way. These events are of other kinds than those given to `count`.
+        It is safe while another method runs. These events have other kinds than those given to `count`.
         """
 
-    def refresh(self, in_use: Collection[int], followed: Mapping[int, Mark]) -> News:
-        """Say that this worker lives and what it was told, all at once, then return what the others did.
+    def refresh(self, in_use: Collection[int], followed: Mapping[int, Mark]) -> PeerUpdates:
+        """Send a heartbeat with all queued updates in one transaction, then return the updates of the peers.
 
-        Totals, events and what is pending are those of the experiments in use. Of those that are followed, all that the
-        look of this mark has found was taken over: what is other than then is enough.
+        Totals, events and open tickets are those of the experiments in use. For an experiment in `followed`, everything
+        up to its mark is applied, so the result needs only what changed after it.
         """
 
-    def knows(self, version: int) -> None:
-        """Say that this worker has taken over all changes up to this version."""
+    def acknowledge(self, version: int) -> None:
+        """Publish that this worker has applied all changes up to this version."""
 
     def is_acknowledged(self, version: int) -> bool:
-        """Tell whether all workers that hand out arms have taken over this version."""
+        """Tell whether all workers that assign arms have applied this version."""
 
     def put_note(self, name: bytes, note: bytes, until: int) -> None:
-        """Let all workers know something until this second, as who is signed in; `name` tells it from all else."""
+        """Store a note, such as a session, that all workers can read until this second; `name` is its key."""
 
     def find_note(self, name: bytes) -> bytes | None:
-        """Return what was put under this name; None when nothing was, or it was taken. It may have ended."""
+        """Return the note of this name, which may have expired; None when there is none."""
 
     def find_notes(self, start: bytes, now: int) -> dict[bytes, bytes]:
-        """Return all whose names start so and that have not ended, by name."""
+        """Return the notes whose names begin with `start` and that have not expired, by name."""
 
     def take_note(self, name: bytes) -> bytes | None:
-        """Return the same, and let nobody find it again: of several who ask at once, one gets it."""
+        """Remove the note of this name and return it: of several concurrent callers, one gets it."""
 
     def settle(self, now: int, kind: str) -> None:
-        """Settle what workers left that live no more: pending tickets that have expired become events of this kind."""
+        """Settle the open tickets of dead workers: those that have expired become events of this kind."""

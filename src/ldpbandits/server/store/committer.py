@@ -1,11 +1,11 @@
-"""Group commit: what has queued while one commit ran is the next commit, and replies wait for it.
+"""Group commit: responses that queue while one commit runs share the next commit, and their replies wait for it.
 
-A commit waits for the disk, so one commit for each response would allow no more responses a second than the disk can
-flush. Here no response waits for a batch to fill: the first of a quiet moment is committed at once, and those that come
-while the disk is busy share the next commit. Those who have just been answered often have more to say, and would always
-miss the commit that is about to start: half of a crowd would wait while the other half is written, and no commit would
-hold more than half of it. So on a slow disk the next commit starts when as many are back as were answered, or when half
-of the time that the last commit took is over. A fast disk waits for nobody.
+A commit waits for the disk, so one commit for each response would limit the throughput to the disk's flushes a second.
+No response waits for a batch to fill: the first after a quiet moment is committed at once, and those that arrive while
+the disk is busy share the next commit. Clients that have just been answered often send more, and would always miss the
+commit that is about to start: half of a crowd would wait while the other half is written, and no commit would hold more
+than half of it. On a slow disk the next commit therefore starts when as many responses are queued as were answered, or
+after `WAIT_SHARE` of the time that the last commit took. On a fast disk it starts at once.
 """
 
 import asyncio
@@ -20,100 +20,100 @@ from ldpbandits.server.store import Answer, CellTotal, Event, Outcome, Store, Un
 
 LARGEST_BATCH = 1000
 WAIT_SHARE = 0.5
-"""The share of a commit's own time for which it is worth waiting, so that the next one holds more."""
+"""The share of the last commit's duration for which the next one waits, so that it holds more responses."""
 
 SHORTEST_WAIT_S = 0.001
-"""Less is not worth it, and less than event loops can measure."""
+"""A shorter wait gains nothing, and event loops cannot measure it."""
 
 COMMIT_TIMEOUT_S = 20.0
-"""Seconds after which whoever waits for a commit is told that its outcome is not known: a disk or a database may hang
-for hours, as behind a lock that somebody holds, and those who send again would fill the memory meanwhile."""
+"""Seconds after which a request that waits for a commit fails with unknown outcome: a disk or a locked database may
+hang for hours, and retries would fill the memory meanwhile."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 def _ignore(_: int, __: int, ___: float) -> None:
-    """Take no note of a commit."""
+    """Ignore a commit when nothing measures it."""
 
 
 class Committer:
-    """The one thread that writes. Responses queue for it; other changes are done in between, one at a time."""
+    """The one thread that writes. Responses queue for it; other changes run between two commits, one at a time."""
 
     def __init__(
         self, store: Store, apply_totals: Callable[[Sequence[CellTotal]], None], *, largest: int = LARGEST_BATCH
     ) -> None:
-        """Count into this store; call `apply_totals` with the new totals of cells before anybody is told."""
+        """Count into this store; call `apply_totals` with the new totals of cells before any reply is sent."""
         self._store = store
         self._apply_totals = apply_totals
         self._largest = largest
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="writer")
         self._queue: list[tuple[Answer, asyncio.Future[Outcome]]] = []
         self._work: asyncio.Task[None] | None = None
-        self._hoped = 0
-        self._all_back = asyncio.Event()
+        self._expected = 0
+        self._batch_ready = asyncio.Event()
         self.commits = 0
         self.observe: Callable[[int, int, float], None] = _ignore
-        """Told of every commit: how many responses it had, how many waited, and how many seconds it took."""
+        """Called after every commit with its number of responses, the length of the queue, and its seconds."""
         self._events: Counter[tuple[int, int, str]] = Counter()
-        self._hangs = False
-        self.counted_late: Callable[[Answer], None] = lambda _: None
-        """Told of a response that was counted after all, when nobody waited for it any more."""
+        self._is_hung = False
+        self.on_counted_late: Callable[[Answer], None] = lambda _: None
+        """Called with a response that was counted after its request had timed out or gone away."""
 
     def note(self, experiment: int, arm: int, kind: str, count: int = 1) -> None:
-        """Count that something has happened; it is written with the next commit."""
+        """Count an event; the next commit writes it."""
         self._events[experiment, arm, kind] += count
 
     def forget_events(self, experiment: int) -> list[Event]:
-        """Drop what has happened in an experiment that is no more, and return it."""
+        """Drop the unwritten events of a deleted experiment, and return them."""
         dropped = [Event(*key, count) for key, count in self._events.items() if key[0] == experiment]
         for event in dropped:
             del self._events[event[:3]]
         return dropped
 
     async def write_events(self) -> None:
-        """Write what has happened, where no commit of responses has done so."""
+        """Write the events that no commit of responses has written."""
         events = self._take_events()
         if events:
             try:
                 await self.run(self._store.count, (), events)
             except BaseException:
-                self.put_back(events)
+                self.requeue_events(events)
                 raise
 
     def _take_events(self) -> list[Event]:
         events, self._events = self._events, Counter()
         return [Event(*key, count) for key, count in events.items()]
 
-    def put_back(self, events: list[Event]) -> None:
-        """Take events to be written after all."""
+    def requeue_events(self, events: list[Event]) -> None:
+        """Queue events again after a failed write."""
         for event in events:
             self._events[event[:3]] += event.times
 
     @property
     def queued(self) -> int:
-        """How many responses wait for the next commit."""
+        """The number of responses that wait for the next commit."""
         return len(self._queue)
 
     async def count(self, answer: Answer) -> Outcome:
-        """Return what became of a response, once that is on disk."""
-        if self._hangs:
-            raise _nothing_written()
+        """Return the outcome of a response, once it is on disk."""
+        if self._is_hung:
+            raise _commit_timeout()
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._queue.append((answer, future))
-        if len(self._queue) >= self._hoped:
-            self._all_back.set()
+        if len(self._queue) >= self._expected:
+            self._batch_ready.set()
         if self._work is None:
             self._work = asyncio.create_task(self._drain())
         return await future
 
     async def run(self, change: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call another verb of the store in the thread that writes, between two commits; pass on what it raises.
+        """Call another method of the store in the writing thread, between two commits; pass on its exceptions.
 
-        What that thread has not begun within some seconds is not done at all: nobody waits for hours to hear of it.
+        A call that the thread has not begun within `COMMIT_TIMEOUT_S` is cancelled.
         """
-        if self._hangs:
-            raise _nothing_written()
+        if self._is_hung:
+            raise _commit_timeout()
         work = self._thread.submit(change, *args, **kwargs)
         done = asyncio.wrap_future(work)
         timer = asyncio.get_running_loop().call_later(
@@ -125,11 +125,11 @@ class Committer:
             timer.cancel()
             done.cancel()
         if done.cancelled():
-            raise _nothing_written()
+            raise _commit_timeout()
         return done.result()
 
     def close(self) -> None:
-        """Write what has happened and end the thread, once what is under way is done."""
+        """Finish the running commit, write the remaining events and end the thread."""
         events = self._take_events()
         if events:
             with suppress(Unavailable):  # a few counts, and never a response
@@ -151,19 +151,19 @@ class Committer:
             self._work = None
 
     async def _gather(self, answered: int, seconds: float) -> None:
-        """Wait for as many responses as have just been answered, but not for longer than that."""
+        """Wait until as many responses are queued as have just been answered, for at most `seconds`."""
         if answered == 1 or seconds < SHORTEST_WAIT_S:
             return
-        self._hoped = min(len(self._queue) + answered, self._largest)
-        if len(self._queue) >= self._hoped:
+        self._expected = min(len(self._queue) + answered, self._largest)
+        if len(self._queue) >= self._expected:
             return
-        self._all_back.clear()
+        self._batch_ready.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._all_back.wait()
+                await self._batch_ready.wait()
 
     async def _commit(self, batch: list[tuple[Answer, "asyncio.Future[Outcome]"]]) -> bool:
-        """Count a batch and tell everybody in it; return whether it is on disk."""
+        """Count a batch and resolve its futures; return whether it is on disk."""
         answers = [answer for answer, _ in batch]
         events = self._take_events()
         timer = asyncio.get_running_loop().call_later(COMMIT_TIMEOUT_S, self._give_up, batch)
@@ -173,30 +173,30 @@ class Committer:
             )
             self.commits += 1
             self._apply_totals(totals)
-        except Exception as error:  # noqa: BLE001 - whatever it is, nobody may wait for ever
-            self.put_back(events)
+        except Exception as error:  # noqa: BLE001 - every error must end the wait of every request
+            self.requeue_events(events)
             for _, future in batch:
                 if not future.done():
                     future.set_exception(error)
             return False
         finally:
             timer.cancel()
-            self._hangs = False
+            self._is_hung = False
         for (answer, future), outcome in zip(batch, outcomes, strict=True):
             if not future.done():
                 future.set_result(outcome)
-            elif outcome is Outcome.COUNTED:  # whoever asked was told to send again, or has gone away
-                self.counted_late(answer)
+            elif outcome is Outcome.COUNTED:  # the request was told to retry, or has gone away
+                self.on_counted_late(answer)
         return True
 
     def _give_up(self, batch: list[tuple[Answer, "asyncio.Future[Outcome]"]]) -> None:
-        """Leave nobody waiting for a commit that does not end, or for the next; the same may be sent again."""
-        self._hangs = True
+        """Fail every request that waits for a commit that hangs, or for the next one; clients may retry."""
+        self._is_hung = True
         waiting, self._queue = [*batch, *self._queue], []
         for _, future in waiting:
             if not future.done():
-                future.set_exception(_nothing_written())
+                future.set_exception(_commit_timeout())
 
 
-def _nothing_written() -> Unavailable:
-    return Unavailable(f"the store has written nothing for {COMMIT_TIMEOUT_S:g} s")
+def _commit_timeout() -> Unavailable:
+    return Unavailable(f"the store has committed nothing for {COMMIT_TIMEOUT_S:g} s")

@@ -1,8 +1,7 @@
-"""Do the books agree? Each tally against its responses, each nonce against its response, each row against what can be.
+"""The integrity check: each tally against its responses, each nonce against its response, each row against its limits.
 
-A store reads all that it holds, as of one moment, as `Dump`; what they do not agree in is said in lines, a line for
-each damaged row. Nothing is changed. Responses are read once, in any order, and only their sums are kept, and a bit for
-each number.
+A store reads one snapshot of its whole content as a `Dump`; `verify` describes each damaged row in a line. It changes
+nothing. It reads responses once, in any order, and holds only their sums and a bit for each number.
 """
 
 from collections import defaultdict
@@ -16,7 +15,7 @@ from ldpbandits.server.experiments.settings import Settings
 from ldpbandits.server.store import CellTotal, StoredExperiment
 
 MOST_LINES = 1000
-"""A database that is damaged throughout is described by so many lines."""
+"""Lines that describe damage; further damaged rows are only counted."""
 
 MOST_KNOWN = 100_000
 _BITS = 1 << 30
@@ -26,70 +25,70 @@ _Sums: TypeAlias = defaultdict[_Cell, list[int]]
 
 @dataclass(frozen=True)
 class Dump:
-    """All that a store holds, as of one moment."""
+    """A snapshot of the whole content of a store."""
 
     experiments: Sequence[StoredExperiment]
     tallies: Iterable[CellTotal]
     responses: Iterable[tuple[Any, Any, Any, Any, Any]]
-    """Experiment, number, arm, value and cell of each: whole numbers, unless they are damaged."""
+    """Experiment, number, arm, value and cell of each: integers, unless they are damaged."""
     nonces: Iterable[tuple[Any, Any, Any]]
     """Expiry and nonce of each ticket that was used, and the number of its response."""
     nonces_besides: int = 0
-    """Those that tell no number of a response, and that the store has compared by itself."""
+    """The nonces without the number of a response, which the store has checked itself."""
     faults: list[str] = field(default_factory=list)
-    """What the store itself finds wrong. It may grow while the rest is read."""
+    """Damage that the store itself has found. The list may grow while the rest is read."""
 
 
 @dataclass
 class Findings:
-    """What there is, and what is wrong with it."""
+    """The result of an integrity check: how much was read, and a line for each damaged row."""
 
     experiments: int = 0
     responses: int = 0
     nonces: int = 0
     damage: list[str] = field(default_factory=list)
     unsaid: int = 0
-    """Damaged rows beyond those that have a line."""
+    """The number of damaged rows beyond `MOST_LINES`."""
 
-    def say(self, line: str) -> None:
-        """Keep a line, unless there are too many."""
+    def report(self, line: str) -> None:
+        """Add a line, or count it once there are `MOST_LINES`."""
         if len(self.damage) < MOST_LINES:
             self.damage.append(line)
         else:
             self.unsaid += 1
 
 
-def verify(books: Dump) -> Findings:
-    """Read the books, and say what does not agree."""
-    findings, numbers = Findings(len(books.experiments), nonces=books.nonces_besides), _Numbers()
-    known = {each.number: _Known(each, findings) for each in books.experiments}
+def verify(dump: Dump) -> Findings:
+    """Read the dump and describe every inconsistency."""
+    findings, numbers = Findings(len(dump.experiments), nonces=dump.nonces_besides), _Numbers()
+    known = {each.number: _ExperimentCheck(each, findings) for each in dump.experiments}
     sums: _Sums = defaultdict(lambda: [0, 0, 0])
-    for row in books.responses:
+    for row in dump.responses:
         findings.responses += 1
         wrong = _add(row, known, numbers, sums)
         if wrong is not None:
-            findings.say(f"response {row[1]} of experiment {row[0]}: {wrong}")
-    _compare_tallies(books.tallies, sums, known, findings)
-    for expires_at, nonce, number in books.nonces:
+            findings.report(f"response {row[1]} of experiment {row[0]}: {wrong}")
+    _compare_tallies(dump.tallies, sums, known, findings)
+    for expires_at, nonce, number in dump.nonces:
         findings.nonces += 1
         if not (type(expires_at) is type(number) is int and isinstance(nonce, bytes) and numbers.take(number)):
-            told = f"the nonce {_shown(nonce)} of a ticket that expires at {expires_at}"
-            findings.say(f"{told}: there is no response {number}, or another nonce has it")
-    for line in books.faults:
-        findings.say(line)
+            place = f"the nonce {_shown(nonce)} of a ticket that expires at {expires_at}"
+            findings.report(f"{place}: there is no response {number}, or another nonce has it")
+    for line in dump.faults:
+        findings.report(line)
     return findings
 
 
 def _add(
-    row: tuple[Any, Any, Any, Any, Any], known: "dict[int, _Known]", numbers: "_Numbers", sums: _Sums
+    row: tuple[Any, Any, Any, Any, Any], known: "dict[int, _ExperimentCheck]", numbers: "_Numbers", sums: _Sums
 ) -> str | None:
-    """Add a response to the sums of its cell; return what is wrong with it, if anything."""
+    """Add a response to the sums of its cell; return a description of its damage, if any."""
     experiment, number, arm, value, cell = row
     if not type(experiment) is type(number) is type(arm) is type(value) is type(cell) is int:
-        return "it is not made of whole numbers"
+        return "a column is not an integer"
     is_new, of = numbers.add(number), known.get(experiment)
     if of is None:
-        return "there is no such experiment"
+        return "its experiment does not exist"
     is_possible, read = of.judge(value, cell)
     summed = sums[experiment, arm, cell]
     summed[0] += 1
@@ -102,11 +101,12 @@ def _add(
     return None if is_possible else "it is not a possible response of the experiment's curator"
 
 
-def _compare_tallies(tallies: Iterable[CellTotal], sums: _Sums, known: "dict[int, _Known]", findings: Findings) -> None:
-    """Say which tallies are not the sums of their responses, and which of these have no tally.
+def _compare_tallies(
+    tallies: Iterable[CellTotal], sums: _Sums, known: "dict[int, _ExperimentCheck]", findings: Findings
+) -> None:
+    """Report tallies that are not the sums of their responses, and cells with responses but no tally.
 
-    What an experiment has brought along from elsewhere is in its tallies and has no responses. How many there were is
-    kept for each arm; their sums are not known.
+    The tallies of a warm start have no responses. Their count is stored for each arm, their sums are not known.
     """
     brought: dict[tuple[int, int], int] = defaultdict(int)
     for experiment, arm, cell, *kept in tallies:
@@ -114,7 +114,7 @@ def _compare_tallies(tallies: Iterable[CellTotal], sums: _Sums, known: "dict[int
         of = known.get(experiment)
         name = f"the tally of cell {cell} of arm {arm} of experiment {experiment}"
         if of is None or not 0 <= arm < of.arms:
-            findings.say(f"{name}: there is no such arm")
+            findings.report(f"{name}: its arm does not exist")
         elif of.warm(arm) and kept[0] >= counted[0]:
             brought[experiment, arm] += kept[0] - counted[0]
         else:
@@ -122,23 +122,23 @@ def _compare_tallies(tallies: Iterable[CellTotal], sums: _Sums, known: "dict[int
             pairs = zip(words, kept, counted, strict=False)
             wrong = [f"{word} {has}, not {should}" for word, has, should in pairs if has != should]
             if wrong:
-                findings.say(f"{name}: it is not the sum of its responses: {'; '.join(wrong)}")
+                findings.report(f"{name}: it is not the sum of its responses: {'; '.join(wrong)}")
     for (experiment, arm, cell), (count, _, _) in sums.items():
-        findings.say(f"cell {cell} of arm {arm} of experiment {experiment}: it has {count} responses and no tally")
+        findings.report(f"cell {cell} of arm {arm} of experiment {experiment}: it has {count} responses and no tally")
     for number, of in known.items():
         for arm in range(of.arms):
             if brought[number, arm] != of.warm(arm):
-                told = f"arm {arm} of experiment {number}: {brought[number, arm]} of its pulls have no response"
-                findings.say(f"{told}, and it has brought along {of.warm(arm)}")
+                place = f"arm {arm} of experiment {number}: {brought[number, arm]} of its pulls have no response"
+                findings.report(f"{place}, and it has brought along {of.warm(arm)}")
 
 
-class _Known:
-    """What is known of an experiment: its arms, and what a response of it can be and is read as."""
+class _ExperimentCheck:
+    """Checks responses against their experiment: its arms, its possible values and their readings."""
 
     def __init__(self, stored: StoredExperiment, findings: Findings) -> None:
         self.arms = len(stored.arms)
         self.is_readable = True
-        """Its curator and its rule are known here."""
+        """Whether this version knows its curator and its rule."""
         self._judged: dict[tuple[int, int], tuple[bool, int]] = {}
         self._settings: Settings | None = None
         try:
@@ -146,24 +146,24 @@ class _Known:
             self._menu, _, self._fitted = played_by(stored.definition)
         except DatabaseError as error:
             self.is_readable = False
-            findings.say(f"experiment {stored.number}: {error}")
+            findings.report(f"experiment {stored.number}: {error}")
 
     def warm(self, arm: int) -> int:
-        """Return how many responses an arm has brought along."""
+        """Return the number of responses of an arm's warm start."""
         return 0 if self._settings is None else self._settings.warm(arm)
 
     def judge(self, value: int, cell: int) -> tuple[bool, int]:
-        """Tell whether a value in units is possible in a cell, and what the rule reads of it, in units too."""
+        """Tell whether a value in units is possible in a cell, and return the rule's reading of it, in units."""
         if not self.is_readable:
             return True, 0
         judged = self._judged.get((value, cell))
         if judged is None:
             if len(self._judged) >= MOST_KNOWN:
                 self._judged.clear()
-            judged = self._judged[value, cell] = self._look(value, cell)
+            judged = self._judged[value, cell] = self._check_value(value, cell)
         return judged
 
-    def _look(self, value: int, cell: int) -> tuple[bool, int]:
+    def _check_value(self, value: int, cell: int) -> tuple[bool, int]:
         if not 0 <= cell < len(self._menu):
             return False, 0
         response = value * self._menu.unit
@@ -173,14 +173,14 @@ class _Known:
 
 
 class _Numbers:
-    """A set of numbers, at a bit each for all but huge ones."""
+    """A set of integers as a bitmap; integers of 2**30 and more are in a `set`."""
 
     def __init__(self) -> None:
         self._bits = bytearray()
         self._huge: set[int] = set()
 
     def add(self, number: int) -> bool:
-        """Add a number; tell whether it was new."""
+        """Add a number; return whether it was new."""
         if not 0 <= number < _BITS:
             is_new = number not in self._huge
             self._huge.add(number)
@@ -193,7 +193,7 @@ class _Numbers:
         return is_new
 
     def take(self, number: int) -> bool:
-        """Remove a number; tell whether it was there."""
+        """Remove a number; return whether the set held it."""
         place, bit = number >> 3, 1 << (number & 7)
         if not 0 <= number < _BITS or place >= len(self._bits):
             was_there = number in self._huge

@@ -1,4 +1,4 @@
-"""Which store a server uses, by the name of its database."""
+"""Opens the store that a database address or path names."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 SCHEMES = ("postgresql://", "postgres://")
 _NO_PATH = re.compile(r"([^/]*://|file:|\s*(?:host|hostaddr|port|dbname|user|password|service)\s*=)", re.IGNORECASE)
-"""The addresses of other databases, of SQLite's own kind, and PostgreSQL's other way to write its own."""
+"""Addresses that are no paths: of other databases, SQLite URIs, and PostgreSQL's key=value form."""
 
 
 def is_shared(database: str) -> bool:
@@ -24,7 +24,7 @@ def is_shared(database: str) -> bool:
 
 
 def open_store(database: str) -> Store:
-    """Open the PostgreSQL database at this address, or the SQLite file at this path, which is made if need be."""
+    """Open the PostgreSQL database at this address, or the SQLite file at this path, which is created if missing."""
     if is_shared(database):
         with needs("postgres"):
             try:
@@ -40,9 +40,9 @@ def open_store(database: str) -> Store:
 
 
 def sqlite_file(database: str) -> Path:
-    """Return the path of a SQLite database; refuse what is none, and would become the name of a new file.
+    """Return the path of a SQLite database; refuse an address, which would become the name of a new file.
 
-    No error shows it: it may hold a password.
+    The error does not quote it: it may hold a password.
     """
     found = _NO_PATH.match(database)
     if found:
@@ -50,12 +50,12 @@ def sqlite_file(database: str) -> Path:
     return Path(database)
 
 
-def books_of(database: str) -> "AbstractContextManager[Dump]":
-    """Open the books of a database to be read, while its server runs or not."""
+def open_dump(database: str) -> "AbstractContextManager[Dump]":
+    """Open a database for the integrity check, while its server runs or not."""
     if is_shared(database):
         with needs("postgres"):
-            from ldpbandits.server.store.postgres.integrity import postgres_books  # noqa: PLC0415 - as above
-        return postgres_books(database)
-    from ldpbandits.server.store.sqlite.integrity import sqlite_books  # noqa: PLC0415 - as above
+            from ldpbandits.server.store.postgres.integrity import open_postgres_dump  # noqa: PLC0415 - as above
+        return open_postgres_dump(database)
+    from ldpbandits.server.store.sqlite.integrity import open_sqlite_dump  # noqa: PLC0415 - as above
 
-    return sqlite_books(sqlite_file(database))
+    return open_sqlite_dump(sqlite_file(database))

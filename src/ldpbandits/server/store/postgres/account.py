@@ -1,4 +1,4 @@
-"""What has happened at a worker and what is pending there, in absolute numbers: told twice, they are told once."""
+"""The updates that a worker publishes, as absolute values, so that publishing them is idempotent."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -12,75 +12,75 @@ EventKey: TypeAlias = tuple[int, int, str]
 
 
 class Account:
-    """All of it under one number of the worker. The event loop adds to it, the thread that looks tells it."""
+    """Events and open tickets under one worker number. The event loop adds them, the polling thread publishes them."""
 
     def __init__(self) -> None:
-        """Start with nothing, as nobody."""
+        """Start without updates and without a worker number."""
         self.worker = 0
         self._lock = Lock()
         self._events: Counter[EventKey] = Counter()
-        self._told_events: Counter[EventKey] = Counter()
-        self._new_events: set[EventKey] = set()
-        """What is other than it was told."""
+        self._published_events: Counter[EventKey] = Counter()
+        self._unpublished_events: set[EventKey] = set()
+        """Keys whose value differs from the published one."""
         self._pending: dict[tuple[int, int], Pending] = {}
-        self._told_pending: dict[tuple[int, int], Pending] = {}
-        self._new_pending: set[tuple[int, int]] = set()
+        self._published_pending: dict[tuple[int, int], Pending] = {}
+        self._unpublished_pending: set[tuple[int, int]] = set()
 
     def add(self, pending: Iterable[Pending], events: Iterable[Event]) -> None:
-        """Take note of what is pending now, and of what has happened besides."""
+        """Set the open tickets of these arms, and add these events."""
         with self._lock:
             for each in pending:
                 self._pending[each[:2]] = each
-                self._new_pending.add(each[:2])
+                self._unpublished_pending.add(each[:2])
             for event in events:
                 self._events[event[:3]] += event.times
-                self._new_events.add(event[:3])
+                self._unpublished_events.add(event[:3])
 
-    def untold(self) -> tuple[list[Pending], dict[EventKey, int]]:
-        """Return what is to be told, in order."""
+    def list_unpublished(self) -> tuple[list[Pending], dict[EventKey, int]]:
+        """Return the unpublished values, ordered by key."""
         with self._lock:
-            pending = [self._pending[key] for key in sorted(self._new_pending)]
-            return pending, {key: self._events[key] for key in sorted(self._new_events)}
+            pending = [self._pending[key] for key in sorted(self._unpublished_pending)]
+            return pending, {key: self._events[key] for key in sorted(self._unpublished_events)}
 
-    def told(self, pending: Iterable[Pending], events: Mapping[EventKey, int]) -> None:
-        """Take note that so much was told; what has changed meanwhile is still to be told."""
+    def mark_published(self, pending: Iterable[Pending], events: Mapping[EventKey, int]) -> None:
+        """Mark these values as published; those that have changed meanwhile stay unpublished."""
         with self._lock:
             for each in pending:
-                self._told_pending[each[:2]] = each
+                self._published_pending[each[:2]] = each
                 if self._pending[each[:2]] == each:
-                    self._new_pending.discard(each[:2])
+                    self._unpublished_pending.discard(each[:2])
             for key, count in events.items():
-                self._told_events[key] = count
+                self._published_events[key] = count
                 if self._events[key] == count:
-                    self._new_events.discard(key)
+                    self._unpublished_events.discard(key)
 
-    def tell_all_again(self) -> None:
-        """Doubt what was told: a database that has crashed may have lost the last of it."""
+    def republish_all(self) -> None:
+        """Publish everything again: a database that has crashed may have lost the last updates."""
         with self._lock:
-            self._new_pending, self._new_events = set(self._pending), set(self._events)
+            self._unpublished_pending, self._unpublished_events = set(self._pending), set(self._events)
 
     def settle(self, worker: int) -> list[Pending]:
-        """Go on under a new number, since the others have settled what was told; return what of it was pending.
+        """Switch to a new worker number after the peers have settled the old one; return its published open tickets.
 
-        What happened and was told is theirs by now. All that is pending is to be told anew.
+        The peers own the published events by now. All open tickets are published again.
         """
         with self._lock:
-            settled = list(self._told_pending.values())
+            settled = list(self._published_pending.values())
             self.worker = worker
-            left = {key: count - self._told_events[key] for key, count in self._events.items()}
+            left = {key: count - self._published_events[key] for key, count in self._events.items()}
             self._events = Counter({key: count for key, count in left.items() if count})
-            self._told_events, self._told_pending = Counter(), {}
-            self._new_pending, self._new_events = set(self._pending), set(self._events)
+            self._published_events, self._published_pending = Counter(), {}
+            self._unpublished_pending, self._unpublished_events = set(self._pending), set(self._events)
         return settled
 
     def forget(self, experiment: int) -> None:
-        """Drop an experiment that is gone."""
+        """Drop the updates of a deleted experiment."""
         with self._lock:
-            for events in (self._events, self._told_events):
+            for events in (self._events, self._published_events):
                 for key in [key for key in events if key[0] == experiment]:
                     del events[key]
-            for pending in (self._pending, self._told_pending):
+            for pending in (self._pending, self._published_pending):
                 for place in [place for place in pending if place[0] == experiment]:
                     del pending[place]
-            self._new_events &= self._events.keys()
-            self._new_pending &= self._pending.keys()
+            self._unpublished_events &= self._events.keys()
+            self._unpublished_pending &= self._pending.keys()

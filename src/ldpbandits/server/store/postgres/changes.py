@@ -1,4 +1,4 @@
-"""What an experimenter changes in PostgreSQL. Each is a transaction of the caller, under the next version."""
+"""Changes by experimenters in PostgreSQL. Each is a transaction of the caller, under the next version."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -10,14 +10,14 @@ from ldpbandits.server.store import DELETED, ERASED_ROWS, CellTotal, Definition,
 from ldpbandits.server.store.postgres.schema import SLOTS
 
 Place: TypeAlias = tuple[int, bytes, int]
-"""How far a deletion has come: the key of the last nonce, which is an expiry and itself, and the last response.
+"""The cursor of a deletion: the key of the last nonce (its expiry and itself), and the last response.
 
-Each piece goes on from there: a scan from the front would pass all rows that are deleted and not vacuumed yet.
+Each step continues there: a scan from the front would pass all rows that are deleted and not vacuumed yet.
 """
 
 FIRST: Place = (-1, b"", 0)
 _LAST_NONCE = ((1 << 63) - 1, b"")
-"""A place after all nonces."""
+"""A cursor after all nonces."""
 
 _NEXT_NONCE = (
     "SELECT expires_at, nonce FROM nonces WHERE (expires_at, nonce) > (%s, %s)"
@@ -30,16 +30,16 @@ _NEXT_RESPONSE = "SELECT id FROM responses WHERE experiment = %s AND id > %s ORD
 _ERASE_RESPONSES = "DELETE FROM responses WHERE experiment = %s AND id > %s AND id <= %s"
 
 
-def begin(connection: Connection[TupleRow], version: int, experiment: int | None, token: bytes) -> None:
-    """Take a version. Whoever is first has it: the others wait for it to commit, and fail."""
+def claim_version(connection: Connection[TupleRow], version: int, experiment: int | None, token: bytes) -> None:
+    """Claim a version. The first claim wins: others wait for its commit, and fail."""
     connection.execute("INSERT INTO changes VALUES (%s, %s, %s)", (version, experiment, token))
 
 
-def is_made(connection: Connection[TupleRow], token: bytes) -> bool:
-    """Tell whether a change was made whose answer was lost.
+def is_committed(connection: Connection[TupleRow], token: bytes) -> bool:
+    """Tell whether a change was committed whose reply was lost.
 
-    Its transaction may still be under way: the lock waits for it. The update changes nothing but is a write: with a
-    synchronous standby its commit, and so the answer, waits until the change is there, too.
+    Its transaction may still run: the lock waits for it. The update changes nothing but is a write: with a synchronous
+    standby its commit, and so the answer, waits until the standby has the change.
     """
     connection.execute("LOCK TABLE changes IN SHARE ROW EXCLUSIVE MODE")
     return connection.execute("UPDATE changes SET token = token WHERE token = %s", (token,)).rowcount == 1
@@ -52,7 +52,7 @@ def create(
     arms: Sequence[str],
     known: Sequence[CellTotal],
 ) -> None:
-    """Write an experiment, its arms and gates, and what is known beforehand as what the first slot has counted."""
+    """Insert an experiment, its arms and gates, and the known totals as those of the first slot."""
     connection.execute(
         "INSERT INTO experiments OVERRIDING SYSTEM VALUE VALUES (%s, %s, %s, %s, %s, %s, %s, %s, 'running')",
         (
@@ -75,7 +75,7 @@ def create(
 
 
 def add_arm(connection: Connection[TupleRow], experiment: int, name: str) -> None:
-    """Write an arm whose number is how many there are."""
+    """Insert an arm under the next number."""
     connection.execute(
         "INSERT INTO arms SELECT %(of)s, count(*), %(name)s FROM arms WHERE experiment = %(of)s",
         {"of": experiment, "name": name},
@@ -83,12 +83,12 @@ def add_arm(connection: Connection[TupleRow], experiment: int, name: str) -> Non
 
 
 def retire_arm(connection: Connection[TupleRow], experiment: int, arm: int) -> None:
-    """Write that an arm is retired."""
+    """Mark the arm as retired."""
     connection.execute("UPDATE arms SET retired = true WHERE experiment = %s AND number = %s", (experiment, arm))
 
 
 def set_status(connection: Connection[TupleRow], experiment: int, status: Status, shipped: int | None) -> None:
-    """Write the status. To close, wait for all who count now: once this has committed, nobody counts any more."""
+    """Write the status. A close waits for running counts: after its commit no worker counts any more."""
     sql = "UPDATE experiments SET status = %s, shipped = %s WHERE id = %s"
     connection.execute(sql, (status, shipped, experiment))
     if status == "closed":
@@ -97,25 +97,25 @@ def set_status(connection: Connection[TupleRow], experiment: int, status: Status
 
 
 def hide(connection: Connection[TupleRow], experiment: int) -> None:
-    """Begin to delete an experiment: nobody finds it or counts for it any more, and its name is free."""
+    """Begin to delete an experiment: no worker finds it or counts for it any more, and its name is free."""
     set_status(connection, experiment, "closed", None)
     connection.execute("UPDATE experiments SET name = %s WHERE id = %s", (f"{DELETED}{experiment}", experiment))
     for table in ("cells", "events", "pending"):
         connection.execute(f"DELETE FROM {table} WHERE experiment = %s", (experiment,))  # noqa: S608 - ours
 
 
-def hidden(connection: Connection[TupleRow]) -> list[int]:
-    """Return the experiments of which a deletion has left something."""
+def list_hidden(connection: Connection[TupleRow]) -> list[int]:
+    """Return the experiments whose deletion has not ended."""
     sql = "SELECT id FROM experiments WHERE name LIKE %s"
     return [number for (number,) in connection.execute(sql, (f"{DELETED}%",)).fetchall()]
 
 
 def erase(connection: Connection[TupleRow], experiment: int, place: Place) -> Place | None:
-    """Remove some of its nonces after this place, or some responses; return the place to go on from, if any.
+    """Delete some of its nonces after this cursor, or some responses; return the next cursor, or None at the end.
 
-    The vacuum of PostgreSQL writes over them later.
+    PostgreSQL's vacuum overwrites them later.
     """
-    connection.execute("SET LOCAL enable_seqscan = off")  # it is guessed from expiries alone how many rows are between
+    connection.execute("SET LOCAL enable_seqscan = off")  # the planner misjudges the rows between two expiries
     *nonce, response = place
     if tuple(nonce) != _LAST_NONCE:
         expiry, last_nonce = connection.execute(_NEXT_NONCE, (*nonce, ERASED_ROWS - 1)).fetchone() or _LAST_NONCE
@@ -137,14 +137,14 @@ def _lock_gates(connection: Connection[TupleRow], experiment: int) -> None:
 
 
 def rotate_key(connection: Connection[TupleRow], role: str, hashed: bytes, now: int, grace: int) -> None:
-    """Cut short the keys of a role, remove all that have ended, and write the new one."""
+    """Shorten the validity of a role's keys, delete expired keys, and insert the new one."""
     connection.execute("UPDATE keys SET valid_until = least(valid_until, %s) WHERE role = %s", (now + grace, role))
     connection.execute("DELETE FROM keys WHERE valid_until <= %s", (now,))
     connection.execute("INSERT INTO keys VALUES (%s, %s, NULL)", (hashed, role))
 
 
 def rotate_secret(connection: Connection[TupleRow], secret: bytes, now: int, grace: int) -> None:
-    """Cut short the secrets, remove all that have ended, and write the new one."""
+    """Shorten the validity of the secrets, delete expired ones, and insert the new one."""
     connection.execute("UPDATE secrets SET valid_until = least(valid_until, %s)", (now + grace,))
     connection.execute("DELETE FROM secrets WHERE valid_until <= %s", (now,))
     connection.execute("INSERT INTO secrets (secret) VALUES (%s)", (secret,))

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: made when they are needed, made again when they were lost, with errors of a `Store`."""
+"""Connections to PostgreSQL: opened when needed, reopened when lost, with the errors of a `Store`."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ from ldpbandits.server.store import Behind, Exists, Unavailable
 _log = logging.getLogger(__name__)
 
 LOST = (psycopg.OperationalError, psycopg.InterfaceError, ReadOnlySqlTransaction)
-"""The connection is gone, or leads to a standby; or a statement was given up by the server (deadlock): try again."""
+"""The connection is lost, or leads to a standby; or the server cancelled a statement (deadlock): retry."""
 
 DEFAULTS: dict[str, str | int] = {
     "application_name": "ldpbandits",
@@ -28,23 +28,23 @@ DEFAULTS: dict[str, str | int] = {
     "tcp_user_timeout": 15_000,
 }
 NOT_REPLICATED = "01000"
-"""The warning when the wait for a synchronous standby is cancelled: the commit is here, perhaps nowhere else."""
+"""The warning when the wait for a synchronous standby is cancelled: the commit is perhaps on the primary only."""
 
 IDLE_TRANSACTION_TIMEOUT_S = 10
-"""Seconds. Whoever holds locks and says nothing for so long, as a machine that has vanished, is cut off by the
-database: else all others would wait for hours for its locks."""
+"""Seconds after which the database ends an idle transaction: the locks of a machine that has vanished would block all
+others for hours."""
 
 DURABLE = (
     "SELECT set_config('synchronous_commit', 'on', {is_local}) WHERE current_setting('synchronous_commit') = 'off'"
 )
-"""Acknowledged is on disk, whatever a role or database is set to; how much further, at a standby, is theirs to say."""
+"""Acknowledged means on disk, whatever the role or database is set to; they may ask for more, such as a standby."""
 
 _SESSION = (
     f"SET idle_in_transaction_session_timeout = '{IDLE_TRANSACTION_TIMEOUT_S}s';"
     " SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 3; SET tcp_keepalives_count = 3;"
     " SET client_encoding = 'UTF8';"
-    # What a role may be set to, and we rely on: whoever waits for a lock sees what was done under it; the warning that
-    # a standby was not waited for is told; and what takes its time is not given up each time.
+    # The role may have other defaults, and we rely on these: a statement that waited for a lock sees what was committed
+    # under it; the warning about a cancelled wait for a standby arrives; slow statements are not cancelled each time.
     " SET default_transaction_isolation = 'read committed'; SET client_min_messages = 'warning';"
     " SET statement_timeout = 0; SET lock_timeout = 0; SET idle_session_timeout = 0;"
     f" {DURABLE.format(is_local='false')}"
@@ -55,15 +55,15 @@ OLDEST_VERSION = 15
 _SHAPE = "postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %XX for special characters of the password"
 
 
-def named(url: str) -> str:
-    """Return what a database is called in messages: without password and user. Raise DatabaseError for no address."""
+def display_name(url: str) -> str:
+    """Return the name of a database for messages, without user and password; raise DatabaseError for a bad address."""
     try:
         parts = conninfo.conninfo_to_dict(url)
     except psycopg.ProgrammingError as error:
-        # What libpq quotes may be the password.
+        # The part that libpq quotes may be the password.
         raise _no_address(first_line(error).partition('"')[0].rstrip(" :")) from None
     name, host, port = (str(parts.get(part) or "") for part in ("dbname", "host", "port"))
-    # A password with a stroke or an at sign in it is taken for these.
+    # A password that contains a slash or an at sign is parsed as one of these.
     if "@" in name or "@" in host[1:] or not all(one.isdigit() for one in port.split(",") if one):
         raise _no_address("its parts cannot be told apart")
     return f"{name} at {host or 'this machine'}"
@@ -74,20 +74,20 @@ def _no_address(reason: str) -> DatabaseError:
 
 
 class Link:
-    """One connection, used by one thread at a time. What is done on each new connection is given by `prepare`."""
+    """One connection, used by one thread at a time. `prepare` runs on each new connection."""
 
     def __init__(self, url: str, prepare: Callable[[Connection[TupleRow]], None] = lambda _: None) -> None:
-        """Connect when there is something to do."""
+        """Store the address; the first use connects."""
         given = conninfo.conninfo_to_dict(url)
         missing: dict[str, Any] = {key: value for key, value in DEFAULTS.items() if key not in given}
         self._conninfo = conninfo.make_conninfo(url, **missing)
         self._prepare = prepare
         self._connection: Connection[TupleRow] | None = None
         self.is_doubtful = False
-        """A commit was told of before it was replicated: whether it lasts is not known."""
+        """A commit was acknowledged before it was replicated: whether it lasts is unknown."""
 
     def connection(self) -> Connection[TupleRow]:
-        """Return the connection, a new one if need be. Each statement is a transaction, unless it says otherwise."""
+        """Return the connection, or open a new one. Each statement outside `transaction` commits by itself."""
         if self._connection is None or self._connection.closed:
             self._connection = None
             made = psycopg.connect(self._conninfo, autocommit=True)
@@ -102,7 +102,7 @@ class Link:
         return self._connection
 
     def close(self) -> None:
-        """Let go of the connection; the next call makes another."""
+        """Close the connection; the next call opens another."""
         if self._connection is not None:
             with suppress(psycopg.Error):
                 self._connection.close()
@@ -114,11 +114,11 @@ class Link:
 
     @contextmanager
     def transaction(self) -> Iterator[Connection[TupleRow]]:
-        """Change everything in the block or nothing, durably; when that is not known, it is Unavailable.
+        """Commit the whole block durably, or nothing; raise `Unavailable` when the outcome is unknown.
 
-        A connection that died since it was last used is no reason to fail: nothing has been done yet.
+        A connection that was lost since its last use is reopened: nothing has been done yet.
         """
-        with errors_of_a_store():
+        with translate_errors():
             try:
                 with ExitStack() as stack:
                     connection = self._begin(stack)
@@ -141,11 +141,11 @@ class Link:
         return connection
 
     def rows(self, sql: str, values: tuple[Any, ...] = ()) -> list[Any]:
-        """Return all rows of a query, which is a transaction of its own, and harmless when it is done twice.
+        """Return all rows of a query, which is a transaction of its own and idempotent.
 
-        A connection that died since it was last used is no reason to fail.
+        A connection that was lost since its last use is reopened.
         """
-        with errors_of_a_store():
+        with translate_errors():
             try:
                 return self.connection().execute(sql, values).fetchall()
             except LOST:
@@ -154,8 +154,8 @@ class Link:
 
 
 @contextmanager
-def errors_of_a_store() -> Iterator[None]:
-    """Turn what psycopg raises into what a `Store` raises."""
+def translate_errors() -> Iterator[None]:
+    """Translate psycopg's errors into those of a `Store`."""
     try:
         yield
     except psycopg.errors.UniqueViolation as error:
@@ -166,12 +166,12 @@ def errors_of_a_store() -> Iterator[None]:
 
 
 def first_line(error: Exception) -> str:
-    """Return what an error says, in one line."""
+    """Return the first line of an error."""
     return str(error).partition("\n")[0]
 
 
 def check_server(connection: Connection[TupleRow]) -> None:
-    """Raise DatabaseError when this server is too old, or the database cannot hold all names."""
+    """Raise DatabaseError when the PostgreSQL server is too old, or the database's encoding cannot hold all names."""
     version = connection.info.server_version // 10_000
     if version < OLDEST_VERSION:
         raise DatabaseError(f"PostgreSQL must be {OLDEST_VERSION} or newer, got {version}")
@@ -180,11 +180,11 @@ def check_server(connection: Connection[TupleRow]) -> None:
         raise DatabaseError(f"the encoding of the database must be UTF8, got {encoding}")
 
 
-def check_apart(one: Connection[TupleRow], other: Connection[TupleRow]) -> None:
-    """Raise DatabaseError when two connections are one session: a pooler in front hands sessions round.
+def check_sessions(one: Connection[TupleRow], other: Connection[TupleRow]) -> None:
+    """Raise DatabaseError when two connections share one session, because of a pooler in transaction mode.
 
-    What is set for one then holds for the other, which is how a commit that is acknowledged would not be on disk; and
-    locks of a session are whosever it is next. A pooler that has many to choose from may pass: this is no proof.
+    Settings of one connection would then apply to the other, so that an acknowledged commit might not be on disk; and
+    session locks would pass to another client. A pooler with many sessions may pass this check: it is no proof.
     """
     first, second = (link.execute("SELECT pg_backend_pid()").fetchall() for link in (one, other))
     if first == second:

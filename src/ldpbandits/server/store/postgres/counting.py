@@ -67,9 +67,9 @@ SELECT experiment, listed.id, arm, kind, count FROM listed, unnest(
 ORDER BY experiment, arm, kind
 ON CONFLICT (experiment, worker, arm, kind) DO UPDATE SET count = excluded.count
 """
-# The numbers are absolute, so that the statement may be repeated. A worker that is no longer listed was taken for dead:
-# what it had noted has been added to what all have, and must not be there twice. The lock keeps whoever settles that
-# waiting, and lets the worker's own signs of life through.
+# The numbers are absolute, so that the statement is idempotent. A worker that is no longer listed was taken for dead:
+# its events were added to those of worker 0, and must not be counted twice. The lock makes `settle` wait, and lets the
+# worker's own heartbeats through.
 
 NOTE = f"WITH listed AS MATERIALIZED ({_LISTED}) {_NOTE}"
 COUNT = _COUNT.format(events="", told="")
@@ -77,7 +77,7 @@ COUNT_AND_NOTE = _COUNT.format(
     events=f",\nlisted AS MATERIALIZED ({_LISTED}),\nnoted AS ({_NOTE})",
     told="UNION ALL SELECT 0, NULL, NULL, NULL, NULL, NULL, NULL FROM listed",
 )
-"""It returns a place 0, which none of the given has, when the worker is listed and its events are noted."""
+"""It returns a row with place 0, which no response has, when the worker is listed and its events are written."""
 
 _FIND = """
 SELECT given.place, nonces.value, nonces.cell, nonces.batch
@@ -87,17 +87,17 @@ JOIN nonces ON nonces.expires_at = given.expires_at AND nonces.nonce = given.non
 
 
 def array(values: Sequence[int]) -> str:
-    """Write an array of numbers as PostgreSQL reads it. A list would cost psycopg three times as long."""
+    """Format an array of integers for PostgreSQL. psycopg takes three times as long for a list."""
     return "{" + ",".join(map(str, values)) + "}"
 
 
 def bytes_array(values: Sequence[bytes]) -> str:
-    """Write an array of bytes."""
+    """Format an array of bytes for PostgreSQL."""
     return '{"\\\\x' + '","\\\\x'.join([value.hex() for value in values]) + '"}' if values else "{}"
 
 
 class Used(NamedTuple):
-    """What a nonce was used for: value and cell of the response that was counted, and the batch that counted it."""
+    """The response that a nonce was used for: its value and cell, and the batch that counted it."""
 
     value: int
     cell: int
@@ -105,12 +105,13 @@ class Used(NamedTuple):
 
 
 class Batch:
-    """Responses to be counted together: the first of each nonce is given to the database, the others are compared."""
+    """Responses that are counted together: the database gets the first of each nonce, repeats are compared with it."""
 
     def __init__(self, answers: Sequence[Answer], forgotten: int) -> None:
-        """Leave out what expired before the nonces that are still known."""
+        """Leave out tickets whose nonces may be forgotten."""
         self.number = randbelow(1 << 31)
-        """Tells what this batch has counted, perhaps in a try whose outcome is unknown, from what another did."""
+        """Distinguishes responses that this batch has counted, perhaps in an attempt of unknown outcome, from
+        others."""
         self._answers = answers
         self._place: dict[tuple[int, bytes], int] = {}
         self.given: list[Answer] = []
@@ -121,7 +122,7 @@ class Batch:
                 self.given.append(answer)
 
     def parameters(self) -> dict[str, Any]:
-        """Return the arrays of the statement."""
+        """Return the parameters of the statement."""
         given = self.given
         return {
             "expiries": array([answer.ticket.expires_at for answer in given]),
@@ -135,9 +136,9 @@ class Batch:
         }
 
     def outcomes(self, left_out: Mapping[int, Used | None]) -> list[Outcome]:
-        """Say what became of each. `left_out` has the places not inserted, and what their nonces were used for.
+        """Return the outcome of each. `left_out` maps the places that were not inserted to the use of their nonces.
 
-        A second statement has looked that up: the snapshot of the first may not see who was faster.
+        A second statement has read them: the snapshot of the first may not see a faster transaction.
         """
         outcomes = []
         seen: set[int] = set()
@@ -159,8 +160,8 @@ class Batch:
         return outcomes
 
 
-def noted(worker: int, happened: Mapping[tuple[int, int, str], int]) -> dict[str, Any]:
-    """Return the arrays of what has happened at a worker, by experiment, arm and kind."""
+def event_parameters(worker: int, happened: Mapping[tuple[int, int, str], int]) -> dict[str, Any]:
+    """Return the parameters of a worker's event totals, by experiment, arm and kind."""
     return {
         "worker": worker,
         "of": array([key[0] for key in happened]),
@@ -170,8 +171,8 @@ def noted(worker: int, happened: Mapping[tuple[int, int, str], int]) -> dict[str
     }
 
 
-def find(connection: Connection[TupleRow], answers: Sequence[Answer]) -> list[Used | None]:
-    """Return for each answer what its nonce was used for; None where it was not."""
+def find_used(connection: Connection[TupleRow], answers: Sequence[Answer]) -> list[Used | None]:
+    """Return for each answer the use of its nonce; None where it was not used."""
     expiries = array([answer.ticket.expires_at for answer in answers])
     nonces = bytes_array([answer.ticket.nonce for answer in answers])
     found: list[Used | None] = [None] * len(answers)

@@ -1,4 +1,4 @@
-"""The books of a PostgreSQL database, read as of one moment, while workers count or from a copy."""
+"""Reads a PostgreSQL database for the integrity check, as one snapshot, while workers count or from a copy."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from psycopg.rows import TupleRow
 from ldpbandits.errors import DatabaseError
 from ldpbandits.server.store import DELETED, CellTotal
 from ldpbandits.server.store.integrity import Dump
-from ldpbandits.server.store.postgres.connection import first_line, named
+from ldpbandits.server.store.postgres.connection import display_name, first_line
 from ldpbandits.server.store.postgres.reading import read_experiments
 from ldpbandits.server.store.postgres.schema import check_current
 from ldpbandits.server.store.postgres.slots import Slots
@@ -38,8 +38,8 @@ _AT_ONCE = 10_000
 
 
 @contextmanager
-def postgres_books(url: str) -> Iterator[Dump]:
-    """Yield the books; raise DatabaseError when they cannot be read, or are not of this version."""
+def open_postgres_dump(url: str) -> Iterator[Dump]:
+    """Yield the dump; raise DatabaseError when it cannot be read, or is not of this version."""
     try:
         with psycopg.connect(url) as connection:
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -54,24 +54,24 @@ def postgres_books(url: str) -> Iterator[Dump]:
                 faults=_faults(connection),
             )
     except psycopg.Error as error:
-        raise DatabaseError(f"the database {named(url)} cannot be read: {first_line(error)}") from None
+        raise DatabaseError(f"the database {display_name(url)} cannot be read: {first_line(error)}") from None
 
 
 def _responses(connection: Connection[TupleRow]) -> Iterator[Any]:
-    """Yield them a piece at a time: there may be more than memory holds."""
+    """Yield the responses in chunks: there may be more than memory holds."""
     with connection.cursor(name="responses") as cursor:
         cursor.itersize = _AT_ONCE
         yield from cursor.execute(_RESPONSES)
 
 
 def _faults(connection: Connection[TupleRow]) -> list[str]:
-    """Say what the tables cannot promise by themselves."""
+    """Check the invariants that the tables' own constraints cannot express."""
     faults = [
         f"experiment {experiment}: the numbers of its arms have gaps"
         for (experiment,) in connection.execute(_NUMBERING).fetchall()
     ]
     faults += [
-        f"experiment {experiment}: its gates do not say what its status says"
+        f"experiment {experiment}: its gates contradict its status"
         for (experiment,) in connection.execute(_SHUT).fetchall()
     ]
     faults += [

@@ -1,4 +1,4 @@
-"""The days of the table of nonces: made ahead, and dropped when no ticket of theirs can come any more."""
+"""Daily partitions of the table of nonces: created ahead, and dropped when their tickets have expired."""
 
 from collections.abc import Iterable
 
@@ -9,25 +9,25 @@ from ldpbandits.server.store.postgres.schema import SETUP_LOCK
 
 DAY_S = 86_400
 RETENTION_S = DAY_S
-"""A day is dropped so many seconds after its end: workers' clocks may differ, and the last one counts too."""
+"""Seconds from the end of a day until its partition is dropped: workers' clocks may differ, and the last one counts."""
 
 
 SET_LOCK_TIMEOUT = "SET LOCAL lock_timeout = '1s'"
-"""Responses wait while we do: there will be another try."""
+"""Responses wait while this statement waits for its lock; it fails instead, and is retried later."""
 
 
 class Days:
-    """Partitions of `width` seconds each. All is done under one lock, in transactions of the caller."""
+    """Partitions of `width` seconds each. The caller's transaction takes one lock for every change of them."""
 
     def __init__(self, width: int = DAY_S, kept: int = RETENTION_S) -> None:
-        """Tests have shorter days."""
+        """Set the width and the retention; tests have shorter days."""
         self._width, self._kept = width, kept
 
     def make(self, connection: Connection[TupleRow], expiries: Iterable[int]) -> None:
-        """Make the days of these expiries that are missing, but none that was dropped.
+        """Create the missing partitions of these expiries, but none that was dropped.
 
-        A day is made beside the table and then attached: to make it as a part of the table at once would take a lock
-        that excludes all others. A backup that reads the table for hours would hold it up, and it everybody who counts.
+        A partition is created beside the table and then attached: to create it as a part of the table would take an
+        exclusive lock. A backup that reads the table for hours would block that lock, and the lock every count.
         """
         connection.execute(SET_LOCK_TIMEOUT)
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (SETUP_LOCK,))
@@ -45,11 +45,11 @@ class Days:
             connection.execute("INSERT INTO days VALUES (%s)", (first,))
 
     def drop_first(self, connection: Connection[TupleRow], now: int) -> int | None:
-        """Drop the first day if it ended long enough ago; return the last second that is forgotten, if it did.
+        """Drop the first day if it ended `RETENTION_S` ago; return the last forgotten second, or None.
 
         The database's clock must agree: a worker whose clock is years ahead drops nothing.
         """
-        connection.execute(SET_LOCK_TIMEOUT)  # whoever counts now goes first
+        connection.execute(SET_LOCK_TIMEOUT)  # running counts go first
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (SETUP_LOCK,))
         row = connection.execute(
             "SELECT min(first) FROM days HAVING min(first) <= least(%s, extract(epoch FROM clock_timestamp())) - %s",
@@ -66,7 +66,7 @@ class Days:
 
 
 def floor(connection: Connection[TupleRow]) -> int:
-    """Return the last second of which nonces may be gone."""
+    """Return the last second whose nonces may be deleted."""
     ((before,),) = connection.execute("SELECT before FROM forgotten").fetchall()
     return int(before)
 

@@ -1,4 +1,4 @@
-"""What workers on one PostgreSQL tell each other: that they live, what they know, what is pending at each."""
+"""Updates that workers on one PostgreSQL database exchange: heartbeats, applied versions, events, open tickets."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -6,10 +6,10 @@ from typing import NamedTuple
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
-from ldpbandits.server.store import Event, Mark, News, Pending, Replaced
+from ldpbandits.server.store import Event, Mark, PeerUpdates, Pending, Replaced
 from ldpbandits.server.store.postgres.account import EventKey
 from ldpbandits.server.store.postgres.connection import DURABLE
-from ldpbandits.server.store.postgres.counting import NOTE, array, noted
+from ldpbandits.server.store.postgres.counting import NOTE, array, event_parameters
 from ldpbandits.server.store.postgres.nonces import SET_LOCK_TIMEOUT
 from ldpbandits.server.store.postgres.reading import SINCE, read_experiments, read_totals
 from ldpbandits.server.store.postgres.schema import SETUP_LOCK
@@ -26,7 +26,7 @@ _CHANGED_ARMS = " UNION ".join(
     for table in ("events", "pending")
 )
 _MOMENT = "SELECT pg_snapshot_xmin(pg_current_snapshot())::xid::text"
-_TELL_PENDING = (
+_PUBLISH_PENDING = (
     "INSERT INTO pending SELECT experiment, %s, arm, count, until"
     " FROM unnest(%s::integer[], %s::integer[], %s::bigint[], %s::bigint[]) AS told (experiment, arm, count, until)"
     " ON CONFLICT (experiment, worker, arm) DO UPDATE SET count = excluded.count, until = excluded.until"
@@ -34,8 +34,8 @@ _TELL_PENDING = (
 _DEAD = (
     "SELECT id FROM workers WHERE seen_at < clock_timestamp() - make_interval(secs => %s)"
     " AND NOT EXISTS (SELECT FROM pending WHERE worker = id AND until > %s AND count <> 0)"
-    # Whoever is about to say something is waited for, and then not dead; whoever comes later is not listed, and starts
-    # anew.
+    # The lock waits for a worker that is sending a heartbeat, which is then not dead; a worker that comes later is not
+    # listed, and registers again.
     " FOR UPDATE"
 )
 _SETTLE = (
@@ -54,12 +54,12 @@ _TIDY = (
 )
 
 
-LEFT = "-infinity"
-"""The sign of life of a worker that has stopped in order."""
+STOPPED_AT = "-infinity"
+"""The heartbeat of a worker that has stopped in order."""
 
 
 def register(connection: Connection[TupleRow], version: int) -> int:
-    """Add a worker that knows this version; return its number, which nobody else ever gets, also after a crash."""
+    """Register a worker that knows this version; return its number, which is unique even after a crash."""
     with connection.transaction():
         connection.execute("SET LOCAL synchronous_commit TO DEFAULT")
         connection.execute(DURABLE.format(is_local="true"))
@@ -68,90 +68,92 @@ def register(connection: Connection[TupleRow], version: int) -> int:
     return int(worker)
 
 
-def beat(connection: Connection[TupleRow], worker: int, version: int) -> bool:
-    """Say that a worker lives and what it knows; False when it was taken for dead, and is not listed."""
+def send_heartbeat(connection: Connection[TupleRow], worker: int, version: int) -> bool:
+    """Write a worker's heartbeat and version; return False when it was taken for dead, and is not listed."""
     sql = "UPDATE workers SET seen_at = clock_timestamp(), version = %s WHERE id = %s"
     return connection.execute(sql, (version, worker)).rowcount == 1
 
 
 def leave(connection: Connection[TupleRow], worker: int) -> None:
-    """Say that a worker hands out no more arms: nobody waits for it."""
-    connection.execute("UPDATE workers SET seen_at = %s WHERE id = %s", (LEFT, worker))
+    """Publish that a worker assigns no more arms, so that no change waits for it."""
+    connection.execute("UPDATE workers SET seen_at = %s WHERE id = %s", (STOPPED_AT, worker))
 
 
-def tell(
+def publish(
     connection: Connection[TupleRow], worker: int, pending: Sequence[Pending], events: Mapping[EventKey, int]
 ) -> None:
-    """Say what is pending at a worker and what has happened there; in one transaction, so that it adds up."""
+    """Publish a worker's open tickets and events; in one transaction, so that the totals agree."""
     if pending:
-        connection.execute(_TELL_PENDING, (worker, *map(array, zip(*pending, strict=True))))
+        connection.execute(_PUBLISH_PENDING, (worker, *map(array, zip(*pending, strict=True))))
     if events:
-        connection.execute(NOTE, noted(worker, events))
+        connection.execute(NOTE, event_parameters(worker, events))
 
 
 def check_identity(connection: Connection[TupleRow], identity: bytes | None) -> None:
-    """Raise `Replaced` when the database has another identity: tickets that this worker knows are not for it.
+    """Raise `Replaced` when the database has another identity: its tickets are not those that this worker knows.
 
-    Somebody has restored a backup while workers ran. Its changes may all be those that they have seen.
+    This happens when a backup is restored while workers run. Its versions may all be known to them.
     """
     if connection.execute("SELECT identity FROM identity").fetchone() != (identity,):
-        raise Replaced("the database is another one than this worker has begun with")
+        raise Replaced("the database was replaced while this worker ran")
 
 
 def last_change(connection: Connection[TupleRow], seen: tuple[int, bytes] | None) -> tuple[int, bytes] | None:
-    """Return the last change, by version and token; raise `Replaced` when one that was seen is there no more.
+    """Return the last change, by version and token; raise `Replaced` when a change that was seen is missing.
 
-    A standby that was promoted may lack the last changes, and a database that is restored has those of its day. Others
-    then make other changes under the same versions, which this worker would take for known: a pause that all have
-    acknowledged would not hold here.
+    A promoted standby may lack the last changes, and a restored database has those of its day. Other workers then make
+    other changes under the same versions, which this worker would take for known: a pause that all have acknowledged
+    would not hold here.
     """
     sql = "SELECT version, token FROM changes WHERE version >= %s ORDER BY version"
     found = connection.execute(f"{sql} DESC LIMIT 1", (0,)).fetchone()
     if seen is not None and connection.execute(f"{sql} LIMIT 1", seen[:1]).fetchone() != seen:
-        raise Replaced("the database has lost a change that this worker has seen, as one that went back in time")
+        raise Replaced("the database lost a change that this worker has seen, as after a restore or a failover")
     return found
 
 
-class Asked(NamedTuple):
-    """What a worker asks for when it looks."""
+class PollRequest(NamedTuple):
+    """The request of a poll: the experiments in use, and which of them are known up to a snapshot."""
 
     worker: int
     version: int
     in_use: set[int]
     followed: set[int]
-    """Of these it knows what there was at the moment `since`."""
+    """The experiments whose state at the snapshot `since` is known."""
     since: str | None
 
 
-def read_news(connection: Connection[TupleRow], asked: Asked, slots: Slots, mark: Callable[[str], Mark]) -> News:
-    """Read what other workers did, all as of one moment, of which the news has a mark.
+def read_peer_updates(
+    connection: Connection[TupleRow], request: PollRequest, slots: Slots, mark: Callable[[str], Mark]
+) -> PeerUpdates:
+    """Read the updates of other workers in one snapshot, whose mark the result has.
 
-    A moment is the number of the first transaction that had not ended yet: what all before it did was seen, and each
-    row says by which it was written. So of thousands of arms those few are read that are other than at an earlier one.
+    A snapshot is named by its first running transaction: it sees all transactions before that one, and each row has
+    the transaction that wrote it (xmin). Of thousands of arms only those few are read that were written later.
     """
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         sql = "SELECT version, experiment FROM changes WHERE version > %s ORDER BY version"
-        changes = connection.execute(sql, (asked.version,)).fetchall()
+        changes = connection.execute(sql, (request.version,)).fetchall()
         numbers = sorted({number for _, number in changes if number is not None})
         changed = read_experiments(connection, numbers) if numbers else []
-        followed = sorted(asked.in_use & asked.followed - {*numbers})
-        whole = sorted(asked.in_use - {*followed})
+        followed = sorted(request.in_use & request.followed - {*numbers})
+        whole = sorted(request.in_use - {*followed})
         totals = read_totals(connection, sorted({*whole, *numbers}))
-        events = connection.execute(_EVENTS.format(_WHOLE), (whole, asked.worker)).fetchall()
-        pending = connection.execute(_PENDING.format(_WHOLE), (whole, asked.worker)).fetchall()
+        events = connection.execute(_EVENTS.format(_WHOLE), (whole, request.worker)).fetchall()
+        pending = connection.execute(_PENDING.format(_WHOLE), (whole, request.worker)).fetchall()
         arms: list[tuple[int, int]] = []
         if followed:
-            values = (followed, asked.worker, asked.since)
+            values = (followed, request.worker, request.since)
             arms = connection.execute(_CHANGED_ARMS, values * 2).fetchall()
-            totals += read_totals(connection, followed, asked.since)
+            totals += read_totals(connection, followed, request.since)
         if arms:
-            those = (*map(array, zip(*arms, strict=True)), asked.worker)
+            those = (*map(array, zip(*arms, strict=True)), request.worker)
             events += connection.execute(_EVENTS.format(_OF_ARMS), those).fetchall()
             pending += connection.execute(_PENDING.format(_OF_ARMS), those).fetchall()
         ((moment,),) = connection.execute(_MOMENT).fetchall()
-    return News(
-        version=max([asked.version, *(change for change, _ in changes)]),
+    return PeerUpdates(
+        version=max([request.version, *(change for change, _ in changes)]),
         experiments=dict.fromkeys(numbers) | {stored.number: stored for stored in changed},
         keys_changed=any(number is None for _, number in changes),
         totals=slots.take(totals),
@@ -164,9 +166,9 @@ def read_news(connection: Connection[TupleRow], asked: Asked, slots: Slots, mark
 
 
 def settle(connection: Connection[TupleRow], now: int, kind: str, dead_after: float) -> None:
-    """Settle what workers left that were not seen for so many seconds and of whose tickets none can come any more.
+    """Settle workers without a heartbeat for `dead_after` seconds whose tickets have all expired.
 
-    What a worker has told of an experiment that was deleted meanwhile is removed, too.
+    Updates of experiments that were deleted meanwhile are removed, too.
     """
     connection.execute(SET_LOCK_TIMEOUT)
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (SETUP_LOCK,))

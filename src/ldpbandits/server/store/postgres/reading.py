@@ -1,4 +1,4 @@
-"""Reading experiments and their totals from PostgreSQL."""
+"""Reads experiments and their totals from PostgreSQL."""
 
 from collections import defaultdict
 from typing import Any
@@ -18,11 +18,11 @@ _CELLS = "SELECT experiment, slot, arm, cell, pulls, total, read FROM cells WHER
 
 
 SINCE = "age(xmin) <= age(%s::xid)"
-"""Holds for rows that were written by this transaction or a later one; also for some that are two billion older."""
+"""True for rows written by this transaction or a later one, and for some that are two billion transactions older."""
 
 
 def read_totals(connection: Connection[TupleRow], experiments: list[int], since: str | None = None) -> list[SlotTotal]:
-    """Read the totals of all cells of these experiments, by slot; or only of those that were changed since then."""
+    """Read the totals of all cells of these experiments by slot, or only of those changed after `since`."""
     if since is None:
         found = connection.execute(_CELLS, (experiments,))
     else:
@@ -33,7 +33,7 @@ def read_totals(connection: Connection[TupleRow], experiments: list[int], since:
 def read_experiments(
     connection: Connection[TupleRow], numbers: list[int], slots: Slots | None = None
 ) -> list[StoredExperiment]:
-    """Read these experiments with their arms and totals. `slots` remembers the totals: whoever asks takes them over."""
+    """Read these experiments with their arms and totals. `slots` records the totals, which the caller applies."""
     found = read_totals(connection, numbers)
     if slots is not None:
         slots.take(found)

@@ -1,16 +1,15 @@
-"""The shape of a PostgreSQL database, as a list of named steps. A step that has been released is never edited.
+"""The schema of a PostgreSQL database, as a list of named migrations. A released migration is never edited.
 
-- `gates` has a row for each experiment and slot. A worker counts under its own slot, with the lock of that row; who
-  closes an experiment takes all of them. So the status is looked at under a lock: read in the snapshot of the statement
-  alone, an experiment that was closed meanwhile would still be counted for.
+- `gates` has a row for each experiment and slot. A worker counts under its own slot, with the lock of that row; closing
+  an experiment locks all of them. So the status is read under a lock: read in the snapshot of the statement alone, an
+  experiment that was closed meanwhile would still count responses.
 - `cells` holds the tallies by slot. A worker adds to its own slot, so that workers do not wait for each other, and the
   tally of an arm is the sum over slots.
-- `nonces` is cut into days by expiry. A day that is over is dropped, which costs nothing; and a range that was dropped
-  cannot be inserted into. There is no default partition, on purpose.
+- `nonces` is partitioned into days by expiry. Dropping an expired day is cheap, and a dropped range accepts no rows.
+  There is no default partition, on purpose.
 - `changes` has a row for each change by an experimenter, under the next version. Its key makes a change that was
   checked against an older version fail.
-- `events` and `pending` hold, for each worker, what happened there in all. Written as absolute numbers, they may be
-  written twice.
+- `events` and `pending` hold the totals of each worker as absolute values, so that writing them is idempotent.
 """
 
 import re
@@ -21,16 +20,16 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from ldpbandits.errors import DatabaseError
-from ldpbandits.server.store import listed, other_shape
+from ldpbandits.server.store import join_columns, unknown_schema
 
 SLOTS = 16
-"""As many workers count without waiting for each other; more share slots, and are still right."""
+"""Workers that count without waiting for each other; more workers share slots, and count correctly."""
 
 SETUP_LOCK = 0x6C647062_00000001
-"""Held, for a transaction or a session, by who sets something up: CREATE ... IF NOT EXISTS by eight at once fails."""
+"""Advisory lock of every set-up, for a transaction or a session: concurrent CREATE ... IF NOT EXISTS fail."""
 
 SLOT_LOCK = 0x6C647062
-"""With the number of a slot: held by the session of the worker that has this slot."""
+"""Advisory lock, with the number of a slot, of the session of the worker that leases this slot."""
 
 MIGRATIONS: Sequence[tuple[str, Sequence[str]]] = (
     (
@@ -68,7 +67,7 @@ MIGRATIONS: Sequence[tuple[str, Sequence[str]]] = (
                 PRIMARY KEY (experiment, slot)
             )
             """,
-            # Half of a page is left free: a row that is updated a thousand times a second finds room beside itself.
+            # Half of each page is left free for the new versions of rows that are updated a thousand times a second.
             """
             CREATE TABLE cells (
                 experiment integer NOT NULL,
@@ -82,7 +81,7 @@ MIGRATIONS: Sequence[tuple[str, Sequence[str]]] = (
                 FOREIGN KEY (experiment, arm) REFERENCES arms ON DELETE CASCADE
             ) WITH (fillfactor = 50)
             """,
-            "CREATE SEQUENCE response_numbers CACHE 1000",  # each worker takes a thousand: numbers have gaps
+            "CREATE SEQUENCE response_numbers CACHE 1000",  # each worker caches a thousand: numbers have gaps
             """
             CREATE TABLE responses (
                 id bigint NOT NULL DEFAULT nextval('response_numbers'),
@@ -93,7 +92,7 @@ MIGRATIONS: Sequence[tuple[str, Sequence[str]]] = (
                 PRIMARY KEY (experiment, id)
             )
             """,
-            # `batch` tells a response that a repeated statement finds counted from one that somebody sent before.
+            # `batch` distinguishes a response that a retried statement has counted from one that was sent before.
             """
             CREATE TABLE nonces (
                 expires_at bigint NOT NULL,
@@ -159,7 +158,7 @@ MIGRATIONS: Sequence[tuple[str, Sequence[str]]] = (
 
 
 def migrate(connection: Connection[TupleRow], identity: bytes) -> None:
-    """Apply the steps that the database has not seen, all in one transaction; a new one gets this identity."""
+    """Apply the missing migrations in one transaction; a new database gets this identity."""
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (SETUP_LOCK,))
         rows = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()").fetchall()
@@ -174,31 +173,31 @@ def migrate(connection: Connection[TupleRow], identity: bytes) -> None:
                 for statement in statements:
                     connection.execute(statement)
                 connection.execute("INSERT INTO migrations VALUES (%s, now())", (name,))
-        check_shape(connection)
+        check_schema(connection)
         connection.execute("INSERT INTO identity SELECT %s WHERE NOT EXISTS (SELECT FROM identity)", (identity,))
 
 
 def check_current(connection: Connection[TupleRow]) -> None:
-    """Raise DatabaseError when the database has not seen exactly the steps that there are."""
+    """Raise DatabaseError unless exactly the known migrations are applied."""
     if len(_applied(connection)) < len(MIGRATIONS):
         raise DatabaseError("the database is from an older version: start the server on it once")
-    check_shape(connection)
+    check_schema(connection)
 
 
-def check_shape(connection: Connection[TupleRow]) -> None:
-    """Raise DatabaseError when a table lacks a column that the steps make, whatever steps it says it has seen."""
+def check_schema(connection: Connection[TupleRow]) -> None:
+    """Raise DatabaseError when a table lacks a column of the migrations, whatever the database says it has applied."""
     sql = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema()"
     found: dict[str, list[str]] = {}
     for table, column in connection.execute(f"{sql} ORDER BY ordinal_position").fetchall():
         found.setdefault(table, []).append(column)
     for table, columns in _made_columns().items():
         if not columns <= set(found.get(table, ())):
-            told = f"{listed(found.get(table))}, not {listed(sorted(columns))}"
-            raise other_shape(f"table {table} has the columns {told}")
+            told = f"{join_columns(found.get(table))}, not {join_columns(sorted(columns))}"
+            raise unknown_schema(f"table {table} has the columns {told}")
 
 
 def _made_columns() -> dict[str, set[str]]:
-    """Return the columns of each table as the steps make them: the first word of each line of its definition."""
+    """Return the columns of each table by the migrations: the first word of each line of its definition."""
     made: dict[str, set[str]] = {}
     for statement in chain.from_iterable(statements for _, statements in MIGRATIONS):
         for table, definition in re.findall(r"CREATE TABLE (\w+) \((.*)\)", statement, re.DOTALL):
@@ -209,9 +208,9 @@ def _made_columns() -> dict[str, set[str]]:
 
 
 def _applied(connection: Connection[TupleRow]) -> set[str]:
-    """Return the steps that the database has seen; raise DatabaseError when there are any that we do not know."""
+    """Return the applied migrations; raise DatabaseError when one of them is unknown."""
     applied = {name for (name,) in connection.execute("SELECT name FROM migrations").fetchall()}
     unknown = applied - {name for name, _ in MIGRATIONS}
     if unknown:
-        raise DatabaseError(f"the database is from a newer version: it has seen '{min(unknown)}'")
+        raise DatabaseError(f"the database is from a newer version: it has the migration '{min(unknown)}'")
     return applied

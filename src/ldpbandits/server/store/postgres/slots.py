@@ -1,4 +1,4 @@
-"""Totals by slot: what each worker has counted. The total of a cell is the sum over the slots."""
+"""Totals by slot: the responses that each worker has counted. The total of a cell is the sum over the slots."""
 
 from collections.abc import Iterable
 from threading import Lock
@@ -11,7 +11,7 @@ Place: TypeAlias = tuple[int, int, int]
 
 
 class SlotTotal(NamedTuple):
-    """What one slot has of a cell."""
+    """The totals of one slot of a cell."""
 
     experiment: int
     slot: int
@@ -23,18 +23,18 @@ class SlotTotal(NamedTuple):
 
 
 class Slots:
-    """All that is known, by cell and slot; the thread that counts and the one that looks at the others both add to it.
+    """The known totals by cell and slot; both the counting and the polling thread add to them.
 
     Pulls only grow, so of two readings of a slot the one with more pulls is the later, whichever arrives first.
     """
 
     def __init__(self) -> None:
-        """Know nothing."""
+        """Start without any totals."""
         self._known: dict[Place, dict[int, SlotTotal]] = {}
         self._lock = Lock()
 
     def take(self, rows: Iterable[SlotTotal]) -> list[CellTotal]:
-        """Take over what has grown; return the new totals of the cells concerned."""
+        """Apply the rows that have grown; return the new totals of their cells."""
         changed: dict[Place, None] = {}
         with self._lock:
             for row in rows:
@@ -47,7 +47,7 @@ class Slots:
             return [self._total(place) for place in changed]
 
     def forget(self, experiment: int) -> None:
-        """Drop an experiment that is gone."""
+        """Drop the totals of a deleted experiment."""
         with self._lock:
             self._known = {place: slots for place, slots in self._known.items() if place[0] != experiment}
 

@@ -4,11 +4,11 @@
 something is written, so that beside a busy server it does not end. A copy is made under another name, readable for its
 owner only from its first byte on, and gets its name when all of it is on disk.
 
-What is restored is another database than the one it was copied from: the two may live side by side, and the first has
-handed out tickets that the copy does not know of. Counted by the copy, they would count twice, or for another
-experiment that has the same number by now. So it gets a new identity, which makes every ticket from before void,
-wherever the signing secrets come from; and a new signing secret, since the old ones may be known to whoever has found
-the backup. No ticket is left whose nonce could come again: the nonces go, and time starts with the clock.
+A restored database is another database than its source: the two may live side by side, and the first has issued tickets
+that the copy does not know. Counted by the copy, they would count twice, or for another experiment that has the same
+number by now. So the copy gets a new identity, which voids every earlier ticket, wherever the signing secrets come
+from; and a new signing secret, since a finder of the backup may know the old ones. No ticket is left whose nonce could
+come again: the copy starts without nonces, and `forgotten` starts at 0.
 """
 
 import os
@@ -20,7 +20,7 @@ from secrets import token_bytes, token_hex
 
 from ldpbandits.errors import DatabaseError, OutputError
 from ldpbandits.output.files import guard
-from ldpbandits.server.store.sqlite.file import lock_beside, opened_to_read
+from ldpbandits.server.store.sqlite.file import acquire_lock_file, open_read_only
 from ldpbandits.server.store.sqlite.lock import BESIDE
 from ldpbandits.server.store.sqlite.schema import migrate
 
@@ -28,28 +28,28 @@ _ALL_BESIDE = (*BESIDE, "-journal")
 
 
 def back_up(database: Path, copy: Path) -> None:
-    """Copy a database, in use or not, to where there is nothing yet."""
+    """Copy a database, in use or not, to a path that does not exist yet."""
     if os.path.lexists(copy):
         raise OutputError(f"{copy} is there already: a backup replaces nothing")
     _copy(database, copy, lambda _: None)
 
 
 def restore(backup: Path, database: Path) -> None:
-    """Make a database of a backup, where there is none; tickets from before are void."""
+    """Make a database of a backup at a path that does not exist yet; earlier tickets are void."""
     for suffix in _ALL_BESIDE:
         beside = Path(f"{database}{suffix}")
-        if os.path.lexists(beside):  # a log that was left behind would be taken for that of the new database
+        if os.path.lexists(beside):  # SQLite would apply an old log to the new database
             raise OutputError(f"{beside} is there already: restoring replaces nothing, move it away first")
     _check_pages(backup)  # before anything is made
-    with _errors_of_a_copy(database):
-        lock = lock_beside(database)
+    with _translate_copy_errors(database):
+        lock = acquire_lock_file(database)
     with closing(lock):
         _copy(backup, database, _renew)
 
 
 def _check_pages(backup: Path) -> None:
-    """Raise DatabaseError when a backup is damaged, as one that was not copied to its end: some of it can be copied."""
-    with closing(opened_to_read(backup)) as connection, _errors_of_a_copy(backup):
+    """Raise DatabaseError when a backup is damaged, such as a truncated one, parts of which can be copied."""
+    with closing(open_read_only(backup)) as connection, _translate_copy_errors(backup):
         ((found,),) = connection.execute("PRAGMA integrity_check(1)").fetchall()
     if found != "ok":
         raise DatabaseError(
@@ -58,7 +58,7 @@ def _check_pages(backup: Path) -> None:
 
 
 def _renew(connection: sqlite3.Connection) -> None:
-    """Make a database another than the one that it was copied from."""
+    """Give a copy an identity and a signing secret of its own, and delete its nonces."""
     connection.execute("PRAGMA secure_delete = ON")
     connection.execute("PRAGMA journal_mode = MEMORY")
     migrate(connection)
@@ -72,10 +72,10 @@ def _renew(connection: sqlite3.Connection) -> None:
 
 
 def _copy(source: Path, target: Path, change: Callable[[sqlite3.Connection], None]) -> None:
-    """Copy, change the copy, and give it its name; nothing is left of a copy that fails."""
+    """Copy, change the copy, and rename it to the target; a copy that fails leaves no file."""
     target = target.absolute()
     part = target.with_name(f".{target.name}.{token_hex(4)}.part")
-    with closing(opened_to_read(source)) as connection, _errors_of_a_copy(source), guard(target):
+    with closing(open_read_only(source)) as connection, _translate_copy_errors(source), guard(target):
         os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         try:
             connection.execute("VACUUM INTO ?", (str(part),))
@@ -87,7 +87,7 @@ def _copy(source: Path, target: Path, change: Callable[[sqlite3.Connection], Non
 
 
 def _put(part: Path, target: Path) -> None:
-    """Give a file its name, unless there is one of that name by now, and wait until both are on disk."""
+    """Rename a file, unless the target exists by now, and wait until both are on disk."""
     _sync(part)
     try:
         target.hardlink_to(part)
@@ -108,8 +108,8 @@ def _sync(path: Path) -> None:
 
 
 @contextmanager
-def _errors_of_a_copy(database: Path) -> Iterator[None]:
-    """Turn what SQLite raises into our errors; a full disk is no fault of the input."""
+def _translate_copy_errors(database: Path) -> Iterator[None]:
+    """Translate SQLite's errors into ours; a full disk is no fault of the input."""
     try:
         yield
     except sqlite3.Error as error:

@@ -1,4 +1,4 @@
-"""The books of a SQLite database, read as of one moment, from a server's own file while it runs or from a copy."""
+"""Reads a SQLite database for the integrity check, as one snapshot, while its server runs or from a copy."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from typing import Any
 from ldpbandits.errors import DatabaseError
 from ldpbandits.server.store import DELETED, CellTotal, StoredExperiment
 from ldpbandits.server.store.integrity import Dump
-from ldpbandits.server.store.sqlite.file import opened_to_read
+from ldpbandits.server.store.sqlite.file import open_read_only
 from ldpbandits.server.store.sqlite.reading import read_experiments
 from ldpbandits.server.store.sqlite.schema import check_current
 
@@ -24,16 +24,16 @@ _NONCES = (
 
 
 @contextmanager
-def sqlite_books(path: Path) -> Iterator[Dump]:
-    """Yield the books; raise DatabaseError when the file is not a database of ours, of this version."""
-    with closing(opened_to_read(path)) as connection:
+def open_sqlite_dump(path: Path) -> Iterator[Dump]:
+    """Yield the dump; raise DatabaseError when the file is not a database of ours, of this version."""
+    with closing(open_read_only(path)) as connection:
         try:
-            connection.execute("BEGIN")  # all that follows is of one moment, whatever is counted meanwhile
+            connection.execute("BEGIN")  # all reads see one snapshot, whatever is counted meanwhile
             check_current(connection)
         except sqlite3.Error as error:
             raise DatabaseError(f"the database {path} cannot be read: {error}") from None
         reader = _Reader(connection)
-        reader.look_at_the_file()
+        reader.check_file()
         yield Dump(
             reader.experiments(),
             tallies=(CellTotal(*row) for row in reader.rows("the tallies", _TALLIES)),
@@ -44,26 +44,26 @@ def sqlite_books(path: Path) -> Iterator[Dump]:
 
 
 class _Reader:
-    """Reads what can be read, and says what cannot."""
+    """Reads rows until an error, which it records as damage."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self.faults: list[str] = []
 
     def rows(self, what: str, sql: str) -> Iterator[Any]:
-        """Yield rows, for as long as they can be read."""
+        """Yield rows until one cannot be read."""
         try:
             yield from self._connection.execute(sql)
         except sqlite3.Error as error:
             self.faults.append(f"{what}: they cannot be read to their end: {error}")
 
-    def look_at_the_file(self) -> None:
-        """Let SQLite look at every page, and look at what its tables cannot promise by themselves."""
+    def check_file(self) -> None:
+        """Run SQLite's integrity check of every page, and check the invariants that its tables cannot express."""
         for (line,) in self.rows("the pages of the file", "PRAGMA integrity_check"):
             if line != "ok":
                 self.faults.append(f"the file: {line}")
         for table, _, parent, _ in self.rows("the links between tables", "PRAGMA foreign_key_check"):
-            self.faults.append(f"a row of {table}: what it refers to in {parent} is not there")
+            self.faults.append(f"a row of {table}: it refers to a missing row of {parent}")
         for (experiment,) in self.rows("the arms", _NUMBERING):
             self.faults.append(f"experiment {experiment}: the numbers of its arms have gaps")
         for table in ("identity", "forgotten"):

@@ -1,4 +1,4 @@
-"""Experiments as they are read from a SQLite database."""
+"""Reads experiments from a SQLite database."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -15,10 +15,10 @@ CELLS = "SELECT experiment, arm, cell, pulls, total, read FROM cells WHERE exper
 
 
 class Rows(Protocol):
-    """Returns all rows of a query."""
+    """A function that returns all rows of a query."""
 
     def __call__(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
-        """Ask."""
+        """Run the query and return its rows."""
 
 
 def read_experiments(rows: Rows) -> list[StoredExperiment]:
@@ -28,7 +28,7 @@ def read_experiments(rows: Rows) -> list[StoredExperiment]:
 
 
 def read_experiment(rows: Rows, number: int) -> StoredExperiment:
-    """Read one of them."""
+    """Read one experiment by its number."""
     (row,) = rows(f"{_EXPERIMENTS} WHERE id = ?", (number,))
     return _experiment(rows, *row)
 

@@ -1,12 +1,12 @@
-"""The database's shape, as a list of named steps. A step that has been released is never edited: add another.
+"""The schema of a SQLite database, as a list of named migrations. A released one is never edited: add another.
 
-- A response is a row of `responses`, for good: experiment, arm, value, cell. No time, no address, no sender. Its key
-  starts with the experiment, so that an export reads nothing of others; an index beside the table would cost more.
-- Its nonce is a row of `nonces` for as long as its ticket could come again. The key starts with the expiry, so that new
+- A response is a permanent row of `responses`: experiment, arm, value, cell. No time, no address, no sender. Its key
+  starts with the experiment, so that an export reads no other rows; a separate index would cost more.
+- Its nonce is a row of `nonces` until its ticket has expired. The key starts with the expiry, so that new
   rows go to the end of the table and old ones are removed from its front.
 - `cells` holds each arm's tally, by cell. A response, its nonce and the tally change in one transaction or not at all.
-- `events` counts what else happens: arms handed out, answers missing, responses rejected. It may be a moment late.
-- `identity` is one row: random bytes that are part of what signs the tickets of this database.
+- `events` counts assigned arms, missing answers, rejected responses and the like. It may lag by a moment.
+- `identity` is one row: random bytes that are part of the signature of this database's tickets.
 """
 
 import sqlite3
@@ -15,7 +15,7 @@ from contextlib import closing
 from time import time
 
 from ldpbandits.errors import DatabaseError
-from ldpbandits.server.store import listed, other_shape
+from ldpbandits.server.store import join_columns, unknown_schema
 
 MIGRATIONS: Sequence[tuple[str, Sequence[str]]] = (
     (
@@ -91,7 +91,7 @@ MIGRATIONS: Sequence[tuple[str, Sequence[str]]] = (
     (
         "0003 settings, shipped experiments, events",
         (
-            # Numbers of experiments are in tickets: that of a deleted one must not come again, hence AUTOINCREMENT.
+            # Tickets hold numbers of experiments: that of a deleted one must not be reused, hence AUTOINCREMENT.
             """
             CREATE TABLE new_experiments (
                 id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -123,7 +123,7 @@ MIGRATIONS: Sequence[tuple[str, Sequence[str]]] = (
                 PRIMARY KEY (experiment, arm, kind)
             ) WITHOUT ROWID
             """,
-            # Of what came before nobody has counted the decisions: there was one for each response at least.
+            # Earlier decisions were not counted: there was at least one for each response.
             "INSERT INTO events SELECT experiment, arm, 'decision', sum(pulls) FROM cells GROUP BY experiment, arm",
         ),
     ),
@@ -156,13 +156,13 @@ MIGRATIONS: Sequence[tuple[str, Sequence[str]]] = (
 
 
 def migrate(connection: sqlite3.Connection, migrations: Sequence[tuple[str, Sequence[str]]] = MIGRATIONS) -> None:
-    """Apply the steps that the database has not seen, each in a transaction of its own."""
+    """Apply the missing migrations, each in a transaction of its own."""
     check_ours(connection)
     connection.execute("CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied_at INTEGER NOT NULL)")
     applied = {name for (name,) in connection.execute("SELECT name FROM migrations")}
     unknown = applied - {name for name, _ in migrations}
     if unknown:
-        raise DatabaseError(f"the database is from a newer version: it has seen '{min(unknown)}'")
+        raise DatabaseError(f"the database is from a newer version: it has the migration '{min(unknown)}'")
     for name, statements in migrations:
         if name in applied:
             continue
@@ -174,14 +174,14 @@ def migrate(connection: sqlite3.Connection, migrations: Sequence[tuple[str, Sequ
         except BaseException as error:
             connection.execute("ROLLBACK")
             if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorname == "SQLITE_ERROR":
-                raise other_shape(str(error)) from None  # the statement does not fit what is there; the disk is well
+                raise unknown_schema(str(error)) from None  # the statement does not fit the tables; the disk works
             raise
         connection.execute("COMMIT")
-    check_shape(connection, migrations)
+    check_schema(connection, migrations)
 
 
-def check_shape(connection: sqlite3.Connection, migrations: Sequence[tuple[str, Sequence[str]]] = MIGRATIONS) -> None:
-    """Raise DatabaseError when the tables are not those that these steps make, whatever steps it says it has seen."""
+def check_schema(connection: sqlite3.Connection, migrations: Sequence[tuple[str, Sequence[str]]] = MIGRATIONS) -> None:
+    """Raise DatabaseError when the tables differ from these migrations', whatever the database says it has applied."""
     with closing(sqlite3.connect(":memory:")) as made:
         for _, statements in migrations:
             for statement in statements:
@@ -190,11 +190,13 @@ def check_shape(connection: sqlite3.Connection, migrations: Sequence[tuple[str, 
     found = _columns(connection)
     for table, columns in due.items():
         if found.get(table) != columns:
-            raise other_shape(f"table {table} has the columns {listed(found.get(table))}, not {listed(columns)}")
+            raise unknown_schema(
+                f"table {table} has the columns {join_columns(found.get(table))}, not {join_columns(columns)}"
+            )
 
 
 def _columns(connection: sqlite3.Connection) -> dict[str, list[str]]:
-    """Return the columns of each table."""
+    """Return the columns of each table, in order."""
     rows = connection.execute(
         "SELECT t.name, c.name FROM sqlite_master AS t, pragma_table_info(t.name) AS c WHERE t.type = 'table'"
         " ORDER BY t.name, c.cid"
@@ -215,11 +217,11 @@ def check_ours(connection: sqlite3.Connection, *, may_be_empty: bool = True) -> 
 
 
 def check_current(connection: sqlite3.Connection) -> None:
-    """Raise DatabaseError when the database has not seen exactly the steps that there are."""
+    """Raise DatabaseError unless exactly the known migrations are applied."""
     applied = {name for (name,) in connection.execute("SELECT name FROM migrations")}
     known = {name for name, _ in MIGRATIONS}
     if applied - known:
-        raise DatabaseError(f"the database is from a newer version: it has seen '{min(applied - known)}'")
+        raise DatabaseError(f"the database is from a newer version: it has the migration '{min(applied - known)}'")
     if known - applied:
         raise DatabaseError("the database is from an older version: start the server on it once, or restore it")
-    check_shape(connection)
+    check_schema(connection)

@@ -43,7 +43,7 @@ _ADD_EVENT = "INSERT INTO events VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET c
 
 _LARGEST = (1 << 63) - 1
 _FIRST_NONCE, _LAST_NONCE = (-1, b""), (_LARGEST, b"")
-"""Places before and after all nonces."""
+"""Cursors before and after all nonces."""
 
 
 def _pass(_: str) -> None:
@@ -51,10 +51,10 @@ def _pass(_: str) -> None:
 
 
 class SqliteStore:
-    """A `Store` in one file. Tests give a `failpoint` that is told where in a transaction the store is."""
+    """A `Store` in one file. Tests give a `failpoint`, which is called at named points of a transaction."""
 
     def __init__(self, path: Path, *, failpoint: Callable[[str], None] = _pass) -> None:
-        """Open the file, or make a new one; raise DatabaseError when it is in use, is not ours or cannot be opened."""
+        """Open the file, or create it; raise DatabaseError when it is in use, is not ours or cannot be opened."""
         self._failpoint = failpoint
         self._log_is_clean = True
         self.identity: bytes
@@ -71,7 +71,7 @@ class SqliteStore:
             self.file.close()
             raise DatabaseError(f"the database {self.file.path} cannot be opened: {error}") from None
         self._closed = {number for (number,) in closed}
-        self._left: dict[int, tuple[int, bytes]] = {number: _FIRST_NONCE for (number,) in left}
+        self._deletions: dict[int, tuple[int, bytes]] = {number: _FIRST_NONCE for (number,) in left}
         """Of experiments that are being deleted: up to which nonce theirs are removed."""
 
     @property
@@ -80,16 +80,16 @@ class SqliteStore:
         return self._forgotten
 
     def check(self) -> None:
-        """Write a row and remove it again, in the file that a new start would find.
+        """Write a row and delete it again, in the file that a restart would open.
 
-        A row that is only written anew, with the same values, SQLite does not write at all.
+        SQLite does not write a row that is updated with the same values.
         """
         with self.file.transaction() as connection:
             connection.execute(_ADD_EVENT, (0, 0, "check", 1))
             connection.execute("DELETE FROM events WHERE (experiment, arm, kind) = (0, 0, 'check')")
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file and release its locks."""
         self.file.close()
 
     def experiments(self) -> list[StoredExperiment]:
@@ -97,7 +97,7 @@ class SqliteStore:
         return read_experiments(self.file.rows)
 
     def create(self, definition: Definition, arms: Sequence[str], known: Sequence[CellTotal] = ()) -> StoredExperiment:
-        """Write the experiment and its arms, and return them as they are read."""
+        """Insert the experiment and its arms, and return them as they are read."""
         with self.file.transaction() as connection:
             number = connection.execute(
                 "INSERT INTO experiments"
@@ -119,7 +119,7 @@ class SqliteStore:
             return read_experiment(self.file.rows, int(number or 0))
 
     def add_arm(self, experiment: int, name: str) -> None:
-        """Write an arm whose number is how many there are."""
+        """Insert an arm under the next number."""
         with self.file.transaction() as connection:
             connection.execute(
                 "INSERT INTO arms (experiment, number, name) SELECT ?1, count(*), ?2 FROM arms WHERE experiment = ?1",
@@ -127,13 +127,13 @@ class SqliteStore:
             )
 
     def retire_arm(self, experiment: int, arm: int) -> None:
-        """Write that the arm is retired."""
+        """Mark the arm as retired."""
         with self.file.transaction() as connection:
             key = (experiment, arm)
             connection.execute("UPDATE arms SET retired = 1 WHERE (experiment, number) = (?, ?)", key)
 
     def set_status(self, experiment: int, status: Status, shipped: int | None = None) -> None:
-        """Write the status; which experiments are closed is kept in memory too, for `count`."""
+        """Write the status; `count` reads closed experiments from memory."""
         with self.file.transaction() as connection:
             row = (status, shipped, experiment)
             connection.execute("UPDATE experiments SET status = ?, shipped = ? WHERE id = ?", row)
@@ -141,29 +141,29 @@ class SqliteStore:
             self._closed.add(experiment)
 
     def delete(self, experiment: int) -> bool:
-        """Remove its rows, with zeros over them: nothing of a response is to be found in the file."""
+        """Delete its rows and overwrite them with zeros, so that no trace of a response stays in the file."""
         with self.file.transaction() as connection:
-            if experiment not in self._left:
+            if experiment not in self._deletions:
                 hide = "UPDATE experiments SET name = ?, status = 'closed' WHERE id = ?"
                 if not connection.execute(hide, (f"{DELETED}{experiment}", experiment)).rowcount:
-                    return False  # `forget` has removed the last of it
+                    return False  # `forget` has deleted the last rows
                 for table in ("cells", "arms", "events"):
                     connection.execute(f"DELETE FROM {table} WHERE experiment = ?", (experiment,))  # noqa: S608 - ours
-            place = self._erase(connection, experiment, self._left.get(experiment, _FIRST_NONCE))
-        self._closed.add(experiment)  # for responses that are on their way
+            place = self._erase(connection, experiment, self._deletions.get(experiment, _FIRST_NONCE))
+        self._closed.add(experiment)  # for responses that arrive later
         self._log_is_clean = False
         if place is not None:
-            self._left[experiment] = place
+            self._deletions[experiment] = place
             return True
-        self._left.pop(experiment, None)
+        self._deletions.pop(experiment, None)
         self._clean_log()
         return False
 
     @staticmethod
     def _erase(connection: Connection, experiment: int, place: tuple[int, bytes]) -> tuple[int, bytes] | None:
-        """Remove some of the nonces after this place, or some responses; return the place to go on from, if any.
+        """Delete some of the nonces after this cursor, or some responses; return the next cursor, or None at the end.
 
-        Nonces go first: one whose response is gone would be that of another experiment some day.
+        Nonces go first: the number of a deleted response would be that of another experiment's response some day.
         """
         if place != _LAST_NONCE:
             scan = "SELECT expires_at, nonce FROM nonces WHERE (expires_at, nonce) > (?, ?) ORDER BY expires_at, nonce"
@@ -184,23 +184,23 @@ class SqliteStore:
         return None
 
     def _clean_log(self) -> None:
-        """Empty the log, which has had all that was deleted; while somebody reads it, that must wait."""
+        """Truncate the log, which holds the deleted rows; while a reader uses it, that must wait."""
         if not self._log_is_clean:
             with suppress(Unavailable):
                 ((is_busy, _, _),) = self.file.rows("PRAGMA wal_checkpoint(TRUNCATE)")
                 self._log_is_clean = not is_busy
 
     def events(self) -> list[Event]:
-        """Read how often each thing has happened."""
+        """Read the totals of all events."""
         return [Event(*row) for row in self.file.rows("SELECT experiment, arm, kind, count FROM events")]
 
     def count(self, answers: Sequence[Answer], events: Sequence[Event] = ()) -> tuple[list[Outcome], list[CellTotal]]:
-        """Use the nonces that are new, keep their responses and add them to the totals, in one transaction."""
+        """Insert the new nonces and their responses and add these to the totals, in one transaction."""
         self._failpoint("before transaction")
         with self.file.transaction() as connection:
             connection.executemany(_ADD_EVENT, events)
             outcomes, counted = self._use_nonces(connection, answers)
-            self._keep(connection, counted)
+            self._insert_responses(connection, counted)
             self._failpoint("between nonce and tally")
             totals = self._add_to_totals(connection, counted)
         self._last_response += len(counted)
@@ -208,10 +208,10 @@ class SqliteStore:
         return outcomes, totals
 
     def _use_nonces(self, connection: Connection, answers: Sequence[Answer]) -> tuple[list[Outcome], list[Answer]]:
-        """Say what becomes of each response, and return those that are to be counted, in the order of their numbers."""
-        late = [self._too_late(connection, answer) for answer in answers]
+        """Return the outcome of each response, and the responses to count, in the order of their numbers."""
+        late = [self._find_late(connection, answer) for answer in answers]
         in_time = [answer for answer, outcome in zip(answers, late, strict=True) if outcome is None]
-        if self._all_new(connection, in_time):
+        if self._insert_all_new(connection, in_time):
             return [outcome or Outcome.COUNTED for outcome in late], in_time
         outcomes = []
         counted: list[Answer] = []
@@ -222,40 +222,44 @@ class SqliteStore:
                 counted.append(answer)
                 outcomes.append(Outcome.COUNTED)
             else:
-                outcomes.append(self._again(connection, answer, counted))
+                outcomes.append(self._compare_repeat(connection, answer, counted))
         return outcomes, counted
 
-    def _too_late(self, connection: Connection, answer: Answer) -> Outcome | None:
-        """Say why a response cannot count any more; one that did count stays counted when its experiment is closed."""
+    def _find_late(self, connection: Connection, answer: Answer) -> Outcome | None:
+        """Return why a response is too late, if it is; a counted one stays counted when its experiment is closed."""
         if answer.ticket.expires_at <= self._forgotten:
             return Outcome.EXPIRED
         if answer.ticket.experiment in self._closed:
-            return Outcome.CLOSED if self._number(connection, answer) is None else self._again(connection, answer, ())
+            return (
+                Outcome.CLOSED
+                if self._number(connection, answer) is None
+                else self._compare_repeat(connection, answer, ())
+            )
         return None
 
     def _nonce(self, answer: Answer, counted: int) -> tuple[int, bytes, int]:
-        """Return the row that says: this ticket's response is the next after so many of this transaction."""
+        """Return the row of a nonce whose response follows `counted` others of this transaction."""
         return answer.ticket.expires_at, answer.ticket.nonce, self._last_response + counted + 1
 
-    def _all_new(self, connection: Connection, answers: Sequence[Answer]) -> bool:
-        """Use all nonces in one call, as is possible nearly always; if any is known, none is used."""
+    def _insert_all_new(self, connection: Connection, answers: Sequence[Answer]) -> bool:
+        """Insert all nonces in one call, which nearly always succeeds; if any is known, insert none."""
         connection.execute("SAVEPOINT nonces")
         rows = [self._nonce(answer, place) for place, answer in enumerate(answers)]
         are_new = connection.executemany(_NEW_NONCE, rows).rowcount == len(rows)
         if not are_new:
             connection.execute("ROLLBACK TO nonces")
-        connection.execute("RELEASE nonces")  # while it is open, SQLite copies every page before it is changed
+        connection.execute("RELEASE nonces")  # an open savepoint makes SQLite copy every page before a change
         return are_new
 
     @staticmethod
     def _number(connection: Connection, answer: Answer) -> int | None:
-        """Return the number of the response that was counted for this ticket, if any."""
+        """Return the number of the response of this ticket, or None."""
         key = (answer.ticket.expires_at, answer.ticket.nonce)
         row = connection.execute("SELECT response FROM nonces WHERE (expires_at, nonce) = (?, ?)", key).fetchone()
         return None if row is None else int(row[0])
 
-    def _again(self, connection: Connection, answer: Answer, counted: Sequence[Answer]) -> Outcome:
-        """Compare a response with the one that was counted for its ticket, perhaps in this very transaction."""
+    def _compare_repeat(self, connection: Connection, answer: Answer, counted: Sequence[Answer]) -> Outcome:
+        """Compare a response with the one counted for its ticket, perhaps in this transaction."""
         number = self._number(connection, answer) or 0
         if number > self._last_response:
             first = counted[number - self._last_response - 1][1:3]
@@ -265,7 +269,7 @@ class SqliteStore:
             first = connection.execute(select, key).fetchone()
         return Outcome.DUPLICATE if first == (answer.value, answer.cell) else Outcome.CHANGED
 
-    def _keep(self, connection: Connection, counted: Sequence[Answer]) -> None:
+    def _insert_responses(self, connection: Connection, counted: Sequence[Answer]) -> None:
         rows = [
             (number, ticket.experiment, ticket.arm, value, cell)
             for number, (ticket, value, cell, _) in enumerate(counted, self._last_response + 1)
@@ -285,9 +289,9 @@ class SqliteStore:
         return totals
 
     def forget(self, now: int, most: int) -> int:
-        """Remove nonces from the front of their table; how far this went is written in the same transaction."""
-        if self._left:
-            self.delete(next(iter(self._left)))
+        """Delete nonces from the front of their table, and write the last expiry in the same transaction."""
+        if self._deletions:
+            self.delete(next(iter(self._deletions)))
             return ERASED_ROWS
         self._clean_log()
         with self.file.transaction() as connection:
@@ -304,7 +308,7 @@ class SqliteStore:
         return len(chosen)
 
     def export(self, experiment: int, rows: int) -> Iterator[Sequence[StoredResponse]]:
-        """Read on a connection of its own; a piece sees what was on disk when it was asked for."""
+        """Read on a separate connection; a chunk sees what was on disk when it was requested."""
         with self.file.reading() as connection:
             last = 0
             while piece := connection.execute(
@@ -319,7 +323,7 @@ class SqliteStore:
         return [StoredKey(*row) for row in self.file.rows("SELECT hash, role, valid_until FROM keys")]
 
     def rotate_key(self, role: str, hashed: bytes, now: int, grace: int) -> None:
-        """Cut short the keys of this role, remove all that have ended, and write the new one."""
+        """Shorten the validity of the role's keys, delete expired keys, and insert the new one."""
         with self.file.transaction() as connection:
             connection.execute(
                 "UPDATE keys SET valid_until = min(coalesce(valid_until, ?1), ?1) WHERE role = ?2", (now + grace, role)
@@ -328,24 +332,24 @@ class SqliteStore:
             connection.execute("INSERT INTO keys VALUES (?, ?, NULL)", (hashed, role))
 
     def secrets(self) -> list[StoredSecret]:
-        """Read all secrets."""
+        """Read all signing secrets."""
         return [StoredSecret(*row) for row in self.file.rows("SELECT id, secret, valid_until FROM secrets")]
 
     def rotate_secret(self, secret: bytes, now: int, grace: int) -> None:
-        """Cut short the secrets, remove all that have ended, and write the new one."""
+        """Shorten the validity of the secrets, delete expired ones, and insert the new one."""
         with self.file.transaction() as connection:
             connection.execute("UPDATE secrets SET valid_until = min(coalesce(valid_until, ?1), ?1)", (now + grace,))
             connection.execute("DELETE FROM secrets WHERE valid_until <= ?", (now,))
             connection.execute("INSERT INTO secrets (secret) VALUES (?)", (secret,))
 
     def prune(self, now: int) -> None:
-        """Remove the keys and secrets that have ended."""
+        """Delete the expired keys and secrets."""
         with self.file.transaction() as connection:
             connection.execute("DELETE FROM keys WHERE valid_until <= ?", (now,))
             connection.execute("DELETE FROM secrets WHERE valid_until <= ?", (now,))
 
     def sizes(self) -> StoreSizes:
-        """Look at the file, its log and its disk."""
+        """Return the sizes of the file, its log and its disk."""
         path = self.file.path
         return StoreSizes(
             database=path.stat().st_size,
