@@ -7,7 +7,7 @@ from math import inf, isfinite, sqrt
 
 import numpy as np
 
-from ldpbandits.agent.fit import fitted
+from ldpbandits.agent.bound_rule import bind_rule
 from ldpbandits.agent.separation import ALPHA
 from ldpbandits.checks import check_count
 from ldpbandits.lab.planning.answer import Plan
@@ -81,7 +81,7 @@ def answer(asked: Question, *, jobs: int | None = None, progress: Progress = lam
     start = time.perf_counter()
     cases = [Case(asked, epsilon, asked.lift) for epsilon in (*asked.epsilons, None)]
     for case in cases:
-        fitted(case.rule, case.menu)  # a rule that does not fit is refused before anything is played
+        bind_rule(case.rule, case.menu)  # a rule that does not fit is refused before anything is played
     parts = [(case, allocation) for case in cases for allocation in ALLOCATIONS]
     steps = _Steps(progress, len(parts) if asked.users is None else 2 * len(parts) + len(ALLOCATIONS))
     rows = [_row(case, allocation, jobs, steps.next()) for case, allocation in parts]
