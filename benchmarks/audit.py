@@ -68,8 +68,8 @@ def false_alarms(runs: int) -> tuple[int, int]:
     ]
     alarms = 0
     for run in range(runs):
-        subject, epsilon = claims[run % len(claims)]
-        alarms += audit(subject, (0, 1), epsilon, samples=16_000, confidence=0.9).verdict == "violated"
+        target, epsilon = claims[run % len(claims)]
+        alarms += audit(target, (0, 1), epsilon, samples=16_000, confidence=0.9).verdict == "violated"
     return alarms, int(0.1 * runs + 4 * (0.09 * runs) ** 0.5)
 
 

@@ -19,8 +19,8 @@ from statistics import fmean
 from time import thread_time
 
 from ldpbandits.agent.agent import Agent
+from ldpbandits.agent.bounded_argmax import CHEAP_INDEX_MIN_ARMS
 from ldpbandits.agent.kernels import Index, Parameters
-from ldpbandits.agent.lookout import MANY
 from ldpbandits.agent.rules import IMED, KLUCB, KLUCBPlus, Rule, Thompson, ldp_ucb_b, ldp_ucb_l
 from ldpbandits.agent.tally import Tally
 from ldpbandits.spec.mechanisms import response_mean
@@ -147,7 +147,9 @@ def main() -> None:
     for arms in ARMS:
         for name in sys.argv[1:] or RULES:
             met = measure(name, "fresh", Crowd(RULES[name], arms))
-            crowd = Crowd(RULES[name] if name in MOVING and arms > MANY else IMED(), arms)  # others take too long
+            crowd = Crowd(
+                RULES[name] if name in MOVING and arms > CHEAP_INDEX_MIN_ARMS else IMED(), arms
+            )  # others take too long
             crowd.play(PLAYED)
             met &= measure(name, "played", crowd.with_rule(RULES[name]))
             crowd.out.extend(crowd.agent.issue() for _ in range(OUT))

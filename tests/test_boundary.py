@@ -125,7 +125,7 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
         ("device/client.py", "from ldpbandits.server.api.messages import Decision"),
         ("agent/tally.py", "import msgspec"),
         ("agent/estimates.py", "import ldpbandits.audit"),
-        ("device/curators.py", "from ldpbandits.audit.subject import Subject"),
+        ("device/curators.py", "from ldpbandits.audit.target import Target"),
         ("spec/mechanisms.py", "import ldpbandits.audit.guess"),
         ("theory/table.py", "from ldpbandits.lab.play import play_all"),
         ("server/process/server.py", "import ldpbandits.cli.serve"),

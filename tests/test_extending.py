@@ -47,7 +47,7 @@ from ldpbandits import (
     estimate,
     paper_rule,
 )
-from ldpbandits.agent.lookout import Moves
+from ldpbandits.agent.bounded_argmax import Moves
 from ldpbandits.agent.rules import RULES, rule_to_json
 from ldpbandits.cli import COMMANDS, main, parser
 from ldpbandits.device.curators import CURATORS, curator_from_json

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ldpbandits import BernoulliCurator, ParameterError, Response, ResponseError, Threshold
-from ldpbandits.agent.bisection import MOST_STEPS, Bisection
+from ldpbandits.agent.bisection import MAX_STEPS, Bisection
 
 
 def search(reward: Callable[[random.Random], float], epsilon: float, seed: int, **interval: float) -> Bisection:
@@ -54,10 +54,10 @@ def test_rewards_that_are_one_number_for_most_end_it_beside_that_number() -> Non
     Of one 0 to nine tens it is just below 10. All is seeded.
     """
     rare = search(lambda rng: 10.0 * (rng.random() < 0.1), 2.0, 1)
-    assert (rare.step, rare.done, rare.is_halved) == (MOST_STEPS, True, False)
+    assert (rare.step, rare.done, rare.is_halved) == (MAX_STEPS, True, False)
     assert 0 <= rare.theta < 0.001
     common = search(lambda rng: 10.0 * (rng.random() < 0.9), 2.0, 2)
-    assert common.step == MOST_STEPS
+    assert common.step == MAX_STEPS
     assert 10 - 0.001 < common.theta < 10
 
 

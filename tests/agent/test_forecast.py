@@ -6,7 +6,7 @@ from statistics import median
 import pytest
 
 from ldpbandits.agent.estimates import share
-from ldpbandits.agent.forecast import BEYOND, Prospect, more_responses
+from ldpbandits.agent.forecast import MAX_FORECAST_RESPONSES, Prospect, more_responses
 from ldpbandits.agent.tally import ArmTally, LevelTally
 from ldpbandits.spec.menu import Menu
 
@@ -65,7 +65,7 @@ def test_a_forecast_is_of_the_right_size(missing_share: float) -> None:
             for crowd in crowds:
                 crowd.pull(50 + crowd.pulls // 10)
         took = sum(crowd.pulls for crowd in crowds) - begin
-        ratios.append(BEYOND if said is None else (said + 100) / (took + 100))
+        ratios.append(MAX_FORECAST_RESPONSES if said is None else (said + 100) / (took + 100))
     assert 1 / 2 < median(ratios) < 2
 
 
@@ -121,10 +121,10 @@ def test_an_estimate_beyond_the_range_does_not_go_on_for_ever(menu: Menu) -> Non
     tally = ArmTally(100, sum(cell.total for cell in cells), cells=cells if len(menu) > 1 else [])
     best = Prospect(tally, 0.01, 100, 0, 0, 0.5)
     assert best.worst(menu, 10**8).fits
-    assert 0 < needed(best, arm(menu, 0.9), menu) < BEYOND
+    assert 0 < needed(best, arm(menu, 0.9), menu) < MAX_FORECAST_RESPONSES
 
 
 def test_pulls_that_are_out_weigh_less_and_less() -> None:
     """As many are out later as now: they delay the separation, and do not prevent it."""
     found = needed(arm(CTB, 0.5, out=500), arm(CTB, 0.42, out=500), CTB)
-    assert 2 * needed(arm(CTB, 0.5), arm(CTB, 0.42), CTB) < found < BEYOND
+    assert 2 * needed(arm(CTB, 0.5), arm(CTB, 0.42), CTB) < found < MAX_FORECAST_RESPONSES

@@ -6,8 +6,8 @@ import random
 import pytest
 
 from ldpbandits import Agent, Arm, Response
+from ldpbandits.agent.bounded_argmax import CHEAP_INDEX_MIN_ARMS
 from ldpbandits.agent.kernels import ArmView
-from ldpbandits.agent.lookout import MANY
 from ldpbandits.agent.rules import Thompson
 from ldpbandits.agent.sieve import Pieces, Sieve
 from ldpbandits.agent.tally import ArmTally, Tally
@@ -48,7 +48,7 @@ def chi_square(arms: list[tuple[float, int]], seed: int) -> float:
     found = [0] * len(arms)
     for _ in range(DRAWS):
         found[agent.select()] += 1
-    assert isinstance(agent._lookout, Sieve)
+    assert isinstance(agent._choice, Sieve)
     expected = [DRAWS * chance for chance in chances(arms)]
     seen = [(count, mean) for count, mean in zip(found, expected, strict=True) if mean >= 5]
     value = sum((count - mean) ** 2 / mean for count, mean in seen)
@@ -81,7 +81,7 @@ def test_a_fault_would_be_noticed(fault: str, monkeypatch: pytest.MonkeyPatch) -
 def test_it_follows_the_tally() -> None:
     """From nothing, with late responses, the best of many arms gets most pulls, and each arm its first."""
     rng = random.Random(2)
-    agent, arms = Agent(Thompson(), MANY + 6, random=rng), MANY + 6
+    agent, arms = Agent(Thompson(), CHEAP_INDEX_MIN_ARMS + 6, random=rng), CHEAP_INDEX_MIN_ARMS + 6
     assert [agent.issue() for _ in range(arms)] == list(range(arms))
     for arm in range(arms):
         agent.update(Arm(arm), Response(float(rng.random() < 0.3)))

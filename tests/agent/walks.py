@@ -4,15 +4,15 @@ import random
 from dataclasses import replace
 
 from ldpbandits import Agent, Arm, Response, Rule
+from ldpbandits.agent.bounded_argmax import BoundedArgmax
 from ldpbandits.agent.kernels import select
-from ldpbandits.agent.lookout import Lookout
 from ldpbandits.agent.tally import ArmTally, LevelTally, Tally
 from ldpbandits.spec.menu import Menu
 
 
 def full_scan(agent: Agent) -> Arm:
     """Return the arm to pull next by a look at every arm, on rows that are laid out anew."""
-    rule = agent.fitted
+    rule = agent.bound_rule
     tally = Tally((replace(arm, cells=arm.cells.copy()) for arm in agent.tally.arms), rule.levels)
     tally.spread_mean()
     rows = tally.means, tally.pulls, tally.counts, tally.cells
@@ -37,7 +37,7 @@ class Walk:
             total = float(round(pulls * mean))
             cells = [] if menu is None else [LevelTally(pulls, total), *[LevelTally()] * (self.levels - 1)]
             tallies.append(ArmTally(pulls, total, cells=cells))
-        self.agent.tally = Tally(tallies, self.agent.fitted.levels)
+        self.agent.tally = Tally(tallies, self.agent.bound_rule.levels)
 
     def response(self, arm: Arm) -> Response:
         """Draw a response."""
@@ -46,10 +46,10 @@ class Walk:
         return Response(round(64 * self.rng.gauss(self.means[arm], 2)) / 64)
 
     def look(self) -> Arm:
-        """Return the lookout's choice, however few arms there are."""
-        lookout = self.agent._look_out()
-        assert isinstance(lookout, Lookout)
-        return self.agent.tally.in_use[lookout.select()]
+        """Return the choice of the bounded argmax, however few arms there are."""
+        choice = self.agent._bounded_choice()
+        assert isinstance(choice, BoundedArgmax)
+        return self.agent.tally.in_use[choice.select()]
 
     def step(self) -> None:
         """Let something happen."""
@@ -75,7 +75,7 @@ class Walk:
             agent.retire(rng.choice(tally.in_use))
 
     def agrees(self, steps: int) -> bool:
-        """Walk; say whether the lookout chose as the full scan did in each step."""
+        """Walk; say whether the bounded argmax chose as the full scan did in each step."""
         for _ in range(steps):
             if self.look() != full_scan(self.agent):
                 return False

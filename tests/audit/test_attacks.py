@@ -15,7 +15,7 @@ from ldpbandits.audit.blackbox.repeats import fork
 from ldpbandits.audit.blackbox.timing import response_time
 from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.result import Finding
-from ldpbandits.audit.subject import Respond, subject_of
+from ldpbandits.audit.target import Respond, target_of
 
 CLAIM = Claim.of(1.0, (0, 1), 1_000, 0.999)
 
@@ -28,7 +28,7 @@ def test_a_curator_that_hardly_varies_is_not_accused() -> None:
 
 def forked(respond: Respond) -> Finding:
     """Judge a function by fork alone."""
-    return fork(Evidence(subject_of(respond), CLAIM), CLAIM.alpha(0.01))
+    return fork(Evidence(target_of(respond), CLAIM), CLAIM.alpha(0.01))
 
 
 def test_a_child_that_fails_or_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +54,7 @@ def test_a_child_that_fails_or_hangs_is_not_waited_for(monkeypatch: pytest.Monke
         return child
 
     monkeypatch.setattr(os, "fork", fork_and_tell)
-    monkeypatch.setattr(streams, "PATIENCE", 0.2)
+    monkeypatch.setattr(streams, "FORKED_CHILD_TIMEOUT_S", 0.2)
     for respond in (fails, hangs):
         assert forked(respond).verdict == "not applicable"
     assert len(children) >= 2
@@ -74,7 +74,7 @@ def test_time_that_tells_of_noise_is_reported_with_a_remedy() -> None:
             pass
         return response
 
-    layer = response_time(Evidence(subject_of(slow), CLAIM), 0)
+    layer = response_time(Evidence(target_of(slow), CLAIM), 0)
     assert layer.verdict == "reported"
     assert "time tells of noise" in layer.detail
     assert "send responses at a fixed delay" in layer.detail

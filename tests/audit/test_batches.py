@@ -12,7 +12,7 @@ from ldpbandits.audit.blackbox.neighbours import by_last_number, neighbours
 from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.result import Finding
 from ldpbandits.audit.sample import Sample, draw_sample
-from ldpbandits.audit.subject import Respond, subject_of
+from ldpbandits.audit.target import Respond, target_of
 
 CALLS = 40_000
 LENGTHS = (2, 5, 8, 10, 25, 40)
@@ -127,7 +127,7 @@ HEALTHY: dict[str, Make] = {
 def sampled(make: Make, calls: int = CALLS) -> Sample:
     """Many calls of one run."""
     RNG.seed(4)
-    return draw_sample(subject_of(make()), (0.0, 1.0), calls, np.random.default_rng(4), 1e9)
+    return draw_sample(target_of(make()), (0.0, 1.0), calls, np.random.default_rng(4), 1e9)
 
 
 def judged(sample: Sample, alpha: float = 1e-5) -> Finding:
@@ -149,7 +149,7 @@ def test_twins_that_spend_no_more_than_epsilon(name: str) -> None:
 
 def test_batches_are_among_neighbours() -> None:
     """The check itself finds them, with the lengths that it tries."""
-    evidence = Evidence(subject_of(lambda reward: reward), Claim.of(1.0, (0, 1), CALLS // 2, 0.999, 1))
+    evidence = Evidence(target_of(lambda reward: reward), Claim.of(1.0, (0, 1), CALLS // 2, 0.999, 1))
     evidence.shared["main sample"] = sampled(FAULTS["so many flips in a batch"])
     found = neighbours(evidence, 1e-4)
     assert found.verdict == "violated"
@@ -162,7 +162,7 @@ def test_the_level_is_kept_where_each_reward_is_told_as_much_as_is_allowed() -> 
     for run in range(60):
         RNG.seed(run)
         respond = HEALTHY["fresh flips"]()
-        sample = draw_sample(subject_of(respond), (0.0, 1.0), 3_000, np.random.default_rng(run), 1e9)
+        sample = draw_sample(target_of(respond), (0.0, 1.0), 3_000, np.random.default_rng(run), 1e9)
         alarms += judged(sample, 0.1).verdict == "violated"
     assert alarms < 17
 

@@ -11,7 +11,7 @@ from ldpbandits.audit import audit
 from ldpbandits.audit.blackbox.interior import interior_rewards
 from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.result import Finding
-from ldpbandits.audit.subject import Respond, subject_of
+from ldpbandits.audit.target import Respond, target_of
 
 CTB, CTL = BernoulliCurator(1.0), LaplaceCurator(1.0)
 TRUTH = (math.e - 1) / (math.e + 100)
@@ -54,7 +54,7 @@ HEALTHY: dict[str, Respond] = {
 def judged(respond: Respond, *, interior: bool = True) -> Finding:
     """Judge a function by rewards between 0 and 1 alone."""
     claim = Claim.of(1.0, (0, 1), 10_000, 0.999, 2)
-    return interior_rewards(Evidence(subject_of(respond), claim, interior=interior), 1e-6)
+    return interior_rewards(Evidence(target_of(respond), claim, interior=interior), 1e-6)
 
 
 @pytest.mark.parametrize("name", spread(FAULTS, 4))

@@ -20,7 +20,7 @@ from ldpbandits.audit.page import page
 from ldpbandits.audit.program import program
 from ldpbandits.audit.result import Finding
 from ldpbandits.audit.sample import Sample, draw_sample
-from ldpbandits.audit.subject import WHOLE_BATCH, Heard, Late, Subject, Unanswered, subject_of
+from ldpbandits.audit.target import WHOLE_BATCH, Late, RunOutput, Target, Unanswered, target_of
 from ldpbandits.audit.texts import MOST_BYTES, Texts
 from ldpbandits.cli import main
 
@@ -125,7 +125,7 @@ def test_later_responses_are_kept_outside_of_memory(monkeypatch: pytest.MonkeyPa
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many calls there are: responses as they were said are at most so many, and so many bytes."""
     monkeypatch.setattr(sample, "KEPT_BYTES", 1 << 20)
-    drawn = draw_sample(subject_of(lambda _reward: "x" * 1000), (0.0, 1.0), 40_000, np.random.default_rng(1), 1e9)
+    drawn = draw_sample(target_of(lambda _reward: "x" * 1000), (0.0, 1.0), 40_000, np.random.default_rng(1), 1e9)
     assert drawn.calls == 40_000
     assert len(drawn.chosen) < 20_000
     assert sum(len(chosen) for chosen, _ in drawn.everything()) == 40_000
@@ -147,7 +147,7 @@ def test_a_run_that_began_too_late_is_not_to_blame(wait: float, trouble: str | N
     """What the runs before it answered is judged; a run that fails while there is time is trouble."""
     runs: list[float] = []
 
-    def talk(rewards: Iterable[Sequence[float]], seconds: float) -> Iterator[list[bytes]]:
+    def ask_many(rewards: Iterable[Sequence[float]], seconds: float) -> Iterator[list[bytes]]:
         runs.append(seconds)
         if len(runs) == 3:
             sleep(wait * seconds)
@@ -155,18 +155,18 @@ def test_a_run_that_began_too_late_is_not_to_blame(wait: float, trouble: str | N
         for part in rewards:
             yield [b"1"] * len(part)
 
-    subject = Subject("slow", talk, lambda _rewards, _seconds: Heard([]))
-    drawn = draw_sample(subject, (0.0, 1.0), 100, np.random.default_rng(1), 0.5, calls_per_run=10)
+    target = Target("slow", ask_many, lambda _rewards, _seconds: RunOutput([]))
+    drawn = draw_sample(target, (0.0, 1.0), 100, np.random.default_rng(1), 0.5, calls_per_run=10)
     assert (drawn.calls, drawn.trouble) == (20, trouble)
 
 
 def test_when_the_time_is_up_nothing_more_is_asked_or_judged(tmp_path: Path) -> None:
     """Every check that applies is not finished; those that do not apply say why, as ever. The verdict is incomplete."""
-    for subject in (program(suspect(PLAIN, tmp_path)), subject_of(lambda _reward: pytest.fail("it was asked"))):
-        evidence = Evidence(subject, Claim.of(1.0, (0, 1), 1_000, 0.999), until=monotonic() - 1, interior=True)
+    for target in (program(suspect(PLAIN, tmp_path)), target_of(lambda _reward: pytest.fail("it was asked"))):
+        evidence = Evidence(target, Claim.of(1.0, (0, 1), 1_000, 0.999), until=monotonic() - 1, interior=True)
         layers = run_checks(evidence)
         told = {layer.name: layer.verdict for layer in layers}
-        unlike = {"fork"} if subject.respond is None else {"beside responses", "first calls", "shared noise"}
+        unlike = {"fork"} if target.respond is None else {"beside responses", "first calls", "shared noise"}
         assert {name.split(": ")[-1] for name in told if told[name] == "not applicable"} == {
             "exact",
             "mean and variance",
@@ -228,14 +228,14 @@ def test_short_runs_of_a_program_come_before_the_main_sample(tmp_path: Path, mon
 def test_time_is_left_to_judge_what_was_drawn() -> None:
     """With a second for each response that is kept, fifty seconds end after the first batch, and nobody is to blame."""
     drawn = draw_sample(
-        subject_of(lambda _reward: 1), (0.0, 1.0), 100_000, np.random.default_rng(1), 50, leave=lambda kept: kept
+        target_of(lambda _reward: 1), (0.0, 1.0), 100_000, np.random.default_rng(1), 50, leave=lambda kept: kept
     )
     assert (drawn.calls, drawn.trouble) == (WHOLE_BATCH, None)
 
 
 def test_a_check_that_takes_long_ends_when_the_time_is_up() -> None:
     """Between two of its parts, and not only before it begins."""
-    evidence = Evidence(subject_of(lambda _reward: 1), Claim.of(1.0, (0, 1), 1_000, 0.999), until=monotonic() + 60)
+    evidence = Evidence(target_of(lambda _reward: 1), Claim.of(1.0, (0, 1), 1_000, 0.999), until=monotonic() + 60)
     parts = evidence.in_time(iter("abc"))
     assert next(parts) == "a"
     late = replace(evidence, until=monotonic() - 1).in_time(iter("abc"))
@@ -253,7 +253,7 @@ def test_a_slow_function_is_not_asked_beyond_its_time() -> None:
         return 1
 
     with pytest.raises(Late, match=r"rewards, [0-9,]+ responses in 0\.05 s"):
-        subject_of(respond).ask([0.0] * 5_000, 0.05)
+        target_of(respond).ask([0.0] * 5_000, 0.05)
     assert len(made) < 5_000
 
 
@@ -271,14 +271,14 @@ def test_a_subject_that_answers_too_little_is_incomplete(count: int) -> None:
     """Too few responses in the time given, or next to none: a layer says so, and no verdict is given."""
     runs: list[int] = []
 
-    def talk(rewards: Iterable[Sequence[float]], _seconds: float) -> Iterator[list[bytes]]:
+    def ask_many(rewards: Iterable[Sequence[float]], _seconds: float) -> Iterator[list[bytes]]:
         part = next(iter(rewards))
         is_main = 100 < len(part) <= 2_000
         yield [b"%.3f" % SystemRandom().random()] * (count if is_main and not runs else 0 if is_main else len(part))
         runs.extend([1] * is_main)
 
-    plain = subject_of(lambda _reward: 1)
-    found = audit(Subject("slow", talk, plain.hear), (0, 1), 1.0, samples=1_000)
+    plain = target_of(lambda _reward: 1)
+    found = audit(Target("slow", ask_many, plain.run_once), (0, 1), 1.0, samples=1_000)
     assert found.verdict == "incomplete"
     told = f"{count // 2} of 1,000 responses to each reward in the time given (--time allows more); 1,000 are needed"
     assert found.layers[-1] == Layer("the run", "not finished", told)

@@ -12,7 +12,7 @@ from ldpbandits import BernoulliCurator, Curator, LaplaceCurator, Range, RealLin
 from ldpbandits.audit import Audit, audit
 from ldpbandits.audit.evidence import Claim
 from ldpbandits.audit.result import Finding
-from ldpbandits.audit.subject import Respond, subject_of
+from ldpbandits.audit.target import Respond, target_of
 from ldpbandits.audit.whitebox import exact
 from ldpbandits.audit.whitebox.ours import WhiteBox
 from ldpbandits.device.randomness import Draw, system_words
@@ -108,7 +108,7 @@ def test_a_change_to_respond_alone(
 
 def replayed(curator: Curator, claim: Claim) -> Finding:
     """Judge a curator by its replayed words alone."""
-    return exact.replay(WhiteBox(subject_of(curator), claim, curator=curator), 0)
+    return exact.replay(WhiteBox(target_of(curator), claim, curator=curator), 0)
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 50.0])

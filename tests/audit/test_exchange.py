@@ -139,7 +139,7 @@ def test_what_a_program_started_is_ended_with_it(tmp_path: Path) -> None:
     """A child in its process group that keeps the pipes open neither holds the audit nor outlives the program."""
     path = str(tmp_path / "pid")
     leaves = program(shlex.join([sys.executable, "-c", LEAVES.format(escapes=False, path=path)]))
-    assert leaves.hear([0.0], 30).response == b"1"
+    assert leaves.run_once([0.0], 30).response == b"1"
     child, until = int(Path(path).read_text(encoding="utf-8")), monotonic() + 10
     while is_running(child) and monotonic() < until:
         sleep(0.01)
@@ -151,7 +151,7 @@ def test_a_child_that_escapes_holds_nothing(tmp_path: Path) -> None:
     path, started = str(tmp_path / "pid"), monotonic()
     leaves = program(shlex.join([sys.executable, "-c", LEAVES.format(escapes=True, path=path)]))
     try:
-        assert leaves.hear([0.0], 50).response == b"1"
+        assert leaves.run_once([0.0], 50).response == b"1"
         assert monotonic() - started < 30  # not the minute; a busy machine has its half
     finally:
         os.kill(int(Path(path).read_text(encoding="utf-8")), signal.SIGKILL)

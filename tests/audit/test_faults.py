@@ -16,7 +16,7 @@ from tests.faults import some
 
 from ldpbandits import BernoulliCurator, LaplaceCurator, Sigmoid
 from ldpbandits.audit import Audit, audit, checks
-from ldpbandits.audit.subject import Respond
+from ldpbandits.audit.target import Respond
 from ldpbandits.spec import mechanisms
 from ldpbandits.spec.curator import CuratorSpec
 

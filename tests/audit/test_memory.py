@@ -9,7 +9,7 @@ from ldpbandits import BernoulliCurator, LaplaceCurator, Range
 from ldpbandits.audit import audit
 from ldpbandits.audit.blackbox.repeats import memory
 from ldpbandits.audit.evidence import Claim, Evidence
-from ldpbandits.audit.subject import Respond, subject_of
+from ldpbandits.audit.target import Respond, target_of
 from ldpbandits.spec import mechanisms
 from ldpbandits.spec.curator import CuratorSpec
 
@@ -18,7 +18,7 @@ CLAIM = Claim.of(1.0, (0, 1), 1_000, 0.999999, 4)
 
 def verdict(respond: Respond, spec: CuratorSpec | None) -> str:
     """What the layer says by itself."""
-    return memory(Evidence(subject_of(respond, spec), CLAIM), CLAIM.alpha(0.01)).verdict
+    return memory(Evidence(target_of(respond, spec), CLAIM), CLAIM.alpha(0.01)).verdict
 
 
 @pytest.mark.parametrize("maxsize", [1, 128, None])

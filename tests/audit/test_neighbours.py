@@ -10,10 +10,10 @@ import pytest
 from tests.faults import spread
 
 from ldpbandits.audit.blackbox.neighbours import neighbours
-from ldpbandits.audit.blackbox.several import folded
+from ldpbandits.audit.blackbox.parity import folded
 from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.sample import draw_sample
-from ldpbandits.audit.subject import Respond, subject_of
+from ldpbandits.audit.target import Respond, target_of
 
 CALLS = 40_000
 RNG = random.Random(7)
@@ -138,9 +138,9 @@ HEALTHY: dict[str, Callable[[], Respond]] = {
 
 def verdict(make: Callable[[], Respond]) -> str:
     """The verdict on a run of many calls."""
-    subject, rng = subject_of(make()), np.random.default_rng(6)
-    evidence = Evidence(subject, Claim.of(1.0, (0, 1), CALLS // 2, 0.999, 1))
-    evidence.shared["main sample"] = draw_sample(subject, (0.0, 1.0), CALLS, rng, 1e9)
+    target, rng = target_of(make()), np.random.default_rng(6)
+    evidence = Evidence(target, Claim.of(1.0, (0, 1), CALLS // 2, 0.999, 1))
+    evidence.shared["main sample"] = draw_sample(target, (0.0, 1.0), CALLS, rng, 1e9)
     return neighbours(evidence, 1e-5).verdict
 
 

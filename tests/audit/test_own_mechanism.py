@@ -14,7 +14,7 @@ from ldpbandits import Curator, Range
 from ldpbandits.audit import Audit, audit
 from ldpbandits.audit.checks import BOUND_SHARE, CHECKS, share
 from ldpbandits.audit.evidence import Claim, Evidence
-from ldpbandits.audit.subject import subject_of
+from ldpbandits.audit.target import target_of
 from ldpbandits.device.curators import CURATORS
 from ldpbandits.device.randomness import WORD, Draw
 from ldpbandits.spec.mechanisms import MECHANISMS, check_mechanism_epsilon
@@ -114,12 +114,12 @@ def test_a_curator_that_tells_too_much_is_caught() -> None:
 
 def test_the_chosen_event_has_the_whole_share_of_the_bound() -> None:
     """There is no best guess to share it with."""
-    evidence = Evidence(subject_of(ThirdsCurator(1.0)), Claim.of(1.0, (0, 1), 1_000, 0.999))
+    evidence = Evidence(target_of(ThirdsCurator(1.0)), Claim.of(1.0, (0, 1), 1_000, 0.999))
     shares = {check.name: share(check, evidence) for check in CHECKS}
     assert shares["empirical: chosen event"] == BOUND_SHARE
 
 
 def test_users_of_a_registered_curator_are_made_from_its_spec() -> None:
     """A curator that is not registered, such as a subclass, has to be given with another_user."""
-    assert subject_of(ThirdsCurator(1.0)).another_user is not None
-    assert subject_of(LeakyCurator(1.0)).another_user is None
+    assert target_of(ThirdsCurator(1.0)).another_user is not None
+    assert target_of(LeakyCurator(1.0)).another_user is None

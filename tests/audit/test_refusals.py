@@ -15,7 +15,7 @@ from ldpbandits.audit import audit
 from ldpbandits.audit.blackbox.refusals import bad_rewards
 from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.result import Finding
-from ldpbandits.audit.subject import Heard, Respond, Subject, Unanswered, subject_of, talk_with
+from ldpbandits.audit.target import Respond, RunOutput, Target, Unanswered, ask_function, target_of
 from ldpbandits.spec import mechanisms
 from ldpbandits.spec.curator import CuratorSpec
 
@@ -27,7 +27,7 @@ Say = Callable[[float], BaseException]
 
 def judged(respond: Respond, spec: CuratorSpec | None = None) -> Finding:
     """Judge a function by its refusals alone."""
-    return bad_rewards(Evidence(subject_of(respond, spec), CLAIM), 1e-6)
+    return bad_rewards(Evidence(target_of(respond, spec), CLAIM), 1e-6)
 
 
 def refusing(say: Say) -> Respond:
@@ -207,22 +207,22 @@ def test_an_error_that_cannot_be_written_ends_nothing() -> None:
 def slow(seconds: float) -> Evidence:
     """A program that takes a tenth of a second for each run, and an audit of so many seconds."""
 
-    def hear(rewards: Sequence[float], _seconds: float) -> Heard:
+    def run_once(rewards: Sequence[float], _seconds: float) -> RunOutput:
         time.sleep(0.1)
-        return Heard([b"1"] * len(rewards)) if 0 <= rewards[0] <= 1 else Heard([], is_whole=False)
+        return RunOutput([b"1"] * len(rewards)) if 0 <= rewards[0] <= 1 else RunOutput([], is_whole=False)
 
-    subject = Subject("slow", talk_with(lambda _reward: 1), hear)
-    return Evidence(subject, CLAIM, until=time.monotonic() + seconds)
+    target = Target("slow", ask_function(lambda _reward: 1), run_once)
+    return Evidence(target, CLAIM, until=time.monotonic() + seconds)
 
 
 def answering(beside: Callable[[float], str]) -> Evidence:
     """A program that answers whatever it gets, and writes something to standard error beside."""
 
-    def hear(rewards: Sequence[float], _seconds: float) -> Heard:
+    def run_once(rewards: Sequence[float], _seconds: float) -> RunOutput:
         texts = [str(int(CTB.respond(0.5))).encode() for _ in rewards]
-        return Heard(texts, "\n".join(map(beside, rewards)).encode())
+        return RunOutput(texts, "\n".join(map(beside, rewards)).encode())
 
-    return Evidence(Subject("clips", talk_with(lambda _reward: 1), hear), CLAIM)
+    return Evidence(Target("clips", ask_function(lambda _reward: 1), run_once), CLAIM)
 
 
 def test_what_is_said_beside_an_answer_is_no_refusal() -> None:

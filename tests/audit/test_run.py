@@ -9,7 +9,7 @@ from ldpbandits import BernoulliCurator, LaplaceCurator, ParameterError
 from ldpbandits.audit import audit
 from ldpbandits.audit.blackbox.timing import response_time
 from ldpbandits.audit.evidence import Claim, Evidence
-from ldpbandits.audit.subject import subject_of
+from ldpbandits.audit.target import target_of
 
 
 def test_bad_calls_from_python() -> None:
@@ -59,7 +59,7 @@ def test_errors_of_a_curator_neither_end_the_caller_nor_show_the_reward() -> Non
     with pytest.raises(ParameterError, match="another_user must make a function"):
         audit(curator.respond, epsilon=1.0, samples=1_000, another_user=lambda: 3)  # type: ignore[arg-type,return-value]
     for respond in (fails, exits):
-        timed = response_time(Evidence(subject_of(respond), Claim.of(1.0, (0, 1), 1_000, 0.999)), 0)
+        timed = response_time(Evidence(target_of(respond), Claim.of(1.0, (0, 1), 1_000, 0.999)), 0)
         assert timed.verdict == "reported"
         assert timed.detail.startswith("not measured: ")
         assert "got 1" not in timed.detail

@@ -10,7 +10,7 @@ from tests.faults import spread
 from ldpbandits.audit.blackbox.interior import interior_rewards
 from ldpbandits.audit.blackbox.screen import parts_to_screen, responses_each
 from ldpbandits.audit.evidence import Claim, Evidence
-from ldpbandits.audit.subject import Respond, subject_of
+from ldpbandits.audit.target import Respond, target_of
 
 RNG = random.Random(3)
 LEVEL = 1e-6
@@ -58,7 +58,7 @@ def verdict(respond: Respond) -> str:
     """The verdict by rewards between the ends."""
     RNG.seed(4)
     claim = Claim.of(1.0, (0, 1), 36_000, 0.999, 5)
-    return interior_rewards(Evidence(subject_of(respond), claim, interior=True), LEVEL).verdict
+    return interior_rewards(Evidence(target_of(respond), claim, interior=True), LEVEL).verdict
 
 
 @pytest.mark.parametrize("name", spread(FAULTS, 4))
@@ -95,5 +95,5 @@ def test_the_same_rewards_are_asked_for_with_the_same_seed() -> None:
     for _ in range(2):
         asked.append([])
         claim = Claim.of(1.0, (0, 1), 36_000, 0.999, 5)
-        interior_rewards(Evidence(subject_of(noted), claim, interior=True), LEVEL)
+        interior_rewards(Evidence(target_of(noted), claim, interior=True), LEVEL)
     assert asked[0] == asked[1]

@@ -17,7 +17,7 @@ from ldpbandits import LaplaceCurator
 from ldpbandits.audit.blackbox import users
 from ldpbandits.audit.blackbox.users import Layout, draw_users, first_calls, shared_noise
 from ldpbandits.audit.evidence import Claim, Evidence
-from ldpbandits.audit.subject import Heard, Respond, Subject, hear_out, subject_of, talk_with
+from ldpbandits.audit.target import Respond, RunOutput, Target, ask_function, run_function, target_of
 
 CHOICE = random.Random(11)
 TRUTH = 1 / (1 + math.exp(-1))
@@ -158,7 +158,7 @@ FIRST: dict[str, Make] = {
 
 def evidence(make: Make) -> Evidence:
     """What there is to see of users made in this way."""
-    return Evidence(subject_of(make(), None, make), Claim.of(1.0, (0, 1), 1_000, 0.999, 3))
+    return Evidence(target_of(make(), None, make), Claim.of(1.0, (0, 1), 1_000, 0.999, 3))
 
 
 @pytest.mark.parametrize("name", SHARED)
@@ -209,14 +209,14 @@ def named(pid: int, respond: Respond) -> Respond:
 def numbered(of: Callable[[int], Respond], *, runs: bool = True) -> Evidence:
     """Evidence of programs whose processes have numbers of their own, and the number 1 in a container, if they run."""
 
-    def hear(rewards: Sequence[float], seconds: float) -> Heard:
-        return hear_out(of(next(PIDS)))(rewards, seconds)
+    def run_once(rewards: Sequence[float], seconds: float) -> RunOutput:
+        return run_function(of(next(PIDS)))(rewards, seconds)
 
-    def contained(rewards: Sequence[float], seconds: float) -> Heard:
-        return hear_out(of(1))(rewards, seconds) if runs else Heard([], b"not permitted", is_whole=False)
+    def contained(rewards: Sequence[float], seconds: float) -> RunOutput:
+        return run_function(of(1))(rewards, seconds) if runs else RunOutput([], b"not permitted", is_whole=False)
 
-    subject = Subject("numbered", talk_with(of(1)), hear, another_user=lambda: hear, contained=contained)
-    return Evidence(subject, Claim.of(1.0, (0, 1), 1_000, 0.999, 3))
+    target = Target("numbered", ask_function(of(1)), run_once, another_user=lambda: run_once, contained=contained)
+    return Evidence(target, Claim.of(1.0, (0, 1), 1_000, 0.999, 3))
 
 
 @pytest.mark.parametrize("name", OF_PROCESS)
@@ -237,12 +237,12 @@ def test_a_process_may_know_its_number(name: str) -> None:
 def summed(say: Callable[[float], str], truth: float) -> Evidence:
     """Evidence of programs that sum up their run on standard error when it ends."""
 
-    def hear(rewards: Sequence[float], _seconds: float) -> Heard:
+    def run_once(rewards: Sequence[float], _seconds: float) -> RunOutput:
         texts = [str(int(reward) ^ (CHOICE.random() > truth)).encode() for reward in rewards]
-        return Heard(texts, say(sum(rewards)).encode(), code=0)
+        return RunOutput(texts, say(sum(rewards)).encode(), code=0)
 
-    subject = Subject("summed", talk_with(lambda reward: reward), hear, another_user=lambda: hear)
-    return Evidence(subject, Claim.of(1.0, (0, 1), 1_000, 0.999, 3))
+    target = Target("summed", ask_function(lambda reward: reward), run_once, another_user=lambda: run_once)
+    return Evidence(target, Claim.of(1.0, (0, 1), 1_000, 0.999, 3))
 
 
 def test_a_sum_at_the_end_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,13 +262,13 @@ def test_a_sum_at_the_end_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_runs_that_say_nothing_in_time_are_said_to_be_slow() -> None:
     """There are users, so that none is asked for; and they are not waited for when the time is up."""
 
-    def hear(_rewards: Sequence[float], seconds: float) -> Heard:
+    def run_once(_rewards: Sequence[float], seconds: float) -> RunOutput:
         time.sleep(min(seconds, 0.1))
-        return Heard([], is_whole=False)
+        return RunOutput([], is_whole=False)
 
-    subject = Subject("slow", talk_with(lambda reward: reward), hear, another_user=lambda: hear)
+    target = Target("slow", ask_function(lambda reward: reward), run_once, another_user=lambda: run_once)
     begun = time.monotonic()
-    found = first_calls(Evidence(subject, Claim.of(1.0, (0, 1), 1_000, 0.999, 3), until=begun + 0.3), 1e-6)
+    found = first_calls(Evidence(target, Claim.of(1.0, (0, 1), 1_000, 0.999, 3), until=begun + 0.3), 1e-6)
     assert found.verdict == "not finished"
     assert "--time" in found.detail
     assert time.monotonic() - begun < 4
@@ -279,12 +279,12 @@ def test_too_few_runs_are_not_finished_unless_they_are_enough_for_a_verdict() ->
     noise = random.SystemRandom()
 
     def users(bare: float) -> Evidence:
-        def hear(rewards: Sequence[float], _seconds: float) -> Heard:
+        def run_once(rewards: Sequence[float], _seconds: float) -> RunOutput:
             said = [reward if noise.random() < bare else noise.randrange(2) for reward in rewards]
-            return Heard([str(int(each)).encode() for each in said])
+            return RunOutput([str(int(each)).encode() for each in said])
 
-        subject = Subject("slow", talk_with(lambda reward: reward), hear, another_user=lambda: hear)
-        evidence = Evidence(subject, Claim.of(0.1, (0, 1), 1_000, 0.999, 3))
+        target = Target("slow", ask_function(lambda reward: reward), run_once, another_user=lambda: run_once)
+        evidence = Evidence(target, Claim.of(0.1, (0, 1), 1_000, 0.999, 3))
         drawn = draw_users(evidence, 40)
         assert drawn is not None
         evidence.shared["users"] = replace(drawn, wanted=1_200)

@@ -11,7 +11,7 @@ from tests.faults import spread
 from ldpbandits.audit.blackbox.neighbours import neighbours
 from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.sample import draw_sample
-from ldpbandits.audit.subject import Respond, subject_of
+from ldpbandits.audit.target import Respond, target_of
 
 CALLS = 40_000
 RNG = random.Random(8)
@@ -157,9 +157,9 @@ HEALTHY: dict[str, Make] = {
 def verdict(make: Make) -> str:
     """The verdict on a run of many calls."""
     RNG.seed(6)
-    subject, rng = subject_of(make()), np.random.default_rng(6)
-    evidence = Evidence(subject, Claim.of(1.0, (0, 1), CALLS // 2, 0.999, 1))
-    evidence.shared["main sample"] = draw_sample(subject, (0.0, 1.0), CALLS, rng, 1e9)
+    target, rng = target_of(make()), np.random.default_rng(6)
+    evidence = Evidence(target, Claim.of(1.0, (0, 1), CALLS // 2, 0.999, 1))
+    evidence.shared["main sample"] = draw_sample(target, (0.0, 1.0), CALLS, rng, 1e9)
     return neighbours(evidence, 1e-5).verdict
 
 

@@ -259,7 +259,7 @@ def test_little_traffic_for_the_worse_arm_is_spoken_of(place: Place) -> None:
 
 
 def test_it_says_how_many_it_takes_if_the_rule_goes_on(place: Place) -> None:
-    """By the course of a rule whose index is known: as many as an agent of the same tallies says."""
+    """By the expected allocation of a rule whose index is known: as many as an agent of the same tallies says."""
 
     async def play() -> Forecast:
         await place.service.commands.create(replace(new("a", "b"), rule={"kind": "kl-ucb++"}))

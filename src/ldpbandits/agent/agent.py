@@ -1,8 +1,8 @@
-"""The agent: a rule and a tally. It says which arm to pull next, and learns from responses; it never sees a reward.
+"""The agent: a rule and a tally. It chooses the arm to pull next, and learns from responses; it never sees a reward.
 
 A pull is *out* from the moment its arm is handed to a device until its response is counted or its time is up. With
 thousands out at once, an agent that ignored them would give the same arm to everybody until the first responses
-arrive. So an agent that serves a crowd calls `issue` instead of `select`, and rules may count what is out.
+arrive. An agent that serves many devices therefore calls `issue` instead of `select`, and rules may count open pulls.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,11 +10,11 @@ from math import isfinite
 from random import SystemRandom
 from typing import Any, Literal
 
+from ldpbandits.agent.bound_rule import bind_rule, rule_for
+from ldpbandits.agent.bounded_argmax import BoundedArgmax
 from ldpbandits.agent.estimates import Estimate, estimate_arm, share
-from ldpbandits.agent.fit import fitted, rule_for
 from ldpbandits.agent.forecast import Prospect, more_by_rule
 from ldpbandits.agent.kernels import Random, select
-from ldpbandits.agent.lookout import Lookout
 from ldpbandits.agent.rules import Rule, rule_from_json, rule_to_json
 from ldpbandits.agent.separation import ALPHA, leading
 from ldpbandits.agent.sieve import Sieve
@@ -26,7 +26,7 @@ from ldpbandits.types import Arm, Response
 
 
 class Agent:
-    """Say which arm to pull next, learn from the response, and again.
+    """A bandit agent: `select` or `issue` chooses an arm, `update` learns from its response.
 
     A call that is refused leaves the agent as it was.
 
@@ -49,17 +49,17 @@ class Agent:
         curator: object = None,
         random: Random | None = None,
     ) -> None:
-        """Start with so many arms, or with arms of these names; they are numbered from 0, and none is pulled yet.
+        """Start with `arms` arms, or with arms of these names; they are numbered from 0, and none is pulled yet.
 
-        With a curator, its spec, or a menu of them, responses that it cannot have given are refused. `random` is for
-        rules that draw.
+        With a curator, its spec, or a menu of them, the agent refuses responses that it cannot have given. `random` is
+        for rules that draw.
         """
         self.menu = None if curator is None else Menu.of(curator)
-        self.rule, self.fitted = rule, fitted(rule, self.menu)
+        self.rule, self.bound_rule = rule, bind_rule(rule, self.menu)
         self.names = _names(arms)
-        self.tally = Tally((ArmTally() for _ in self.names), self.fitted.levels)
+        self.tally = Tally((ArmTally() for _ in self.names), self.bound_rule.levels)
         self._random = SystemRandom() if random is None else random
-        self._lookout: Lookout | Sieve | None = None
+        self._choice: BoundedArgmax | Sieve | None = None
 
     @classmethod
     def for_curator(
@@ -88,7 +88,7 @@ class Agent:
         return self.tally.t
 
     def select(self, among: Sequence[Arm] | None = None) -> Arm:
-        """Return the arm to pull next; asking changes nothing.
+        """Return the arm to pull next; the agent does not change.
 
         `among` are the arms to choose from; the rule then chooses as if the others were retired.
         """
@@ -96,14 +96,14 @@ class Agent:
             return self._select_among(among)
         tally = self.tally
         arms = tally.in_use
-        lookout = self._look_out() if len(arms) >= self.fitted.many else None
-        if lookout is not None:
-            return arms[lookout.select()]
+        choice = self._bounded_choice() if len(arms) >= self.bound_rule.many else None
+        if choice is not None:
+            return arms[choice.select()]
         tally.spread_mean()
         place = select(
-            self.fitted.index,
-            self.fitted.parameters,
-            self.fitted.floor,
+            self.bound_rule.index,
+            self.bound_rule.parameters,
+            self.bound_rule.floor,
             tally.means,
             tally.pulls,
             tally.counts,
@@ -115,8 +115,8 @@ class Agent:
         return arms[place]
 
     def _select_among(self, among: Sequence[Arm]) -> Arm:
-        """Look at each of these arms: what spares a look is laid out for all arms in use."""
-        tally, rule = self.tally, self.fitted
+        """Scan these arms in full: the bounds of `BoundedArgmax` and `Sieve` are for all arms in use."""
+        tally, rule = self.tally, self.bound_rule
         places = tally.places(among)
         if len(places) == 1:
             return among[0]
@@ -135,15 +135,15 @@ class Agent:
         )
         return among[chosen]
 
-    def _look_out(self) -> Lookout | Sieve | None:
-        """Return what spares a look at every arm, for the tally as it is laid out now; None if nothing does."""
-        found = self._lookout
+    def _bounded_choice(self) -> BoundedArgmax | Sieve | None:
+        """Return the `BoundedArgmax` or `Sieve` for the present rows of the tally; None if there is neither."""
+        found = self._choice
         if found is None or found.touched is not self.tally.touched:
-            if self.fitted.moves is not None:
-                found = Lookout(self.fitted, self.fitted.moves, self.tally, self._random)
-            elif self.fitted.log_density is not None:
-                found = Sieve(self.fitted, self.fitted.log_density, self.tally, self._random)
-            self._lookout = found
+            if self.bound_rule.moves is not None:
+                found = BoundedArgmax(self.bound_rule, self.bound_rule.moves, self.tally, self._random)
+            elif self.bound_rule.log_density is not None:
+                found = Sieve(self.bound_rule, self.bound_rule.log_density, self.tally, self._random)
+            self._choice = found
         return found
 
     def issue(self, among: Sequence[Arm] | None = None) -> Arm:
@@ -156,7 +156,7 @@ class Agent:
         return arm
 
     def take_back(self, arm: Arm | str) -> None:
-        """One pull of this arm is no longer out: its time is up, and its response will not come."""
+        """Count one pull of this arm as no longer out: it expired, and its response will not come."""
         number = self._number(arm)
         if not self.tally.arms[number].out:
             raise ArmError(f"no pull of arm {brief(arm)} is out")
@@ -180,11 +180,11 @@ class Agent:
             )
         if self.tally.arms[number].out:
             self.tally.take_back(number)
-        self.tally.add(number, 1, float(response), self.fitted.read(response), level)
+        self.tally.add(number, 1, float(response), self.bound_rule.read(response), level)
 
     @staticmethod
     def _level(menu: Menu, response: Response, epsilon: float | None) -> int:
-        """Return at which level of the menu a response was drawn, or say why it cannot be one."""
+        """Return the level of the menu at which a response was drawn; raise ResponseError if it cannot have been."""
         level = menu.level(epsilon)
         if level is None:
             listed = ", ".join(f"{each:g}" for each in menu.epsilons)
@@ -196,9 +196,9 @@ class Agent:
         return level
 
     def estimates(self, *, alpha: float = 0.05, sub_gaussian: float | None = None) -> dict[str, Estimate]:
-        """Return what may be concluded of each arm, by its name; all intervals hold together, at all times.
+        """Return the estimate of each arm, by its name; all intervals hold together, at all times.
 
-        With probability 1 - alpha no interval ever misses its mean, also when arms are added on the way.
+        With probability 1 - alpha no interval ever misses its mean, even when arms are added later.
         """
         if self.menu is None:
             raise ParameterError("estimates need a curator: make the agent with Agent.for_curator(curator, arms)")
@@ -211,8 +211,8 @@ class Agent:
     def more_responses(self, *, alpha: float = ALPHA) -> int | None:
         """Return about how many more responses it takes until the best arm is separated, as the rule sends its pulls.
 
-        0: it is now, its interval lies above all others. None: it is not in sight, an arm has no response yet, or
-        nothing is known of how the rule goes on. It is a guess: that means stay what they are.
+        0: it is separated now. None: the forecast exceeds 10^9 responses, an arm has no response yet, or the rule does
+        not declare how its index moves. The forecast assumes that means stay as they are.
 
         >>> agent = Agent.for_curator({"mechanism": "bernoulli", "epsilon": 2}, arms=2)
         >>> agent.tally.add(0, 1000, 240)
@@ -230,7 +230,7 @@ class Agent:
         best = leading(means)
         prospects = [Prospect(arm, share(alpha, number), arm.pulls, 0, 0, 0.0) for number, arm in arms]
         others = [prospect for place, prospect in enumerate(prospects) if place != best]
-        return more_by_rule(prospects[best or 0], others, self.menu, self.fitted) if others else None
+        return more_by_rule(prospects[best or 0], others, self.menu, self.bound_rule) if others else None
 
     def add_arm(self, name: str | None = None) -> Arm:
         """Add an arm that nobody has pulled; it gets the next number."""
@@ -244,12 +244,12 @@ class Agent:
         self.tally.retire(self._number(arm))
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything the agent knows as plain JSON-able data; `from_json` takes it back without loss."""
+        """Return the state of the agent as JSON-able data; `from_json` restores it without loss."""
         arms = self.tally.arms
         more: dict[str, Any] = {}
-        if self.fitted.reading is not None:
+        if self.bound_rule.reading is not None:
             more["read"] = [arm.read or 0.0 for arm in arms]
-        if self.fitted.levels is not None:
+        if self.bound_rule.levels is not None:
             more["cells"] = [[list(cell) for cell in arm.cells] for arm in arms]
         return {
             "rule": rule_to_json(self.rule),
@@ -265,9 +265,9 @@ class Agent:
 
     @classmethod
     def from_json(cls, snapshot: object, *, may_import: bool = False) -> "Agent":
-        """Make the agent that a snapshot describes, or say why the snapshot does not add up.
+        """Restore the agent of a snapshot; raise SnapshotError if the snapshot is inconsistent.
 
-        `may_import` is as in `rule_from_json`: for snapshots of your own that hold a rule of your own.
+        `may_import` is as in `rule_from_json`: only for trusted snapshots that hold a custom rule.
         """
         required, optional = {"rule", "t", "pulls", "totals"}, {"cells", "curator", "names", "out", "read", "retired"}
         if not isinstance(snapshot, Mapping) or not required <= snapshot.keys() <= required | optional:
@@ -292,13 +292,13 @@ class Agent:
         rule = rule_from_json(snapshot["rule"], may_import=may_import)
         asked = snapshot.get("curator")
         agent = cls(rule, names, curator=None if asked is None else Menu.from_json(asked))
-        if "cells" in snapshot and agent.fitted.levels is None:
+        if "cells" in snapshot and agent.bound_rule.levels is None:
             raise SnapshotError("a snapshot has the key cells just where its curator leaves a choice of epsilons")
-        if ("read" in snapshot) != (agent.fitted.reading is not None):
+        if ("read" in snapshot) != (agent.bound_rule.reading is not None):
             raise SnapshotError("a snapshot has the key read just where its rule reads responses in a way of its own")
-        if agent.fitted.levels is not None:
-            _read_cells(snapshot.get("cells"), tallies, agent.fitted.levels.count)
-        agent.tally = Tally(tallies, agent.fitted.levels)
+        if agent.bound_rule.levels is not None:
+            _read_cells(snapshot.get("cells"), tallies, agent.bound_rule.levels.count)
+        agent.tally = Tally(tallies, agent.bound_rule.levels)
         return agent
 
     def _number(self, arm: Arm | str) -> Arm:
@@ -312,12 +312,12 @@ class Agent:
         return Arm(arm)
 
     def __repr__(self) -> str:
-        """Show the rule and the tally."""
+        """Return the rule and the pulls as text."""
         return f"Agent({self.rule}, pulls={list(self.pulls)})"
 
 
 def _names(arms: int | Iterable[str]) -> tuple[str, ...]:
-    """Return the names of the arms; those that have none are named by their numbers."""
+    """Return the names of the arms; a number of arms gives them their numbers as names."""
     if isinstance(arms, str) or not isinstance(arms, Iterable):
         return tuple(map(str, range(check_count("arms", arms))))
     names = tuple(arms)
@@ -347,7 +347,7 @@ def _total_from_json(number: int, what: str, pulls: object, total: object) -> fl
 
 
 def _read_cells(snapshot: object, arms: list[ArmTally], count: int) -> None:
-    """Give each arm its cells, which add up to its pulls and total."""
+    """Set the cells of each arm, after a check that they add up to its pulls and total."""
     listed = snapshot if isinstance(snapshot, list) and len(snapshot) == len(arms) else None
     if listed is None or not all(isinstance(cells, list) and len(cells) == count for cells in listed):
         raise SnapshotError(f"with this rule and curator, a snapshot has cells: for each arm {count} pairs of numbers")

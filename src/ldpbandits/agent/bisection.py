@@ -1,4 +1,4 @@
-"""Where to put a threshold: a noisy bisection of a public interval, from private bits of reward > theta.
+"""Noisy bisection: search the median reward in a public interval, by private bits of reward > theta.
 
 Each step asks users for CTB's response behind Threshold(theta), theta in the middle of the interval. A response counts
 +1 or -1. With p = P(reward > theta) the sum of n of them has mean n tanh(epsilon / 2) (2 p - 1) and a variance of at
@@ -9,8 +9,8 @@ most n. A step takes at most n_max = (3 / (0.3 tanh(epsilon / 2)))^2 responses.
 - If it is still inside after n_max responses, p is near 1/2: outside of [0.35, 0.65] the sum has left on average. Then
   theta halves the users well enough for a threshold, and the bisection is done.
 
-It ends after MOST_STEPS steps too: rewards that are one number for many users have no theta that halves them. Then
-theta is the end of the interval whose p is nearer to 1/2, which is the one that took more responses to decide.
+The bisection also ends after MAX_STEPS steps: if many users have the same reward, no theta halves them. Then theta is
+the end of the interval whose p is nearer to 1/2, which is the one that took more responses to decide.
 
 Every user who responds spends epsilon once, as in the experiment itself.
 """
@@ -25,19 +25,19 @@ from ldpbandits.spec.mechanisms import Bernoulli
 from ldpbandits.spec.transforms import LARGEST_THETA, Threshold
 from ldpbandits.types import Response
 
-DEVIATIONS = 3.0
-"""So many standard deviations, at most, away from 0 the sum decides a step."""
+STEP_DEVIATIONS = 3.0
+"""Standard deviations, of the longest step, at which the sum decides a step."""
 
-LEAN = 0.3
-"""|2 p - 1| that a step of full length just notices."""
+MIN_NOTICED_LEAN = 0.3
+"""The smallest |2 p - 1| that a step of full length notices."""
 
-MOST_STEPS = 20
-"""The interval shrinks to a millionth at the least."""
+MAX_STEPS = 20
+"""Each step halves the interval, so that it shrinks to a millionth."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bisection:
-    """How far the search has come; `update` returns how far it is after one more response.
+    """The state of the search; `update` returns the state after one more response.
 
     >>> search = Bisection(-100, 100, epsilon=2)
     >>> while not search.done:  # every user's reward is 30: a median without noise
@@ -50,20 +50,20 @@ class Bisection:
     high: float
     epsilon: float
     step: int = 0
-    """Steps decided."""
+    """Number of steps decided so far."""
     pulls: int = 0
-    """Responses in this step."""
+    """Number of responses in this step."""
     lead: int = 0
-    """Ones among them, minus zeros."""
+    """Number of ones minus number of zeros in this step."""
     spent: int = 0
-    """Responses in all."""
+    """Number of responses in all steps."""
     low_pulls: int = 0
-    """Responses that it took to decide that `low` is too low; 0 at the start, where nobody was asked."""
+    """Number of responses that decided that `low` is too low; 0 for the end that the caller gave."""
     high_pulls: int = 0
-    """The same of `high`."""
+    """Number of responses that decided that `high` is too high; 0 as above."""
 
     def __post_init__(self) -> None:
-        """Check the interval and epsilon."""
+        """Check that low < high are in range, and epsilon."""
         fits = all(is_number(end) and abs(end) <= LARGEST_THETA / 2 for end in (self.low, self.high))
         if not fits or not self.low < self.high:
             rule = f"a bisection needs two numbers low < high of size <= {LARGEST_THETA / 2:g}"
@@ -75,33 +75,33 @@ class Bisection:
     @property
     def longest(self) -> int:
         """n_max: the most responses that a step takes."""
-        return ceil((DEVIATIONS / (LEAN * tanh(self.epsilon / 2))) ** 2)
+        return ceil((STEP_DEVIATIONS / (MIN_NOTICED_LEAN * tanh(self.epsilon / 2))) ** 2)
 
     @property
     def edge(self) -> float:
         """3 sqrt(n_max): a sum beyond it decides a step."""
-        return DEVIATIONS**2 / (LEAN * tanh(self.epsilon / 2))
+        return STEP_DEVIATIONS**2 / (MIN_NOTICED_LEAN * tanh(self.epsilon / 2))
 
     @property
     def theta(self) -> float:
-        """Where to ask next; once it is done, where to put the threshold."""
-        if self.step < MOST_STEPS:
+        """The threshold to ask next; once done, the threshold that was found."""
+        if self.step < MAX_STEPS:
             return (self.low + self.high) / 2
         return self.low if self.low_pulls > self.high_pulls else self.high
 
     @property
     def is_halved(self) -> bool:
-        """Whether theta was found undecided: about as many rewards lie above as not."""
+        """Whether a full step left theta undecided: about half of the rewards lie above it."""
         return self.pulls >= self.longest
 
     @property
     def done(self) -> bool:
-        """Whether there is nothing more to ask."""
-        return self.is_halved or self.step == MOST_STEPS
+        """Whether the search has ended."""
+        return self.is_halved or self.step == MAX_STEPS
 
     @property
     def curator(self) -> CuratorSpec:
-        """What to ask of users: CTB behind the threshold at theta."""
+        """The curator to send to users: CTB behind the threshold at theta."""
         return CuratorSpec(Bernoulli(self.epsilon), Threshold(self.theta))
 
     def update(self, response: Response) -> "Bisection":
@@ -111,7 +111,7 @@ class Bisection:
         return self.count(1, int(response))
 
     def count(self, pulls: int, ones: int) -> "Bisection":
-        """Count so many responses to `curator` at once, and only then look at the sum; once done, nothing changes."""
+        """Count `pulls` responses to `curator`, then test the sum once; a search that is done does not change."""
         if not 0 <= ones <= pulls:
             raise ResponseError(f"of {brief(pulls)} responses there cannot be {brief(ones)} ones")
         if self.done:

@@ -1,4 +1,4 @@
-"""What an experimenter may conclude of an arm: its debiased mean, and an interval that is valid whenever one looks."""
+"""Estimates of an arm: its debiased mean, and an anytime-valid confidence interval."""
 
 from dataclasses import dataclass
 from math import inf
@@ -23,11 +23,11 @@ LARGEST_SIGMA = 1e100
 class Estimate:
     """An estimate of one arm's mean, and an interval that covers the mean at all times at once.
 
-    The estimate is unbiased; of several epsilons it is the likeliest mean, which is so in the long run.
+    The estimate is unbiased; with several epsilons it is the maximum-likelihood mean, which is asymptotically unbiased.
 
-    `of` says which mean: that of the reward or, behind a sigmoid, that of sigmoid(reward); or a chance, which is the
-    mean of a bit: behind a threshold P(reward > theta). The estimate may lie outside the range of the rewards, where
-    the noise puts it: cutting it off would bias it. The interval stays inside.
+    `of` says which mean: of the reward, behind a sigmoid of sigmoid(reward), and behind a threshold the probability
+    P(reward > theta). Noise may put the estimate outside the range of the rewards: clipping would bias it. The interval
+    stays inside.
     `fits` is False when every mean in the range is refuted: then the responses are not those of this curator.
     """
 
@@ -43,8 +43,8 @@ class Estimate:
 def share(alpha: float, arm: int) -> float:
     """Return an arm's part of alpha: 1/2, 1/6, 1/12, ... of it, which add up to all of it and never change.
 
-    A share that depended on how many arms there are would shrink when one is added, but what was said before cannot be
-    taken back: the shares of all that was ever said would add up to more than alpha.
+    A share that depended on the number of arms would shrink when an arm is added, but intervals that were published
+    cannot be withdrawn: the shares of all published intervals would add up to more than alpha.
     """
     return alpha / ((arm + 1) * (arm + 2))
 
@@ -54,8 +54,8 @@ def estimate(
 ) -> Estimate:
     """Estimate the mean of an arm, in the units of its rewards, from the number and the sum of its responses.
 
-    `curator` is the curator itself, its spec, or its JSON. For a curator on the real line, say by `sub_gaussian` how
-    far rewards R spread: a sigma with E e^(l (R - mean)) <= e^(l^2 sigma^2 / 2) for all l. In a range it is known.
+    `curator` is the curator itself, its spec, or its JSON. For a curator on the real line, `sub_gaussian`
+    is a sigma with E e^(l (R - mean)) <= e^(l^2 sigma^2 / 2) for rewards R and all l. In a range it is known.
 
     >>> from ldpbandits import BernoulliCurator
     >>> found = estimate(10_000, 6_000.0, BernoulliCurator(epsilon=1.0))
@@ -76,10 +76,10 @@ def estimate(
 
 
 def estimate_arm(arm: ArmTally, menu: Menu, *, alpha: float, sub_gaussian: float | None = None) -> Estimate:
-    """Estimate the mean of an arm from its tally; of several epsilons, by the likelihood of all its responses.
+    """Estimate the mean of an arm from its tally; with several epsilons, by the likelihood of all its responses.
 
-    Then the estimate is the likeliest mean, wherever every response has a chance: it may lie outside of the range, as
-    that of one epsilon may.
+    Then the estimate is the maximum-likelihood mean among those that give every bit a probability in [0, 1]: it may lie
+    outside the range of the rewards, as that of one epsilon may.
     """
     if len(menu) == 1:
         return estimate(arm.pulls, arm.total, menu.curators[0], alpha=alpha, sub_gaussian=sub_gaussian)
@@ -99,7 +99,7 @@ def estimate_arm(arm: ArmTally, menu: Menu, *, alpha: float, sub_gaussian: float
 def in_rewards(
     transform: Transform, mean: float | None, edges: tuple[float, float], alpha: float, pulls: int
 ) -> Estimate:
-    """Say in the units of the rewards what is known of the mean value: an estimate, and the edges of an interval."""
+    """Convert an estimate of the mean value, and the edges of its interval, to the units of the rewards."""
     fits, (low, high) = True, edges
     if transform.bounded:
         fits = low <= 1 and high >= 0

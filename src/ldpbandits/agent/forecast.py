@@ -1,8 +1,8 @@
-"""About how many more responses until the best arm is told apart from all others: a guess, not a promise.
+"""Forecast: about how many more responses it takes until the best arm is separated. A guess, not a promise.
 
-The means and the shares of missing answers stay as they are, each arm gets its present share of the responses, and the
-number of these is sought at which the worst-case intervals are disjoint. A rule that learns gives worse arms ever less:
-then it takes longer. Where the rule is known, its `Course` says what each arm gets.
+The forecast assumes that means and shares of missing answers stay as they are, and that each arm keeps its present
+share of the responses; it searches the number of responses at which the worst-case intervals are disjoint. A rule that
+learns gives worse arms ever less, which takes longer: `more_by_rule` uses the rule's `ExpectedAllocation` instead.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,41 +11,41 @@ from functools import cache
 from math import ceil, sqrt
 from typing import TypeAlias
 
-from ldpbandits.agent.course import Course, is_foreseeable
+from ldpbandits.agent.bound_rule import BoundRule
 from ldpbandits.agent.estimates import Estimate, estimate_arm
-from ldpbandits.agent.fit import Fitted
+from ldpbandits.agent.expected_allocation import ExpectedAllocation, is_foreseeable
 from ldpbandits.agent.levels import Levels
 from ldpbandits.agent.missing import worst_case
 from ldpbandits.agent.tally import ArmTally, LevelTally
 from ldpbandits.spec.mechanisms import Mechanism
 from ldpbandits.spec.menu import Menu
 
-BEYOND = 10**9
-"""A forecast of more responses than this says nothing."""
+MAX_FORECAST_RESPONSES = 10**9
+"""A forecast beyond this number of responses is reported as None."""
 
-NEAR_ENOUGH = 1.01
-"""The number is found up to this factor: it is a guess."""
+FORECAST_TOLERANCE_FACTOR = 1.01
+"""The search stops when its bracket is this narrow: the result is a guess anyway."""
 
 Shares: TypeAlias = Callable[[float], Sequence[float]]
-"""Which parts of so many further responses the best arm and the others get, in this order."""
+"""shares(more): the shares of the best arm and of the others, in this order, in the next `more` responses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """An arm as it is, and how it goes on: `share` of all further responses are its own."""
+    """An arm's tally now, and `share`, its part of all further responses."""
 
     arm: ArmTally
     alpha: float
     answered: int
-    """Its pulls that were handed out here; others, that were brought along, have no missing ones beside them."""
+    """Its answered pulls that were handed out here; responses of a warm start have no missing answers."""
     missing: float
     out: int
     share: float
 
     def worst(self, menu: Menu, more: float, share: float | None = None) -> Estimate:
-        """Return the worst-case estimate after so many more responses to all arms; out are as many as now.
+        """Return the worst-case estimate after `more` responses of all arms; the pulls that are out stay as many.
 
-        Of those it gets its share, unless another is named.
+        The arm gets `share` of them, by default its own.
         """
         new = (self.share if share is None else share) * more
         grown = _grown(self.arm, new, menu)
@@ -55,7 +55,7 @@ class Prospect:
 
 
 def _grown(arm: ArmTally, new: float, menu: Menu) -> ArmTally:
-    """Return an arm with so many more responses, by the epsilons of those that it has, to values of the mean so far."""
+    """Return the tally with `new` responses more, of the same mix of epsilons, to values of the mean so far."""
     if len(menu) == 1:
         mean = min(max(menu.first.debiased_mean(arm.total / arm.pulls), 0.0), 1.0)
         return ArmTally(*_added(LevelTally(arm.pulls, arm.total), new, menu.first, mean))
@@ -68,18 +68,22 @@ def _grown(arm: ArmTally, new: float, menu: Menu) -> ArmTally:
 
 
 def _added(cell: LevelTally, new: float, mechanism: Mechanism, mean: float) -> LevelTally:
-    """Add so many responses to values of this mean, rounded to whole ones."""
+    """Add `new` responses, rounded to a whole number, to values of this mean."""
     total = cell.total + round(new) * mechanism.response_mean(mean)
     return LevelTally(cell.pulls + round(new), round(total / mechanism.unit) * mechanism.unit)
 
 
 def more_responses(
-    best: Prospect, others: list[Prospect], menu: Menu, shares: Shares | None = None, beyond: float = BEYOND
+    best: Prospect,
+    others: list[Prospect],
+    menu: Menu,
+    shares: Shares | None = None,
+    beyond: float = MAX_FORECAST_RESPONSES,
 ) -> int | None:
-    """Return after how many more responses in all the best arm's interval lies above all others; None: not in sight.
+    """Return after how many more responses in all the best arm's interval lies above all others.
 
-    Every arm must have a response. 0 means that it lies above them now. `shares` says where further responses go; else
-    each arm keeps its own share of them.
+    Every arm must have a response. 0: it lies above them now. None: it does not within `beyond` responses. `shares`
+    says where further responses go; without it each arm keeps its own share.
     """
     kept = [best.share, *(other.share for other in others)]
 
@@ -102,7 +106,7 @@ def more_responses(
                 return None
             enough = float(beyond)
             needed = max(needed, 1.0)
-            while enough > needed * NEAR_ENOUGH:
+            while enough > needed * FORECAST_TOLERANCE_FACTOR:
                 middle = sqrt(enough * needed)
                 needed, enough = (needed, middle) if is_below(middle) else (middle, enough)
             needed = enough
@@ -110,13 +114,13 @@ def more_responses(
 
 
 def more_by_rule(
-    best: Prospect, others: list[Prospect], menu: Menu, rule: Fitted, *, minimum_share: float = 0.0
+    best: Prospect, others: list[Prospect], menu: Menu, rule: BoundRule, *, minimum_share: float = 0.0
 ) -> int | None:
-    """Return the same where pulls go as the rule sends them; None also where that is not known.
+    """Return `more_responses` for pulls that go as the rule sends them; None also where the rule declares too little.
 
-    The others are all other arms in use.
+    `others` are all other arms in use.
     """
     if not is_foreseeable(rule):
         return None
-    course = Course.of(rule, [best.arm, *(other.arm for other in others)], minimum_share)
-    return more_responses(best, others, menu, course.shares)
+    allocation = ExpectedAllocation.of(rule, [best.arm, *(other.arm for other in others)], minimum_share)
+    return more_responses(best, others, menu, allocation.shares)

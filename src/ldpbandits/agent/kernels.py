@@ -1,6 +1,6 @@
-"""The formulas of the agent, once: plain scalar functions that the live agent calls and the lab compiles.
+"""The kernels of the agent: plain scalar functions that the live agent calls and the lab compiles.
 
-Each takes only numbers, sequences of numbers and other kernels, checks nothing (the edges do) and keeps nothing.
+A kernel takes only numbers, sequences of numbers and other kernels. It has no state and checks nothing: callers do.
 """
 
 from collections.abc import Callable, MutableSequence, Sequence
@@ -11,48 +11,48 @@ Parameters: TypeAlias = tuple[float, ...]
 
 
 class ArmView(NamedTuple):
-    """What a rule sees of an arm. A pull is out when it was handed out and is not answered yet."""
+    """The numbers that a rule sees of an arm. A pull is out when it was handed out and is not answered yet."""
 
     mean: float
-    """The mean of its responses."""
+    """The mean of the arm's responses."""
     pulls: float
-    """The number of its responses."""
+    """The number of the arm's responses."""
     out: float
-    """How many of its pulls are out."""
+    """The number of its pulls that are out."""
     n: float
-    """How often it was handed out, the paper's N: pulls + out."""
+    """The number of its pulls, answered or out: the paper's N = pulls + out."""
     t: float
     """The number of all pulls of all arms, answered or out."""
     best: float
     """The largest mean of all arms."""
     arms: float
-    """The number of arms."""
+    """The number of arms, the paper's K."""
     cells: Any = ()
     """Its responses by epsilon, where there are several: see `mixed.py`."""
 
 
 class Random(Protocol):
-    """A source of random numbers: `random.Random` and numpy's Generator are two."""
+    """A source of random numbers, such as `random.Random` or numpy's Generator."""
 
     def random(self) -> float:
-        """Draw a number in [0, 1), all equally likely."""
+        """Draw a number uniformly from [0, 1)."""
 
 
 Index: TypeAlias = Callable[[ArmView, Random, Parameters], float]
-"""index(arm, random, parameters): how promising an arm is; the agent pulls the one of largest index.
+"""index(arm, random, parameters): how promising an arm is; the agent pulls the arm of largest index.
 
-A rule that draws nothing leaves `random` alone.
+Only rules that draw use `random`.
 """
 
 LogDensity: TypeAlias = Callable[[ArmView, float], tuple[float, float]]
-"""log_density(arm, x): for an index that is drawn, the logarithm of its density at x and the slope of that."""
+"""log_density(arm, x): the logarithm of the density of an index that is drawn, at x, and its derivative there."""
 
 Reading: TypeAlias = Callable[[float, Parameters], float]
-"""reading(response, parameters): what a rule counts in the place of a response; `ArmView.mean` is the mean of that."""
+"""reading(response, parameters): the number that a rule counts for a response; `ArmView.mean` is the mean of these."""
 
 
 def as_it_is(response: float, _: Parameters) -> float:
-    """Read a response as it is."""
+    """Return the response itself: the reading of most rules."""
     return response
 
 
@@ -72,7 +72,7 @@ def kl(p: float, q: float) -> float:
 def kl_term(p: float, q: float, step: float) -> float:
     """Return p (x - log(1 + x)) with x = step / p and step = q - p: p log(p / q), and a part that cancels in the sum.
 
-    Close to 0 by its series: the terms of first order have cancelled before anything is rounded.
+    Close to 0 the series is used, in which the first-order terms cancel before any rounding.
     """
     if p == 0:
         return step
@@ -118,7 +118,7 @@ def kl_ucb_plus_index(arm: ArmView, _: Random, __: Parameters) -> float:
 
 
 def plus_level(arm: ArmView) -> float:
-    """f(t / (K N))."""
+    """Return f(t / (K N)) for `plus_function` f."""
     return plus_function(arm.t / (arm.arms * arm.n))
 
 
@@ -135,7 +135,7 @@ def imed_index(arm: ArmView, _: Random, __: Parameters) -> float:
 
 
 def thompson_index(arm: ArmView, random: Random, _: Parameters) -> float:
-    """A draw from Beta(1 + S, 1 + pulls - S), S the sum of the responses (Thompson 1933). What is out does not count.
+    """A draw from Beta(1 + S, 1 + pulls - S), S the sum of the responses (Thompson 1933); open pulls do not count.
 
     A Beta variable is G / (G + H), with G and H of the Gamma laws of its two shapes.
     """
@@ -171,7 +171,7 @@ def normal(random: Random) -> float:
 def starving(floor: float, counts: Sequence[float], t: float) -> int:
     """Return the least pulled arm (the lowest-numbered of several) if its count is <= floor log(t + 1), else -1.
 
-    It gives each arm its first pull under any floor, since 0 <= 0; with floor 4 it is the forced rule of LDP-UCB-L.
+    Under any floor each arm gets its first pull, since 0 <= 0; floor 4 gives the forced exploration of LDP-UCB-L.
     """
     limit = floor * log(t + 1.0)
     hungry = 0
@@ -187,7 +187,7 @@ def starving(floor: float, counts: Sequence[float], t: float) -> int:
 
 
 def greatest(values: Sequence[float]) -> float:
-    """Return the largest value. Written so that a compiler drops it for a rule that does not look at the result."""
+    """Return the largest value; a compiler removes the loop for a rule that does not use the result."""
     most = values[0]
     for place in range(1, len(values)):
         if values[place] > most:  # noqa: PLR1730 - in plain Python a call of max takes twice as long
@@ -209,9 +209,8 @@ def select(
 ) -> int:
     """Return the arm to pull next: a starving one, else the one of largest index (the lowest-numbered of several).
 
-    `counts` says how often each arm was handed out: its pulls, and those that are out. `cells` has an entry an arm that
-    most rules do not look at. `indexes` is room for one number an arm: a loop without a running maximum compiles to
-    vector instructions.
+    `counts` has N of each arm: its pulls, answered or out. `cells` has an entry per arm, which most rules ignore.
+    `indexes` is a buffer of one number per arm: a loop without a running maximum compiles to vector instructions.
     """
     arm = starving(floor, counts, t)
     if arm >= 0:

@@ -1,4 +1,4 @@
-"""The formulas of the agent for responses of CTL: a value in [0, 1] plus Laplace noise of scale 1 / epsilon.
+"""The kernels of the agent for responses of CTL: a value in [0, 1] plus Laplace noise of scale 1 / epsilon.
 
 Such a response X of mean m has log E e^(l (X - m)) <= psi(l) = l^2 / 8 - log(1 - l^2 / epsilon^2) for |l| < epsilon, by
 Hoeffding's lemma and the law of the noise; noise on the grid has less (`spec/sequences.py`). Its conjugate is the rate:
@@ -14,7 +14,7 @@ def laplace_rate(distance: float, epsilon: float) -> float:
     """I(d) = sup over l of l d - psi(l), for d >= 0.
 
     With l = epsilon x, w = 2 x / (1 - x^2) and a = epsilon^2 / 8, the best l solves w + 2 a x = epsilon d, where
-    x = w / (1 + sqrt(1 + w^2)) is concave in w. So Newton's steps from below go up to the root and never pass it.
+    x = w / (1 + sqrt(1 + w^2)) is concave in w: Newton's steps from below rise to the root and never pass it.
     """
     target, a = epsilon * distance, epsilon * epsilon / 8
     if target <= 0:
@@ -24,7 +24,7 @@ def laplace_rate(distance: float, epsilon: float) -> float:
         h = hypot(1.0, w)
         step = (target - w - 2 * a * w / (1 + h)) / (1 + 2 * a / (h * (1 + h)))
         w += step
-        if step <= 1e-9 * w:  # the error that is left enters the rate by its square
+        if step <= 1e-9 * w:  # the rate depends on the remaining error by its square
             break
     x = w / (1 + hypot(1.0, w))
     return x * target - a * x * x - log1p(x * w / 2)
@@ -50,7 +50,7 @@ def laplace_distance(level: float, epsilon: float) -> float:
         after = u - excess / (a / ((1 + u) * (1 + u)) + 2 - 1 / (1 + u))
         if not low <= after <= high:
             after = (low + high) / 2
-        is_close = abs(after - u) <= 1e-9 * u  # what is left enters the radius by its square
+        is_close = abs(after - u) <= 1e-9 * u  # the distance depends on the remaining error by its square
         u = after
         if is_close:
             break
@@ -81,7 +81,7 @@ def above_half(response: float, _: Parameters) -> float:
 def clipped(response: float, parameters: Parameters) -> float:
     """Read a response in [0, 1] as it is, one below 0 as -c and one above 1 as 1 + c, with parameters = (c,).
 
-    Beyond [0, 1] the excess of a response has the same law whatever the value was, and so tells nothing. With its mean
+    Beyond [0, 1] the excess of a response has the same law for every value, so it carries no information. With its mean
     for c the reading keeps the mean of the response, for every law of rewards in [0, 1], and has less variance.
     """
     if response < 0:
@@ -90,17 +90,17 @@ def clipped(response: float, parameters: Parameters) -> float:
 
 
 def as_share(arm: ArmView, excess: float) -> ArmView:
-    """Return the arm with means of readings in [-excess, 1 + excess] moved to [0, 1]."""
+    """Return the arm with its means, of readings in [-excess, 1 + excess], rescaled to [0, 1]."""
     width = 1 + 2 * excess
     mean, best = (arm.mean + excess) / width, (arm.best + excess) / width
     return ArmView(mean, arm.pulls, arm.out, arm.n, arm.t, best, arm.arms)
 
 
 def imed_clip_index(arm: ArmView, random: Random, parameters: Parameters) -> float:
-    """IMED on clipped readings, moved to [0, 1]; parameters = (excess,)."""
+    """Return IMED's index of clipped readings rescaled to [0, 1]; parameters = (excess,)."""
     return imed_index(as_share(arm, parameters[0]), random, parameters)
 
 
 def kl_ucb_plus_clip_index(arm: ArmView, random: Random, parameters: Parameters) -> float:
-    """KL-UCB++ on clipped readings, moved to [0, 1]; parameters = (excess,)."""
+    """Return KL-UCB++'s index of clipped readings rescaled to [0, 1]; parameters = (excess,)."""
     return kl_ucb_plus_index(as_share(arm, parameters[0]), random, parameters)

@@ -1,6 +1,6 @@
 """Rules for responses of CTL: IMED and KL-UCB++, each with three ways to deal with the noise.
 
-| kinds                                               | what they count                | for rewards        |
+| kinds                                               | number they count              | for rewards        |
 |-----------------------------------------------------|--------------------------------|--------------------|
 | imed-laplace, kl-ucb++-laplace                      | the responses                  | in [0, 1]          |
 | imed-laplace-clip, kl-ucb++-laplace-clip            | clipped responses              | in [0, 1]          |
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import expm1
 from typing import ClassVar
 
+from ldpbandits.agent.bounded_argmax import COSTLY_INDEX_MIN_ARMS, Moves
 from ldpbandits.agent.kernels import Index, Parameters, Reading, imed_index, kl_ucb_plus_index
 from ldpbandits.agent.laplace_kernels import (
     above_half,
@@ -22,7 +23,6 @@ from ldpbandits.agent.laplace_kernels import (
     kl_ucb_plus_clip_index,
     kl_ucb_plus_laplace_index,
 )
-from ldpbandits.agent.lookout import FEW, Moves
 from ldpbandits.agent.rules import RULES
 from ldpbandits.checks import check_epsilon
 from ldpbandits.errors import ParameterError, SpecError
@@ -36,15 +36,15 @@ CLIP_BELOW = 1.0
 
 @dataclass(frozen=True, slots=True)
 class _ForLaplace:
-    """What the rules here have in common: the epsilon of the responses, and for whose responses they are."""
+    """A rule for responses of CTL with this epsilon; the base of all rules here."""
 
     epsilon: float
 
-    many: ClassVar[int] = FEW
+    many: ClassVar[int] = COSTLY_INDEX_MIN_ARMS
     floor: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
-        """Check epsilon, and keep it as a float."""
+        """Check epsilon, and convert it to a float."""
         try:
             object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
         except ParameterError as error:
@@ -59,12 +59,12 @@ class _ForLaplace:
 
 def _is_laplace(curator: CuratorSpec) -> bool:
     """Tell whether responses are values in [0, 1] plus the noise of CTL."""
-    # A mechanism that is derived from it may draw otherwise.
+    # A subclass of Laplace may draw its noise otherwise, so the type must be exact.
     return curator.transform.bounded and type(curator.mechanism) is Laplace
 
 
 def mean_excess(epsilon: float) -> float:
-    """By how much a response of CTL exceeds 1 on average, given that it does: 1 / epsilon, as exact as the grid allows.
+    """Return the mean excess over 1 of a response of CTL beyond 1: 1 / epsilon, as exact as the grid allows.
 
     On a grid of step s the excess is s times a geometric variable of mean 1 / (1 - e^(-epsilon s)). It is rounded to
     the grid, so that readings are on it: that moves their means by at most s / 2, as rounding rewards does.
@@ -89,7 +89,7 @@ class IMEDLaplace(_ForLaplace):
 
     @property
     def parameters(self) -> Parameters:
-        """The epsilon."""
+        """The one parameter: epsilon of the responses."""
         return (self.epsilon,)
 
     @property
@@ -113,12 +113,12 @@ class KLUCBPlusLaplace(_ForLaplace):
 
     @property
     def parameters(self) -> Parameters:
-        """The epsilon."""
+        """The one parameter: epsilon of the responses."""
         return (self.epsilon,)
 
     @property
     def index(self) -> Index:
-        """Mean + d."""
+        """Mean + d with N I(d) = f(t / (K N))."""
         return kl_ucb_plus_laplace_index
 
 
@@ -132,17 +132,17 @@ class IMEDLaplaceClip(_ForLaplace):
 
     @property
     def parameters(self) -> Parameters:
-        """The mean excess."""
+        """The one parameter: `mean_excess(epsilon)`."""
         return (mean_excess(self.epsilon),)
 
     @property
     def index(self) -> Index:
-        """IMED's, of means moved to [0, 1]."""
+        """The index of IMED on means rescaled to [0, 1]."""
         return imed_clip_index
 
     @property
     def reading(self) -> Reading:
-        """The clipped response."""
+        """The clipped response, which `clipped` computes."""
         return clipped
 
 
@@ -161,17 +161,17 @@ class KLUCBPlusLaplaceClip(_ForLaplace):
 
     @property
     def parameters(self) -> Parameters:
-        """The mean excess."""
+        """The one parameter: `mean_excess(epsilon)`."""
         return (mean_excess(self.epsilon),)
 
     @property
     def index(self) -> Index:
-        """KL-UCB++'s, of means moved to [0, 1]."""
+        """The index of KL-UCB++ on means rescaled to [0, 1]."""
         return kl_ucb_plus_clip_index
 
     @property
     def reading(self) -> Reading:
-        """The clipped response."""
+        """The clipped response, which `clipped` computes."""
         return clipped
 
 
@@ -186,7 +186,7 @@ class IMEDLaplaceBit(_ForLaplace):
 
     @property
     def index(self) -> Index:
-        """IMED's."""
+        """The index of IMED, on bits."""
         return imed_index
 
     @property
@@ -206,7 +206,7 @@ class KLUCBPlusLaplaceBit(_ForLaplace):
 
     @property
     def index(self) -> Index:
-        """KL-UCB++'s."""
+        """The index of KL-UCB++, on bits."""
         return kl_ucb_plus_index
 
     @property

@@ -1,21 +1,21 @@
-"""What may be concluded when some do not answer: intervals that hold whatever they would have said.
+"""Worst-case intervals under missing data: they hold whatever the unanswered would have said.
 
-Of the N times that an arm was handed out n are answered and the rest, the *unanswered*, are not: they are missing, or
-still out. Whether somebody answers, and when, may have to do with the reward: those who click leave the page at once,
-those who do not stay, or are lost. Then the n responses are not those of everybody, and the interval that is made of
-them covers another mean. But all N have the law of the arm. In the order in which the arm was handed out, their
-responses are independent and of the arm's mean, and the confidence sequence of all N covers it at all times, whatever
-has to do with whether they are seen. What is seen here is the union of its intervals over all that the unanswered may
-say. Where there are none it is the interval itself.
+An arm was handed out N times; n of these are answered, the rest, the *unanswered*, are missing or still out. Whether
+somebody answers, and when, may depend on the reward: those who click leave the page at once, those who do not stay, or
+are lost. Then the n responses are a biased sample, and an interval from them alone covers another mean. But all N have
+the law of the arm. In the order in which the arm was handed out, their responses are independent and have the arm's
+mean, and the confidence sequence of all N covers it at all times, whatever decides which of them are seen. The interval
+here is the union of that sequence's intervals over all possible responses of the unanswered. Where there are none it is
+the interval itself.
 
 **Bits.** M(p) from s ones among N is, for each component of precision rho, changed by one more 1 in the place of a 0 by
 (rho p + s) (1 - p) / ((rho (1 - p) + N - s - 1) p), which is at least 1 exactly when s >= (N - 1) p. A mean p below the
 interval has p < s / N: so with more ones M(p) grows further, and p stays below. No end of the interval falls when s
-rises: the extremes are those of no ones and of ones only. It holds for each arm at all times even when somebody who
-sees the bits drops them.
+rises, so the extremes are those of zeros only and of ones only. The interval holds for each arm at all times, even when
+an adversary who sees the bits drops some.
 
-**Other responses.** The same with the least and the largest possible response, for every mechanism whose intervals have
-ends that do not fall when the total rises.
+**Other responses.** The same argument with the least and the largest possible response holds for every mechanism whose
+intervals have ends that do not fall when the total rises.
 
 **Several epsilons.** The unanswered may have any of them: see `mixed_worst_interval`.
 
@@ -43,9 +43,9 @@ WorstInterval: TypeAlias = Callable[[int, float, int, float, float], tuple[float
 def worst_case(known: Estimate, arm: ArmTally, menu: Menu, unanswered: int) -> Estimate:
     """Return the estimate with an interval that holds whatever the unanswered would have said.
 
-    `known` is the estimate from those who answered. Its alpha is spent once: with probability 1 - alpha what is
-    returned here covers the mean at all times, those included when all have answered and it is the estimate's interval.
-    It is never narrower than that one.
+    `known` is the estimate from the answered pulls. Its alpha is spent once: with probability 1 - alpha the returned
+    interval covers the mean at all times, including those when all have answered and it equals the estimate's own. It
+    is never narrower than the estimate's own.
     """
     if unanswered == 0:
         return known
@@ -57,9 +57,9 @@ def worst_case(known: Estimate, arm: ArmTally, menu: Menu, unanswered: int) -> E
             cells = [number for cell in arm.cells for number in cell]
             edges = mixed_worst_interval(cells, Levels.of(menu).numbers, unanswered, known.alpha)
     worst = replace(in_rewards(menu.transform, None, edges, known.alpha, arm.pulls), mean=known.mean)
-    if not known.fits:  # to those who answered; it may fit to all
+    if not known.fits:  # no mean fits the answered responses, but one may fit all N
         return worst
-    # The interval holds the estimate's own in any case, but for the last digits.
+    # The interval contains the estimate's own but for rounding, which min and max correct.
     return replace(worst, low=min(worst.low, known.low), high=max(worst.high, known.high), fits=True)
 
 
@@ -74,10 +74,10 @@ def _one_epsilon(mechanism: Mechanism, arm: ArmTally, unanswered: int, alpha: fl
 
 
 def missing_interval(answered: int, missing: int, out: int, alpha: float) -> tuple[float, float]:
-    """Return an interval for the share of an arm's decisions that end without an answer, valid whenever one looks.
+    """Return an anytime-valid interval for the share of an arm's decisions that end without an answer.
 
-    An answer comes soon, and that there is none is known only when the ticket has expired: so of a new arm nothing is
-    missing at first. Whatever becomes of those that are out, the interval holds, by the argument for bits above.
+    Answers come soon, but a missing answer is known only when its ticket has expired, so a new arm has none at first.
+    The interval holds whatever becomes of the pulls that are out, by the argument for bits above.
     """
     decisions = answered + missing + out
     if decisions == 0:

@@ -1,12 +1,12 @@
-"""The formulas for responses of several epsilons: the likelihood of an arm's mean, and what rules make of it.
+"""Kernels for responses of several epsilons: the likelihood of an arm's mean, and the rules' indexes from it.
 
-An arm has, for each level l of the menu, n responses of which s are 1. A bit of level l is 1 with chance
+An arm has, for each level l of the menu, n responses of which s are 1. A bit of level l is 1 with probability
 q = low + slope mu for values of mean mu, so that the mean mu has the log-likelihood
 
     L(mu) = sum over levels of s log q + (n - s) log(1 - q),
 
-which is concave. What one epsilon's rules do with N kl(mean, q), these do with D(mu) = max L - L(mu). Kernels, as in
-`kernels.py`: `cells` is (n, s) of each level in a row, `levels` is (low, slope) of each level in a row.
+which is concave. D(mu) = max L - L(mu) takes the place of N kl(mean, q) in the rules for one epsilon. In all kernels
+here `cells` lists (n, s) of each level in a row, and `levels` lists (low, slope) of each level in a row.
 """
 
 from collections.abc import Sequence
@@ -15,23 +15,23 @@ from math import exp, log, sqrt
 from ldpbandits.agent.kernels import ArmView, Parameters, Random, kl, plus_level
 
 TINY = 1e-12
-"""A chance is at least this far from 0 and 1: beyond, with an epsilon of 30 and more, it would be rounded to them."""
+"""Smallest distance of a probability from 0 and 1, to which it would be rounded with an epsilon of 30 and more."""
 
 
 def chance(levels: Parameters, place: int, mean: float) -> float:
-    """Return how likely a 1 is at the level of this place."""
+    """Return the probability of a 1 at the level of this place."""
     return min(max(levels[place] + levels[place + 1] * mean, TINY), 1 - TINY)
 
 
 def divergence(cells: Sequence[float], levels: Parameters, mean: float, other: float) -> float:
-    """L(mean) - L(other): by how much one mean is likelier than another."""
+    """Return L(mean) - L(other), the log-likelihood ratio of two means."""
     return misfit(cells, levels, other) - misfit(cells, levels, mean)
 
 
 def misfit(cells: Sequence[float], levels: Parameters, mean: float) -> float:
     """Return the sum of n kl(s / n, q), which is -L(mean) but for what does not depend on the mean.
 
-    It is small where it matters, and so is what rounding takes.
+    Near its minimum it is small, and so is its rounding error.
     """
     total = 0.0
     for place in range(0, len(levels), 2):
@@ -42,7 +42,7 @@ def misfit(cells: Sequence[float], levels: Parameters, mean: float) -> float:
 
 
 def slope(cells: Sequence[float], levels: Parameters, mean: float) -> float:
-    """-L'(mean), which rises with the mean."""
+    """Return -L'(mean), which rises with the mean."""
     total = 0.0
     for place in range(0, len(levels), 2):
         q = chance(levels, place, mean)
@@ -51,7 +51,7 @@ def slope(cells: Sequence[float], levels: Parameters, mean: float) -> float:
 
 
 def curvature(cells: Sequence[float], levels: Parameters, mean: float) -> float:
-    """-L''(mean) > 0: the information about the mean, as seen."""
+    """Return -L''(mean) > 0, the observed Fisher information about the mean."""
     total = 0.0
     for place in range(0, len(levels), 2):
         q = chance(levels, place, mean)
@@ -61,7 +61,7 @@ def curvature(cells: Sequence[float], levels: Parameters, mean: float) -> float:
 
 
 def likeliest(cells: Sequence[float], levels: Parameters, least: float, most: float) -> float:
-    """Return the mean in [least, most] of largest likelihood, by Newton's method; where it strays, by halving."""
+    """Return the maximum-likelihood mean in [least, most], by Newton's method with bisection as its safeguard."""
     if slope(cells, levels, least) >= 0:
         return least
     if slope(cells, levels, most) <= 0:
@@ -88,7 +88,7 @@ def upper(cells: Sequence[float], levels: Parameters, mean: float, level: float)
     """Return the largest q in [mean, 1] with D(q) <= level, by Newton's method.
 
     D is convex and rises, so that a step from any point ends above the root, and all further ones stay there. The first
-    point is where D would reach the level if every bit told as little as one of chance 1/2.
+    point is where D would reach the level if every bit had the least information, that of probability 1/2.
     """
     information = 0.0
     for place in range(0, len(levels), 2):
@@ -109,7 +109,7 @@ def upper(cells: Sequence[float], levels: Parameters, mean: float, level: float)
 
 
 def answered(arm: ArmView) -> float:
-    """Return how many responses are in its cells; an arm that has none of its own has those of all arms."""
+    """Return the number of responses in its cells; an arm without responses has the cells of all arms."""
     total = 0.0
     for place in range(0, len(arm.cells), 2):
         total += arm.cells[place]
@@ -127,7 +127,7 @@ def mixed_kl_ucb_plus_index(arm: ArmView, _: Random, levels: Parameters) -> floa
 
 
 def mixed_imed_index(arm: ArmView, _: Random, levels: Parameters) -> float:
-    """Minus (N / pulls) D(best) + log N."""
+    """Return minus ((N / pulls) D(best) + log N)."""
     pulls = answered(arm)
     if arm.mean >= arm.best or pulls == 0:
         return -log(arm.n)
@@ -137,8 +137,8 @@ def mixed_imed_index(arm: ArmView, _: Random, levels: Parameters) -> float:
 def mixed_thompson_index(arm: ArmView, random: Random, levels: Parameters) -> float:
     """Draw from the posterior e^L of the mean on [0, 1], from a uniform prior.
 
-    By rejection. L is concave, so that it lies below its tangents at two points, one on each side of its top, and below
-    its top: under these three the density is flat in the middle and exponential at both sides, which can be drawn.
+    The method is rejection sampling. L is concave, so that it lies below its maximum and below its tangents at two
+    points, one on each side of it: the envelope is flat in the middle and exponential at both sides.
     """
     cells, top = arm.cells, arm.mean
     if answered(arm) == 0 or arm.pulls == 0:

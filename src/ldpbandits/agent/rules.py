@@ -1,7 +1,7 @@
-"""Rules as data: what an agent does with its tally is given by a formula and a few numbers.
+"""Rules as data: a rule is a kernel and a few numbers, by which an agent chooses an arm from its tally.
 
 A rule is a frozen dataclass. `index`, a kernel, says how promising an arm is; `parameters` are the numbers it takes;
-arms with N <= floor log(t + 1) come first. A rule of your own is a class of the same shape, and runs wherever ours do:
+arms with N <= floor log(t + 1) come first. A custom rule is a class of the same shape, and runs wherever ours do:
 
     @dataclass(frozen=True)
     class Greedy:
@@ -12,10 +12,10 @@ arms with N <= floor log(t + 1) come first. A rule of your own is a class of the
         def index(arm, random, parameters):
             return arm.mean
 
-A rule may also have a `reading`, a kernel that says what it counts in the place of each response, and a `refusal`,
-which says which curators it does not fit.
+A rule may also have a `reading`, a kernel that maps each response to the number that the rule counts, and a `refusal`,
+which names the curators that the rule does not fit.
 
-Its name in JSON is `my_module:Greedy`, unless it has a `kind` of its own and is registered: `RULES.register(Greedy)`.
+Its name in JSON is `my_module:Greedy`, unless it has a `kind` and is registered: `RULES.register(Greedy)`.
 """
 
 import json
@@ -26,6 +26,7 @@ from inspect import isfunction
 from math import sqrt
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
+from ldpbandits.agent.bounded_argmax import COSTLY_INDEX_MIN_ARMS, Moves
 from ldpbandits.agent.kernels import (
     Index,
     LogDensity,
@@ -38,7 +39,6 @@ from ldpbandits.agent.kernels import (
     thompson_log_density,
     ucb_index,
 )
-from ldpbandits.agent.lookout import FEW, Moves
 from ldpbandits.agent.mixed import (
     mixed_imed_index,
     mixed_kl_ucb_index,
@@ -54,7 +54,7 @@ from ldpbandits.spec.registry import Registry, build, field_values
 
 @runtime_checkable
 class Rule(Protocol):
-    """What every rule has."""
+    """The members that every rule has."""
 
     @property
     def parameters(self) -> Parameters:
@@ -70,13 +70,13 @@ class Rule(Protocol):
 
 
 class NamedRule(Rule, Protocol):
-    """A rule that a server may be asked for by name."""
+    """A rule with a kind, by which JSON and the command line name it."""
 
     kind: ClassVar[str]
 
 
 RULES: Registry[NamedRule] = Registry("rule", NamedRule)
-"""Every rule that can be named in JSON by its kind alone."""
+"""The rules that JSON can name by their kind alone."""
 
 
 def _is_unit(curator: CuratorSpec) -> bool:
@@ -106,7 +106,7 @@ class UCB:
     moves: ClassVar[Moves] = Moves.WITH_T
 
     def __post_init__(self) -> None:
-        """Check both numbers."""
+        """Check that width and floor are finite and >= 0."""
         for name in ("width", "floor"):
             value = getattr(self, name)
             if not is_number(value) or value < 0:
@@ -120,7 +120,7 @@ class UCB:
 
     @property
     def parameters(self) -> Parameters:
-        """What `ucb_index` takes."""
+        """The one parameter of `ucb_index`: the width."""
         return (self.width,)
 
 
@@ -135,7 +135,7 @@ class KLUCB:
 
     kind: ClassVar[str] = "kl-ucb"
     moves: ClassVar[Moves] = Moves.WITH_T
-    many: ClassVar[int] = FEW
+    many: ClassVar[int] = COSTLY_INDEX_MIN_ARMS
     floor: ClassVar[float] = 0.0
     parameters: ClassVar[Parameters] = ()
     refusal = _unit_refusal
@@ -147,7 +147,7 @@ class KLUCB:
 
     @property
     def mixed_index(self) -> Index:
-        """The same for responses of several epsilons."""
+        """The index for responses of several epsilons."""
         return mixed_kl_ucb_index
 
 
@@ -158,14 +158,14 @@ class KLUCBPlus:
 
     kind: ClassVar[str] = "kl-ucb++"
     moves: ClassVar[Moves] = Moves.WITH_T
-    many: ClassVar[int] = FEW
+    many: ClassVar[int] = COSTLY_INDEX_MIN_ARMS
     floor: ClassVar[float] = 0.0
     parameters: ClassVar[Parameters] = ()
     refusal = _unit_refusal
 
     @classmethod
     def default_for(cls, curator: CuratorSpec) -> "KLUCBPlus | None":
-        """Return the rule for a curator whose responses are in [0, 1]: of small regret, and no trial that is lost."""
+        """Return the rule if all responses are in [0, 1]: its regret is small, and no trial loses the best arm."""
         return cls() if _is_unit(curator) else None
 
     @property
@@ -175,7 +175,7 @@ class KLUCBPlus:
 
     @property
     def mixed_index(self) -> Index:
-        """The same for responses of several epsilons."""
+        """The index for responses of several epsilons."""
         return mixed_kl_ucb_plus_index
 
 
@@ -186,7 +186,7 @@ class IMED:
 
     kind: ClassVar[str] = "imed"
     moves: ClassVar[Moves] = Moves.AGAINST_BEST
-    many: ClassVar[int] = FEW
+    many: ClassVar[int] = COSTLY_INDEX_MIN_ARMS
     floor: ClassVar[float] = 0.0
     parameters: ClassVar[Parameters] = ()
     refusal = _unit_refusal
@@ -198,7 +198,7 @@ class IMED:
 
     @property
     def mixed_index(self) -> Index:
-        """The same for responses of several epsilons."""
+        """The index for responses of several epsilons."""
         return mixed_imed_index
 
 
@@ -219,24 +219,24 @@ class Thompson:
 
     @property
     def mixed_index(self) -> Index:
-        """The same for responses of several epsilons."""
+        """The index for responses of several epsilons."""
         return mixed_thompson_index
 
     @property
     def log_density(self) -> LogDensity:
-        """That of the posterior, for one epsilon."""
+        """The log-density of the posterior, for one epsilon."""
         return thompson_log_density
 
 
 def reading_of(rule: Rule) -> Reading | None:
-    """Return what a rule counts in the place of each response; None if it counts responses as they are."""
+    """Return the kernel that maps a response to the number that a rule counts; None: the response itself."""
     return getattr(rule, "reading", None)
 
 
 def check_fit(rule: Rule, curator: CuratorSpec | None) -> None:
-    """Refuse a rule where it does not take the responses of a curator; None stands for no privacy.
+    """Raise SpecError where a rule does not take the responses of a curator; None stands for no privacy.
 
-    A rule that cannot take all responses has `refusal(curator)`, which says what it is for, or is None.
+    A rule that cannot take all responses has `refusal(curator)`, which describes those it takes, or returns None.
     """
     refusal = getattr(rule, "refusal", None)
     told = None if refusal is None else refusal(curator)
@@ -253,7 +253,7 @@ def _others(curator: CuratorSpec | None) -> str:
 
 
 def check_rule(rule: object) -> Rule:
-    """Check that this is a rule: a dataclass with an index, finite parameters and a floor."""
+    """Check that an object is a rule: a frozen dataclass with an index, finite parameters and a floor."""
     if isinstance(rule, type) or not (is_dataclass(rule) and isinstance(rule, Rule)):
         raise SpecError(f"a rule is a dataclass with index, parameters and floor, such as UCB(1.4), got {brief(rule)}")
     if not isfunction(getattr(rule.index, "py_func", rule.index)):
@@ -282,7 +282,7 @@ def check_rule(rule: object) -> Rule:
 
 
 def rule_to_json(rule: Rule) -> dict[str, Any]:
-    """Return a rule as its kind and its fields; a rule that is not registered goes by its place, `module:Class`."""
+    """Return a rule as its kind and its fields; the kind of an unregistered rule is `module:Class`."""
     kind = rule.kind if rule in RULES else f"{type(rule).__module__}:{type(rule).__qualname__}"  # type: ignore[attr-defined]
     return {"kind": kind, **field_values(rule)}
 
@@ -290,7 +290,7 @@ def rule_to_json(rule: Rule) -> dict[str, Any]:
 def rule_from_json(data: object, *, may_import: bool = False) -> Rule:
     """Read a rule: an object with its kind and its fields, or the kind alone.
 
-    With `may_import`, a kind may also be `module:Class`, which is imported: never do that for what a stranger sends.
+    With `may_import`, a kind may also be `module:Class`, which is imported: never allow that for untrusted input.
     """
     named = {"kind": data} if isinstance(data, str) else data
     kind = named.get("kind") if isinstance(named, Mapping) else None
@@ -299,8 +299,8 @@ def rule_from_json(data: object, *, may_import: bool = False) -> Rule:
     return check_rule(RULES.from_json(named))
 
 
-def _imported(place: str) -> Any:  # noqa: ANN401 - whatever is there; check_rule looks at it
-    """Return the class at `module:Class`."""
+def _imported(place: str) -> Any:  # noqa: ANN401 - any object; check_rule validates it
+    """Import and return the class at `module:Class`."""
     module, _, name = place.partition(":")
     try:
         found: Any = import_module(module)
@@ -316,9 +316,9 @@ def _imported(place: str) -> Any:  # noqa: ANN401 - whatever is there; check_rul
 
 
 def default_rule(curator: CuratorSpec) -> Rule:
-    """Return the rule to use for a curator unless one has reasons for another (docs/rules.md).
+    """Return the recommended rule for a curator (docs/rules.md).
 
-    The first kind that is registered and has `default_for(curator)` says which; without one it is the paper's.
+    The first registered kind whose `default_for(curator)` returns a rule decides; without one it is the paper's rule.
 
     >>> from ldpbandits import BernoulliCurator, LaplaceCurator
     >>> default_rule(BernoulliCurator(epsilon=2.0).spec)
@@ -331,7 +331,7 @@ def default_rule(curator: CuratorSpec) -> Rule:
 
 
 def paper_rule(mechanism: Mechanism) -> UCB:
-    """Return the paper's rule for a mechanism, with its proof of near-minimal regret.
+    """Return the paper's rule for a mechanism, for which the paper proves near-minimal regret.
 
     >>> from ldpbandits import LaplaceCurator
     >>> paper_rule(LaplaceCurator(epsilon=2.0).spec.mechanism) == ldp_ucb_l(2.0)
@@ -361,8 +361,8 @@ def ldp_ucb_b() -> UCB:
 def ldp_ucb_l(epsilon: float) -> UCB:
     """LDP-UCB-L (paper, Agent 1), and LDP-UCB-LS, on the responses of CTL or CTL-S.
 
-    The index adds sqrt(2 log t / N) for the rewards and sqrt(32 log t / N) / epsilon for the noise; arms are starving
-    up to 4 log(t + 1) pulls because the bound on the noise holds only beyond.
+    The index adds sqrt(2 log t / N) for the rewards and sqrt(32 log t / N) / epsilon for the noise; arms starve up
+    to 4 log(t + 1) pulls because the bound on the noise holds only beyond.
 
     >>> rule = ldp_ucb_l(epsilon=2.0)
     >>> round(rule.width, 3), rule.floor

@@ -1,7 +1,7 @@
-"""When the best arm counts as told apart from the others: one test for reports, forecasts and plans.
+"""Separation: the one test, for reports, forecasts and plans, of whether the best arm is known.
 
 An arm is *separated* when its interval lies above the intervals of all other arms. Every interval holds at all times
-with its `share` of ALPHA: so with probability 1 - ALPHA no arm but the best is ever separated, however often one looks.
+with its `share` of ALPHA, so with probability 1 - ALPHA no arm but the best is ever separated, at any number of checks.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ def leading(means: Sequence[float | None]) -> int | None:
 def is_separated(best: int, estimates: Sequence[Estimate]) -> bool:
     """Tell whether the interval at this place lies above all others.
 
-    Where there are no others nothing does, and where no mean fits the responses of an arm nothing can be said.
+    A single arm is not separated, and no arm is where no mean fits the responses of some arm.
     """
     others = [known for place, known in enumerate(estimates) if place != best]
     is_above = bool(others) and estimates[best].low > max(other.high for other in others)

@@ -1,4 +1,4 @@
-"""Which arm has the largest draw, without a draw for every arm: a choice of the same law, for less work.
+"""Sieve: choose the arm of largest draw, by the law of `kernels.select`, and draw for a few arms only.
 
 A rule whose index is a draw from a law on [0, 1], with a density f of which log f is concave, may declare log f and its
 slope (`log_density`). Each arm has a level x of its own. Its draw exceeds x with some probability p, and lies below
@@ -22,34 +22,34 @@ most arms then have a small q, and m is nearly always above all levels. Computed
 
 from math import exp, expm1, inf, log, log1p, sqrt
 
+from ldpbandits.agent.bounded_argmax import IndexRule
 from ldpbandits.agent.kernels import ArmView, LogDensity, Random
-from ldpbandits.agent.lookout import Played
+from ldpbandits.agent.max_tree import MaxTree
 from ldpbandits.agent.tally import Tally
-from ldpbandits.agent.tournament import Tournament
 
-LIKELY = 0.3
-"""An arm that is hit more often than that draws each time instead."""
-SELDOM = 8
-"""Of the arms that were asked, one in so many gets a new level: levels change slowly, and cost as much as a draw."""
-MEMORY = 1 / 32
+MAX_HIT_PROBABILITY = 0.3
+"""An arm with a larger probability of a hit draws in every decision instead."""
+LEVEL_UPDATE_STRIDE = 8
+"""One in this number of the arms that drew gets a new level: levels change slowly, and cost as much as a draw."""
+AVERAGE_WEIGHT = 1 / 32
 """The weight of the latest winning draw in their mean and variance."""
 
 TINY = 1e-15
-"""Draws are taken to be no closer to 0 or 1."""
-LARGEST = 700.0
-"""The exponential of more overflows; with as much, an arm draws each time anyhow."""
+"""Smallest distance of a draw from 0 and 1 in the log-odds."""
+MAX_EXPONENT = 700.0
+"""Larger exponents overflow; an arm with this one draws in every decision anyway."""
 
 
 class Pieces:
-    """Lengths side by side on a line, with the sums of pairs, of pairs of pairs, and so on; a point is on one."""
+    """Sum tree: lengths side by side on a line; it finds the piece that a point is on in logarithmic time."""
 
     def __init__(self, count: int) -> None:
-        """Start with lengths of 0."""
+        """Start with `count` lengths of 0."""
         self.size = 1 << (count - 1).bit_length()
         self.sums = [0.0] * (2 * self.size)
 
     def set(self, place: int, length: float) -> None:
-        """Change one length."""
+        """Set the length at `place`, and update its ancestors."""
         sums, node = self.sums, self.size + place
         sums[node] = length
         while node > 1:
@@ -57,7 +57,7 @@ class Pieces:
             sums[node] = sums[2 * node] + sums[2 * node + 1]
 
     def at(self, point: float) -> int:
-        """Return the place of the piece that this point is on."""
+        """Return the place of the piece on which this point lies."""
         sums, node = self.sums, 1
         while node < self.size:
             node *= 2
@@ -70,13 +70,13 @@ class Pieces:
 class Sieve:
     """The levels of all arms of one tally, for one rule."""
 
-    def __init__(self, rule: Played, log_density: LogDensity, tally: Tally, random: Random) -> None:
+    def __init__(self, rule: IndexRule, log_density: LogDensity, tally: Tally, random: Random) -> None:
         """Start with levels of 1: the first decision draws for every arm."""
         self._rule, self._log_density, self._tally, self._random = rule, log_density, tally, random
         self.touched = tally.touched
         arms = len(tally.counts)
-        self._hunger = Tournament(-n for n in tally.counts)
-        self._levels = Tournament([1.0] * arms)
+        self._fewest = MaxTree(-n for n in tally.counts)
+        self._levels = MaxTree([1.0] * arms)
         self._pieces = Pieces(arms)
         self._below, self._turn = 0.8 * sqrt(2 * log(arms)), 0
         self._known: list[tuple[float, int]] = [(-1.0, -1)] * arms
@@ -87,12 +87,12 @@ class Sieve:
         """Return the place of an arm, by the law of `kernels.select`."""
         tally = self._tally
         for place in self.touched:
-            self._hunger.set(place, -tally.counts[place])
+            self._fewest.set(place, -tally.counts[place])
             if self._known[place] != (tally.means[place], tally.pulls[place]):
                 self._set_level(place)
         self.touched.clear()
-        if -self._hunger.scores[1] <= self._rule.floor * log(tally.t + 1.0):
-            return self._hunger.first()
+        if -self._fewest.scores[1] <= self._rule.floor * log(tally.t + 1.0):
+            return self._fewest.first()
         return self._draw()
 
     def _view(self, place: int) -> ArmView:
@@ -101,13 +101,13 @@ class Sieve:
         return ArmView(mean if pulls else 0.0, pulls, n - pulls, n, tally.t, inf, len(tally.counts))
 
     def _set_level(self, place: int) -> None:
-        """Give an arm the present level, or 1 if it is likely beyond it."""
+        """Give an arm the present level, or 1 if its draw is likely to exceed that."""
         self._known[place] = (self._tally.means[place], self._tally.pulls[place])
         level, length = self._level, 0.0
         if 0 < level < 1:
             height, slope = self._log_density(self._view(place), level)
             chance = _mass(height, slope, 1 - level)
-            if chance < LIKELY:
+            if chance < MAX_HIT_PROBABILITY:
                 length = -log1p(-chance)
             else:
                 level = 1.0
@@ -160,8 +160,8 @@ class Sieve:
             if draw > most:
                 chosen, most = node - size, draw
         self._learn(most)
-        self._turn = (self._turn + 1) % SELDOM
-        for place in asked[self._turn :: SELDOM]:
+        self._turn = (self._turn + 1) % LEVEL_UPDATE_STRIDE
+        for place in asked[self._turn :: LEVEL_UPDATE_STRIDE]:
             self._set_level(place)
         return chosen
 
@@ -171,13 +171,13 @@ class Sieve:
         if self._variance < 0:
             self._mean, self._variance = odds, 0.04
         step = odds - self._mean
-        self._mean += MEMORY * step
-        self._variance = (1 - MEMORY) * (self._variance + MEMORY * step * step)
-        self._level = 1 / (1 + exp(min(self._below * sqrt(self._variance) - self._mean, LARGEST)))
+        self._mean += AVERAGE_WEIGHT * step
+        self._variance = (1 - AVERAGE_WEIGHT) * (self._variance + AVERAGE_WEIGHT * step * step)
+        self._level = 1 / (1 + exp(min(self._below * sqrt(self._variance) - self._mean, MAX_EXPONENT)))
 
 
 def _mass(height: float, slope: float, room: float) -> float:
     """Return the integral of e^(height + slope y) over y from 0 to room, with the exponential at its larger end."""
     if slope == 0:
-        return exp(min(height, LARGEST)) * room
-    return exp(min(height + max(slope, 0.0) * room, LARGEST)) * -expm1(-abs(slope) * room) / abs(slope)
+        return exp(min(height, MAX_EXPONENT)) * room
+    return exp(min(height + max(slope, 0.0) * room, MAX_EXPONENT)) * -expm1(-abs(slope) * room) / abs(slope)

@@ -1,4 +1,4 @@
-"""What an agent keeps: for each arm the number and the sum of its responses, and how many of its pulls are out."""
+"""The statistics of an agent: for each arm the number and the sum of its responses, and its pulls that are out."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -11,10 +11,10 @@ from ldpbandits.errors import ArmError
 from ldpbandits.types import Arm
 
 Row: TypeAlias = tuple[float, ...]
-"""The pulls and the total of each cell, side by side, as kernels take them; empty where there are no cells."""
+"""The pulls and the total of each cell in a row, as kernels take them; empty where there are no cells."""
 
 UNKNOWN = 0.5
-"""The mean of every arm as long as there is no response at all; all have the same, so it decides nothing."""
+"""The mean of every arm while there is no response at all; the same for all, so it does not affect the choice."""
 
 
 class LevelTally(NamedTuple):
@@ -33,27 +33,27 @@ class ArmTally:
     out: int = 0
     retired: bool = False
     read: float | None = None
-    """The sum of what the rule reads of the responses; None where it reads them as they are."""
+    """The sum of the rule's readings of the responses; None where it counts responses themselves."""
     cells: list[LevelTally] = field(default_factory=list)
-    """Its responses by the level of the menu, where there are several; else none."""
+    """Its responses by level of the menu; empty where the menu has one level."""
 
     @property
     def counted(self) -> float:
-        """The sum that the rule sees."""
+        """The sum that the rule sees: of readings, or of responses."""
         return self.total if self.read is None else self.read
 
     @property
     def n(self) -> int:
-        """How often the arm was handed out: its pulls, and those that are out."""
+        """The number of the arm's pulls, answered or out."""
         return self.pulls + self.out
 
 
 class Tally:
-    """The tallies of all arms, and beside them, for the kernels, rows of those that are not retired.
+    """The tallies of all arms, and rows (one list per statistic) of the arms in use, which the kernels take.
 
-    An arm whose pulls are all still out has no mean of its own. It gets that of all responses: nothing is made up for
-    it, and it looks neither better nor worse than its fellows. `silent` has these arms. `touched` has the places of
-    the rows that changed since somebody last cleared it; it is another set when the rows are laid out anew.
+    An arm whose pulls are all still out has no mean of its own. It gets the mean of all responses: no response is made
+    up for it, and it looks neither better nor worse than the others. `silent` has these arms. `touched` has the places
+    in the rows that changed since a reader last cleared it; a new layout of the rows has a new set.
     """
 
     def __init__(self, arms: Iterable[ArmTally], levels: Levels | None = None) -> None:
@@ -67,13 +67,13 @@ class Tally:
 
     @property
     def in_use(self) -> list[Arm]:
-        """The arms of the rows, by their numbers: those that are not retired, of which there must be one."""
+        """The numbers of the arms in the rows: those that are not retired; there must be one."""
         if not self._in_use:
             raise ArmError("every arm is retired")
         return self._in_use
 
     def places(self, arms: Sequence[Arm]) -> list[int]:
-        """Return where the rows have these arms, of which there must be one, and each must be in use."""
+        """Return the places of these arms in the rows; there must be one, and each must be in use."""
         places = [self._place.get(arm) for arm in arms]
         found = [place for place in places if place is not None]
         if not found or len(found) < len(places):
@@ -81,14 +81,14 @@ class Tally:
         return found
 
     def add(self, arm: Arm, pulls: int, total: float, read: float | None = None, level: int = 0) -> None:
-        """Count further responses of this arm and level, their sum, and the sum of what the rule reads of them."""
+        """Count `pulls` more responses of this arm and level: their sum, and the sum of the rule's readings of them."""
         arm_tally = self.arms[arm]
         known = arm_tally if self._levels is None else arm_tally.cells[level]
         read = None if read is None else (arm_tally.read or 0.0) + read
         self.replace(arm, known.pulls + pulls, known.total + total, read, level)
 
     def replace(self, arm: Arm, pulls: int, total: float, read: float | None = None, level: int = 0) -> None:
-        """Take over the number and the sums of an arm's responses; with a menu, of those of this level."""
+        """Set the number and the sums of an arm's responses; with a menu, of those of this level."""
         known = self.arms[arm]
         if self._levels is not None:
             cell, of_all = known.cells[level], self._cells_in_all[level]
@@ -107,15 +107,15 @@ class Tally:
         self._refresh(arm)
 
     def hand_out(self, arm: Arm) -> None:
-        """One more pull of this arm is out."""
+        """Count one more pull of this arm as out."""
         self._change_out(arm, 1)
 
     def take_back(self, arm: Arm) -> None:
-        """One pull of this arm is no longer out: answered, or its time is up."""
+        """Count one pull of this arm as no longer out: it was answered, or it expired."""
         self._change_out(arm, -1)
 
     def set_out(self, arm: Arm, out: int) -> None:
-        """So many pulls of this arm are out."""
+        """Set the number of pulls of this arm that are out."""
         if out != self.arms[arm].out:
             self._change_out(arm, out - self.arms[arm].out)
 
@@ -139,7 +139,7 @@ class Tally:
         self._arrange()
 
     def _arrange(self) -> None:
-        """Lay the arms that are handed out side by side, as the kernels take them."""
+        """Lay out the rows of the arms in use, as the kernels take them, and sum up all arms."""
         self.t = sum(arm.n for arm in self.arms)
         self._pulls_in_all = sum(arm.pulls for arm in self.arms)
         self._total_in_all = sum(arm.counted for arm in self.arms)
@@ -172,7 +172,7 @@ class Tally:
 
     @property
     def responses(self) -> int:
-        """How many there are of all arms, retired ones included."""
+        """The number of responses of all arms, retired ones included."""
         return self._pulls_in_all
 
     @property
@@ -197,5 +197,5 @@ class Tally:
 
 
 def _row(cells: Iterable[LevelTally]) -> Row:
-    """Lay cells side by side."""
+    """Flatten cells to their pulls and totals."""
     return tuple(chain.from_iterable(cells))

@@ -15,20 +15,20 @@ from dataclasses import dataclass, replace
 from time import monotonic
 from typing import TypeAlias
 
-from ldpbandits.audit.blackbox.beside import beside_responses
+from ldpbandits.audit.blackbox.custom_guesser import own_guesser
 from ldpbandits.audit.blackbox.events import chosen_event, low_bits, precision
+from ldpbandits.audit.blackbox.fixed_events import sharp_events
 from ldpbandits.audit.blackbox.interior import interior_rewards
 from ldpbandits.audit.blackbox.neighbours import neighbours
-from ldpbandits.audit.blackbox.own import own_guesser
 from ldpbandits.audit.blackbox.refusals import bad_rewards
 from ldpbandits.audit.blackbox.repeats import fork, memory
-from ldpbandits.audit.blackbox.sharp import sharp_events
+from ldpbandits.audit.blackbox.stderr_leak import beside_responses
 from ldpbandits.audit.blackbox.text import text
 from ldpbandits.audit.blackbox.timing import response_time
 from ldpbandits.audit.blackbox.users import first_calls, shared_noise
 from ldpbandits.audit.evidence import Evidence
 from ldpbandits.audit.result import Finding, Layer
-from ldpbandits.audit.subject import Late, Unanswered
+from ldpbandits.audit.target import Late, Unanswered
 from ldpbandits.audit.whitebox import known, ours
 from ldpbandits.audit.whitebox.exact import prove_code, prove_law, replay
 from ldpbandits.audit.whitebox.ours import WhiteBox
@@ -109,7 +109,7 @@ def run_checks(evidence: Evidence) -> tuple[Layer, ...]:
     Layers are in the order of the table.
     """
     begun, left = monotonic(), evidence.until - monotonic()
-    is_program = evidence.subject.respond is None
+    is_program = evidence.target.respond is None
     parts = PROGRAM_TIME_PARTS if is_program else FUNCTION_TIME_PARTS
     limited = [evidence if part == 1 else replace(evidence, until=begun + part * left) for part in parts]
     found = {

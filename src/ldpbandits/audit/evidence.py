@@ -1,4 +1,4 @@
-"""What a check gets to see: the claim, the suspect, and the responses that were drawn for all checks together."""
+"""The evidence of an audit: the claim, the target, and the responses that were drawn for all checks together."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,14 +10,14 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from ldpbandits.audit.sample import Sample, draw_sample, judging_seconds
-from ldpbandits.audit.subject import FOREVER, Late, Subject, Unanswered
+from ldpbandits.audit.target import FOREVER, Late, Target, Unanswered
 from ldpbandits.checks import brief, check_count, check_epsilon, check_probability, is_number
 from ldpbandits.errors import ParameterError
 from ldpbandits.spec.curator import CuratorSpec
 
 LEAST_SAMPLES = 1_000
 FEWEST_CALLS = 100
-"""What has answered fewer calls than these is not judged."""
+"""A target that answered fewer calls is not judged."""
 MAIN = "main sample"
 
 Part = TypeVar("Part")
@@ -34,7 +34,7 @@ LEAST_CONFIDENCE, MOST_CONFIDENCE = 0.5, 1 - 1e-12
 
 
 def check_samples(samples: object) -> int:
-    """Check that so many responses can be drawn."""
+    """Check that the number of samples is in range."""
     count = check_count("samples", samples, least=LEAST_SAMPLES)
     if count > MOST_SAMPLES:
         raise ParameterError(f"samples must be at most {MOST_SAMPLES:.0e}, got {brief(samples)}")
@@ -113,7 +113,7 @@ class Claim:
 class Evidence:
     """A suspect and a claim. Responses are drawn when a check first asks for them."""
 
-    subject: Subject
+    target: Target
     claim: Claim
     law: ResponseTable | None = None
     """The probability of each response, if somebody gave it."""
@@ -127,7 +127,7 @@ class Evidence:
     """Where coins come from that have no seed: nobody but this audit knows it."""
 
     shared: dict[str, Any] = field(default_factory=dict)
-    """What checks have drawn that other checks use too, by name."""
+    """Results that several checks use, by name."""
 
     @property
     def is_known(self) -> bool:
@@ -137,7 +137,7 @@ class Evidence:
     @property
     def spec(self) -> CuratorSpec | None:
         """The curator that the suspect claims to be, if it claims to be one."""
-        return self.subject.spec
+        return self.target.spec
 
     def rng(self, purpose: int) -> np.random.Generator:
         """Return the coins for one purpose: secret, or of the seed of the claim."""
@@ -155,7 +155,7 @@ class Evidence:
         """
         if "seconds to respond" not in self.shared:
             begun = monotonic()
-            self.subject.ask(self.claim.rewards[: self.claim.calls_per_run], self.seconds(1.0))
+            self.target.ask(self.claim.rewards[: self.claim.calls_per_run], self.seconds(1.0))
             self.shared["seconds to respond"] = monotonic() - begun
         seconds: float = self.shared["seconds to respond"]
         return seconds
@@ -194,7 +194,7 @@ class Evidence:
         """Ask for the responses of the main sample, one by one."""
         claim, rng = self.claim, self.rng(0)
         return draw_sample(
-            self.subject,
+            self.target,
             claim.rewards,
             claim.calls,
             rng,

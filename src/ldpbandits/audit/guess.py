@@ -38,7 +38,7 @@ CAUTION = 1e-3
 """Cells are added as long as the bound at this part of the level grows: few cells that chance favoured must not win."""
 
 FEW_CELLS = 256
-"""Up to so many cells are all looked at one by one. A bound takes a microsecond or two."""
+"""Number of cells up to which each is bounded by itself; a bound takes a microsecond or two."""
 
 
 def epsilon_lower(right: ArrayLike, guesses: ArrayLike, alpha: float) -> Reals:
@@ -59,7 +59,7 @@ class Guesses:
 
     @property
     def epsilon_lower(self) -> float:
-        """What epsilon is at least, with confidence 1 - alpha; never below 0."""
+        """Lower bound of epsilon, with confidence 1 - alpha; never below 0."""
         return max(0.0, float(epsilon_lower(self.right, self.total, self.alpha))) if self.total else 0.0
 
     def finding(self, epsilon: float, rule: str) -> Finding:

@@ -1,4 +1,4 @@
-"""What would have passed in single responses: `consistent` says little where no rule had the power to say more.
+"""Power: the epsilon that single responses could have and still pass; `consistent` says little without power.
 
 A rule that makes m guesses calls a claim violated if k or more of them are right, for some k. A curator whose guesses
 are right with probability e^x / (1 + e^x) is caught nineteen times in twenty if x is at least
@@ -32,7 +32,7 @@ NEAR = 0.25
 
 
 def detectable(guesses: int, alpha: float, epsilon: float) -> float:
-    """Return the least epsilon that so many guesses find out nearly always, if `epsilon` is claimed."""
+    """Return the least true epsilon that `guesses` guesses detect nearly always, if `epsilon` is claimed."""
     if guesses < 1 or epsilon_lower(guesses, guesses, alpha) <= epsilon:
         return inf
     low, high = 0, guesses  # the fewest right guesses that refute the claim, by bisection

@@ -20,8 +20,8 @@ from threading import Thread
 from time import monotonic
 from typing import IO
 
-from ldpbandits.audit.subject import FOREVER, Heard, Late, Subject, Turn, Unanswered
-from ldpbandits.audit.turns import take_turns
+from ldpbandits.audit.interactive import ask_one_by_one
+from ldpbandits.audit.target import FOREVER, Late, RunOutput, Target, Turn, Unanswered
 from ldpbandits.checks import brief, without_controls
 from ldpbandits.errors import ParameterError
 from ldpbandits.spec.curator import CuratorSpec
@@ -31,19 +31,19 @@ TIME = 300.0
 MOST_LINE = 1 << 26
 """Bytes of the longest line: beyond, it is a flood and no response."""
 MOST_ERRORS = 1 << 16
-"""Bytes that are kept of what a program writes to its errors."""
-PART = 1 << 18
-"""Bytes that are read at once."""
+"""Bytes of standard error that are kept."""
+READ_BYTES = 1 << 18
+"""Bytes per read of a pipe."""
 MOST_HEARD = 1_000
-"""Lines that are kept of a program that was to write a few."""
+"""Lines of output that are kept of a short run."""
 CONTAINED = ("unshare", "--user", "--map-current-user", "--pid", "--fork", "--kill-child", "--")
-"""Runs a program as a container does: its process has the number 1, whoever the user is."""
-LOOK = 0.2
-"""Seconds after which to look whether a silent program is still there."""
+"""Runs a program as a container does, with the process id 1."""
+LIVENESS_POLL_INTERVAL_S = 0.2
+"""Interval between checks of whether a silent program is alive."""
 
 
-def program(command: str, *, spec: CuratorSpec | None = None, timeout: float = FOREVER) -> Subject:
-    """Return the subject behind a command line, such as 'node my-curator.js'; a run takes `timeout` s at the most."""
+def program(command: str, *, spec: CuratorSpec | None = None, timeout: float = FOREVER) -> Target:
+    """Return the target behind a command line, such as 'node my-curator.js'; a run takes `timeout` s at the most."""
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -52,7 +52,7 @@ def program(command: str, *, spec: CuratorSpec | None = None, timeout: float = F
         raise ParameterError("the command is empty")
     name = without_controls(words[0])
 
-    def talk(rewards: Iterable[Sequence[float]], seconds: float) -> Iterator[list[bytes]]:
+    def ask_many(rewards: Iterable[Sequence[float]], seconds: float) -> Iterator[list[bytes]]:
         count, ending = 0, Ending()
         asked = Asked()
         for lines in _converse(words, asked.lines(rewards), min(seconds, timeout), ending):
@@ -63,17 +63,17 @@ def program(command: str, *, spec: CuratorSpec | None = None, timeout: float = F
             yield lines[:room]
         _check(name, asked.count, count, ending, min(seconds, timeout))
 
-    def hear(rewards: Sequence[float], seconds: float) -> Heard:
+    def run_once(rewards: Sequence[float], seconds: float) -> RunOutput:
         return _hear(words, rewards, min(seconds, timeout))
 
-    def hear_contained(rewards: Sequence[float], seconds: float) -> Heard:
+    def hear_contained(rewards: Sequence[float], seconds: float) -> RunOutput:
         return _hear([*CONTAINED, *words], rewards, min(seconds, timeout))
 
-    return Subject(
+    return Target(
         without_controls(command),
-        talk,
-        hear,
-        another_user=lambda: hear,
+        ask_many,
+        run_once,
+        another_user=lambda: run_once,
         contained=hear_contained if shutil.which(CONTAINED[0]) else None,
         spec=spec,
         workers=os.cpu_count() or 1,
@@ -81,7 +81,7 @@ def program(command: str, *, spec: CuratorSpec | None = None, timeout: float = F
     )
 
 
-def _hear(words: Sequence[str], rewards: Sequence[float], seconds: float) -> Heard:
+def _hear(words: Sequence[str], rewards: Sequence[float], seconds: float) -> RunOutput:
     """Run a program on a few rewards, and note all that it says."""
     ending = Ending()
     lines: list[bytes] = []
@@ -91,7 +91,7 @@ def _hear(words: Sequence[str], rewards: Sequence[float], seconds: float) -> Hea
             break
     extra = any(map(bytes.strip, lines[len(rewards) :]))
     is_whole = ending.code == 0 and len(lines) >= len(rewards) and not extra and not ending.is_flood
-    return Heard(lines[: len(rewards)] if is_whole else lines, bytes(ending.errors), is_whole, code=ending.code)
+    return RunOutput(lines[: len(rewards)] if is_whole else lines, bytes(ending.errors), is_whole, code=ending.code)
 
 
 def _turns(words: Sequence[str], rewards: Sequence[float], seconds: float) -> list[Turn]:
@@ -99,7 +99,7 @@ def _turns(words: Sequence[str], rewards: Sequence[float], seconds: float) -> li
     # Python holds back what it prints into a pipe, unless it is told not to.
     process = _start(words, {**os.environ, "PYTHONUNBUFFERED": "1"})
     try:
-        return list(take_turns(process, list(Asked().lines([each] for each in rewards)), seconds))
+        return list(ask_one_by_one(process, list(Asked().lines([each] for each in rewards)), seconds))
     finally:
         _end(process)
         if process.stdin is not None:
@@ -121,7 +121,7 @@ class Asked:
         for part in rewards:
             self.count += len(part)
             for reward in set(part) - words.keys():
-                if len(words) > PART:
+                if len(words) > READ_BYTES:
                     words.clear()
                 words[reward] = f"{reward:.17g}\n".encode()
             yield b"".join([words.get(reward) or f"{reward:.17g}\n".encode() for reward in part])
@@ -232,8 +232,8 @@ def _parts(process: "subprocess.Popen[bytes]", until: float) -> Iterator[bytes]:
     pipe = process.stdout.fileno()
     while (left := until - monotonic()) > 0:
         has_ended = process.poll() is not None
-        if select.select([pipe], [], [], 0 if has_ended else min(LOOK, left))[0]:
-            part = os.read(pipe, PART)
+        if select.select([pipe], [], [], 0 if has_ended else min(LIVENESS_POLL_INTERVAL_S, left))[0]:
+            part = os.read(pipe, READ_BYTES)
             if not part:
                 return
             yield part
@@ -261,5 +261,5 @@ def _write(pipe: IO[bytes] | None, lines: Iterable[bytes]) -> None:
 
 def _read_errors(pipe: IO[bytes] | None, into: bytearray) -> None:
     with suppress(OSError, ValueError):
-        while pipe is not None and (part := os.read(pipe.fileno(), PART)):
+        while pipe is not None and (part := os.read(pipe.fileno(), READ_BYTES)):
             into += part[: max(0, MOST_ERRORS - len(into))]

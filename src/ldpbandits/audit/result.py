@@ -19,7 +19,7 @@ LayerVerdict: TypeAlias = Literal["consistent", "violated", "reported", "not app
 
 Reals: TypeAlias = NDArray[np.float64]
 Counts: TypeAlias = NDArray[np.int64]
-"""Of shape (2, cells): how many responses to either of two rewards fell into each cell."""
+"""Number of responses to each of two rewards in each cell; the shape is (2, cells)."""
 POWER = 2.0
 """An audit has power if it would catch a curator of this many times the epsilon that is claimed."""
 COULD_BE_OF = "a leak that a single response shows on its own"
@@ -35,9 +35,9 @@ class Layer:
     verdict: LayerVerdict
     detail: str
     epsilon_lower: float = 0.0
-    """What this layer alone shows epsilon to be at least; 0 when it shows nothing of the kind."""
+    """Lower bound of epsilon from this layer alone; 0 when it has none."""
     guesses: int = 0
-    """How many guesses were tested, if it is a rule for guessing that was."""
+    """Number of guesses that were tested, for a check that guesses."""
 
     def to_json(self) -> dict[str, str]:
         """Return the layer as plain data."""
@@ -46,13 +46,13 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check has to say. It does not know its name: that is in the table of checks."""
+    """The result of a check, without its name, which is in the table of checks."""
 
     verdict: LayerVerdict
     detail: str
     epsilon_lower: float = 0.0
     guesses: int = 0
-    """How many guesses were tested, if it is a rule for guessing that was."""
+    """Number of guesses that were tested, for a check that guesses."""
 
     def layer(self, name: str) -> Layer:
         """Return the finding under the name of its check."""
@@ -70,7 +70,7 @@ class Profile:
     are_values: bool
     """Each cell is a single value; otherwise it is a bin."""
     over: str = "response"
-    """What the cells are cells of."""
+    """The quantity that the cells divide."""
 
 
 def middles(cuts: Reals) -> Reals:

@@ -11,7 +11,7 @@ from ldpbandits.audit.evidence import FEWEST_CALLS, LEAST_SAMPLES, Claim, Eviden
 from ldpbandits.audit.power import could_be
 from ldpbandits.audit.result import Audit, Layer
 from ldpbandits.audit.sample import Sample
-from ldpbandits.audit.subject import FOREVER, Late, Respond, Subject, Unanswered, subject_of
+from ldpbandits.audit.target import FOREVER, Late, Respond, Target, Unanswered, target_of
 from ldpbandits.audit.whitebox import ours
 from ldpbandits.audit.whitebox.known import is_known_by_code, knowledge
 from ldpbandits.audit.whitebox.ours import WhiteBox
@@ -28,7 +28,7 @@ MOST_UNITS = 1 << 62
 
 
 def audit(  # noqa: PLR0913 - a claim, what supports it, and how hard to look
-    respond: Curator | Respond | Subject,
+    respond: Curator | Respond | Target,
     rewards: Sequence[float] | None = None,
     epsilon: float | None = None,
     *,
@@ -58,20 +58,20 @@ def audit(  # noqa: PLR0913 - a claim, what supports it, and how hard to look
     sampling and the choice of rewards can be repeated; without, all is the operating system's.
     """
     start = perf_counter()
-    subject = subject_of(respond, spec, another_user)
+    target = target_of(respond, spec, another_user)
     usual_samples = OUR_SAMPLES if is_known_by_code(respond) else OTHERS_SAMPLES
     claim = Claim.of(
-        _epsilon(epsilon, subject.spec),
-        _rewards(subject.spec) if rewards is None else rewards,
+        _epsilon(epsilon, target.spec),
+        _rewards(target.spec) if rewards is None else rewards,
         usual_samples if samples is None else samples,
         confidence,
         seed,
         calls_per_run,
     )
     evidence = (
-        WhiteBox(subject, claim, progress=progress, curator=respond)
+        WhiteBox(target, claim, progress=progress, curator=respond)
         if is_known_by_code(respond)
-        else Evidence(subject, claim, law, progress, monotonic() + time, interior=rewards is None, guesser=guesser)
+        else Evidence(target, claim, law, progress, monotonic() + time, interior=rewards is None, guesser=guesser)
     )
     _check_coverage(evidence)
     evidence.seconds_to_respond()  # it raises where nothing can be judged
@@ -89,11 +89,11 @@ def audit(  # noqa: PLR0913 - a claim, what supports it, and how hard to look
             found = samples_drawn, events.profiles(sample), most
     drawn, profiles, most = found
     seconds = perf_counter() - start
-    return Audit(subject.what, claim.epsilon, claim.confidence, drawn, seconds, layers, profiles, most)
+    return Audit(target.what, claim.epsilon, claim.confidence, drawn, seconds, layers, profiles, most)
 
 
 def _proved(layers: Sequence[Layer], epsilon: float) -> float:
-    """What is proved in exact arithmetic is no more than the claim."""
+    """Return the epsilon that exact arithmetic proves: the claim, or infinity without a proof."""
     return epsilon if layers[0].verdict == "consistent" else inf
 
 

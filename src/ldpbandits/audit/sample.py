@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from ldpbandits.audit.moments import LARGEST, Moments
 from ldpbandits.audit.result import Reals
-from ldpbandits.audit.subject import WHOLE_BATCH, Late, Subject, Unanswered
+from ldpbandits.audit.target import WHOLE_BATCH, Late, Target, Unanswered
 from ldpbandits.audit.texts import Texts, numbers, texts_of
 
 KEPT = 1 << 21
@@ -57,9 +57,9 @@ class Sample:
     texts: Texts | None = None
     """As they were said; None if only numbers are known."""
     starts: Chosen = field(default_factory=lambda: np.zeros(1, np.int64))
-    """The first call of each run."""
+    """Number of the first call of each run."""
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
-    """What roles are drawn from: not from anything that the suspect knows."""
+    """Draws the roles, independently of anything that the target knows."""
     later: IO[bytes] | None = None
     """More of them, as numbers: all to be tested on."""
     trouble: str | None = None
@@ -146,7 +146,7 @@ class Sample:
 
 @dataclass(slots=True)
 class _Tape:
-    """What has been received so far."""
+    """The coins and responses received so far."""
 
     chosen: list[Chosen] = field(default_factory=list)
     responses: list[Reals] = field(default_factory=list)
@@ -177,12 +177,12 @@ class _Tape:
 
 
 def judging_seconds(kept: int) -> float:
-    """Return how many seconds it takes to judge so many responses."""
+    """Return the seconds that it takes to judge `kept` responses."""
     return LEAST_JUDGING_S + CLOSELY_S * min(kept, CLOSELY) + JUDGING_S * kept
 
 
 def draw_sample(  # noqa: PLR0913, PLR0917 - what to ask, how often, and for how long
-    subject: Subject,
+    target: Target,
     rewards: Sequence[float],
     calls: int,
     rng: np.random.Generator,
@@ -205,7 +205,7 @@ def draw_sample(  # noqa: PLR0913, PLR0917 - what to ask, how often, and for how
             tape.starts.append(tape.count)
         before = tape.count
         try:
-            _draw_run(subject, values, size, rng, left, progress, tape, leave)
+            _draw_run(target, values, size, rng, left, progress, tape, leave)
         except Unanswered as error:
             if not before or tape.count > before or monotonic() < until:  # a run that began too late is not to blame
                 failure = error
@@ -224,7 +224,7 @@ def draw_sample(  # noqa: PLR0913, PLR0917 - what to ask, how often, and for how
 
 
 def _draw_run(  # noqa: PLR0913, PLR0917 - as above
-    subject: Subject,
+    target: Target,
     values: Reals,
     size: int,
     rng: np.random.Generator,
@@ -244,7 +244,7 @@ def _draw_run(  # noqa: PLR0913, PLR0917 - as above
             yield [places[each] for each in part.tolist()]
 
     until, rest = monotonic() + seconds, np.zeros(0, np.uint8)
-    for texts in subject.talk(coins(), seconds):
+    for texts in target.ask_many(coins(), seconds):
         while len(rest) < len(texts):
             rest = np.concatenate([rest, waiting.popleft()])
         tape.add(rest[: len(texts)].astype(np.int64), texts)

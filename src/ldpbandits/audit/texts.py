@@ -17,7 +17,7 @@ from ldpbandits.audit.result import Reals
 
 Bytes = NDArray[np.uint8]
 MOST_BYTES = 1 << 12
-"""Of a response, so many bytes are kept: the first half of them and the last; what lies between is in its hash."""
+"""Bytes that are kept of a response, half from its start and half from its end; the hash covers all of it."""
 LONG = 64
 NUMERIC = b"0123456789.eE+- \t\r"
 """A text of more bytes than these is looked at for others than these: to fail to read a long one takes long."""

@@ -18,7 +18,7 @@ from ldpbandits.spec.curator import CURATOR_NAMES, CuratorSpec, find_curator
 
 if TYPE_CHECKING:
     from ldpbandits.audit.result import Audit
-    from ldpbandits.audit.subject import Subject
+    from ldpbandits.audit.target import Target
 
 CONSISTENT, VIOLATED = 0, 1
 ABOUT = """\
@@ -97,14 +97,14 @@ def _audit(options: argparse.Namespace) -> "Audit":
         from ldpbandits.audit.evidence import check_confidence, check_samples
         from ldpbandits.audit.program import TIME, program
         from ldpbandits.audit.run import OTHERS_SAMPLES, OUR_SAMPLES, audit
-        from ldpbandits.audit.subject import FOREVER
+        from ldpbandits.audit.target import FOREVER
         from ldpbandits.output.progress import bar
     if curator is not None and options.program is None:
-        subject: Curator | Subject = curator
+        target: Curator | Target = curator
     else:
         timeout = FOREVER if options.timeout is None else _positive("timeout", options.timeout)
-        subject = program(options.program, spec=None if curator is None else curator.spec, timeout=timeout)
-    usual = OUR_SAMPLES if subject is curator else OTHERS_SAMPLES
+        target = program(options.program, spec=None if curator is None else curator.spec, timeout=timeout)
+    usual = OUR_SAMPLES if target is curator else OTHERS_SAMPLES
     wanted = usual if options.samples is None else named_number("samples", options.samples)
     samples, confidence = check_samples(wanted), check_confidence(named_number("confidence", options.confidence))
     rewards = (
@@ -115,15 +115,15 @@ def _audit(options: argparse.Namespace) -> "Audit":
         with needs("lab"):
             from ldpbandits.audit.page import page
     calls = samples * (2 if rewards is None else len(rewards))
-    with bar("responses", calls if subject is curator or rewards is not None else calls + samples) as progress:
+    with bar("responses", calls if target is curator or rewards is not None else calls + samples) as progress:
         result = audit(
-            subject,
+            target,
             rewards,
             named_number("epsilon", options.epsilon),
             samples=samples,
             confidence=confidence,
             calls_per_run=_whole("calls per run", options.calls_per_run, least=1),
-            time=FOREVER if subject is curator else _positive("time", options.time or f"{TIME}"),
+            time=FOREVER if target is curator else _positive("time", options.time or f"{TIME}"),
             seed=_whole("seed", options.seed, least=0),
             progress=progress,
         )

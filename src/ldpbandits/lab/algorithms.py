@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from ldpbandits.agent.fit import fitted
+from ldpbandits.agent.bound_rule import bind_rule
 from ldpbandits.agent.laplace_rules import (
     IMEDLaplace,
     IMEDLaplaceBit,
@@ -116,7 +116,7 @@ class Algorithm:
             )
         match self.curator:
             case Mix(menu=menu):
-                fitted(self.rule, menu)
+                bind_rule(self.rule, menu)
             case CuratorSpec() as curator:
                 check_fit(check_rule(self.rule), curator)
             case NotPrivate():

@@ -1,1 +1,1 @@
-"""Checks that look at responses alone: of any function or program, whoever wrote it."""
+"""Black-box checks: they see only the responses of a function or program."""

@@ -1,6 +1,6 @@
-"""What the last response of a batch tells to somebody who knows all rewards before it.
+"""Leaks at the end of a batch: its last response, to an observer who knows all rewards before it.
 
-Noise may be balanced over a batch: so many flips in each hundred, or a sum that is 0. A batch may end with its sum, its
+Noise may be balanced over a batch: ten flips in each hundred, or a sum that is 0. A batch may end with its sum, its
 parity or its checksum. Then no few calls together tell anything, and all of them together tell the last reward. So the
 coins of a batch are disclosed up to its last, and that one is guessed from
 
@@ -14,7 +14,7 @@ signs than most: both are a matter of responses and places.
 The level. Calls are taken in their order. What is learned, and which way is best, is found out on coins of the first
 two thirds of the calls, and the guesses are in the last third, each from all responses and from coins before it. So
 each is right with probability e^epsilon / (1 + e^epsilon) at most, given what was guessed before, and stakes on them
-are fair (stakes.py). How many guesses there are may depend on coins: therefore stakes, and no binomial tail.
+are fair (betting.py). How many guesses there are may depend on coins: therefore stakes, and no binomial tail.
 """
 
 import re
@@ -25,13 +25,13 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpbandits.audit.betting import Event, judge_bets
 from ldpbandits.audit.blackbox.events import Sorted, size_bins
-from ldpbandits.audit.blackbox.several import halves
+from ldpbandits.audit.blackbox.parity import halves
 from ldpbandits.audit.blackbox.text import numbers_in
 from ldpbandits.audit.guess import ABSTAIN, CellRule, best_rule, count_cells
 from ldpbandits.audit.result import Counts, Finding, Reals
 from ldpbandits.audit.sample import Sample
-from ldpbandits.audit.stakes import Event, judge_ways
 from ldpbandits.audit.texts import Texts, number
 
 FEWEST = 150
@@ -53,7 +53,7 @@ THIRDS = 3
 """To learn and rank, to cut, and to stake on: by time."""
 LAST = re.compile(rb"[-+]?\d+(?:\.\d+)?(?=\D*$)")
 LAST_BYTES = 32
-"""Of a text, in which its last number is looked for."""
+"""Bytes at the end of a text in which its last number is searched."""
 PLAIN = np.array([chr(byte).isalnum() or chr(byte) in "+-." for byte in range(128)] + [True] * 128)
 """Bytes of numbers and names, which vary: how many others there are is what a text looks like."""
 
@@ -88,7 +88,7 @@ def judge_batches(  # noqa: PLR0913, PLR0917 - what to guess, by which batches, 
         return Finding("not applicable", "there are too few calls for batches")
     _, rule, name, later = best
     right = int(later[0, rule == 0].sum() + later[1, rule == 1].sum())
-    return judge_ways([Event(name, right, int(later[:, rule != ABSTAIN].sum()) - right)], epsilon, alpha)
+    return judge_bets([Event(name, right, int(later[:, rule != ABSTAIN].sum()) - right)], epsilon, alpha)
 
 
 def batches(sample: Sample, lengths: Iterable[int]) -> Iterator[Batches]:

@@ -3,7 +3,7 @@
 A curator may keep its promise at 0 and 1 and break it between: by a grid, by a rounding, by noise that is scaled with
 the reward; or in a part of the range alone. So five rewards between the ends are asked for, one drawn in each third,
 and two more that stood out among many (screen.py), in a run of their own, with the ends. Every pair of them is tested.
-Half of the level is for stakes (stakes.py), on all pairs together. Of the other half each pair has its part, for a rule
+Half of the level is for bets (betting.py), on all pairs together. Each pair has its part of the other half, for a rule
 that is chosen on disclosed coins (guess.py).
 
 A curator need not take such rewards. One that says the same words to all of them, no number, has refused them.
@@ -14,16 +14,16 @@ from fractions import Fraction
 
 import numpy as np
 
+from ldpbandits.audit.betting import Bet, Cells, Event, judge_bets
 from ldpbandits.audit.blackbox.events import LOW_BITS, Sorted, by_size_and_value, judge_sorted
+from ldpbandits.audit.blackbox.fixed_events import bets_of
 from ldpbandits.audit.blackbox.screen import parts_to_screen, responses_each, stand_out
-from ldpbandits.audit.blackbox.sharp import ways_of
 from ldpbandits.audit.blackbox.text import ways_apart
 from ldpbandits.audit.evidence import Evidence
 from ldpbandits.audit.guess import count_cells
 from ldpbandits.audit.result import Finding
 from ldpbandits.audit.sample import Sample, draw_sample, judging_seconds
-from ldpbandits.audit.stakes import Cells, Event, Way, judge_ways
-from ldpbandits.audit.subject import Late, Unanswered
+from ldpbandits.audit.target import Late, Unanswered
 
 PART = 7
 """Each reward has a seventh of the responses that each end has elsewhere."""
@@ -51,7 +51,7 @@ def interior_rewards(evidence: Evidence, alpha: float) -> Finding:
     calls = len(rewards) * max(LEAST, claim.samples // PART)
     try:
         sample = draw_sample(
-            evidence.subject,
+            evidence.target,
             rewards,
             calls,
             rng,
@@ -83,7 +83,7 @@ def _that_stand_out(evidence: Evidence) -> list[float]:
     seconds = evidence.seconds(SCREEN_TIME_PART)
     try:
         sample = draw_sample(
-            evidence.subject, rewards, each * len(rewards), rng, seconds, calls_per_run=claim.calls_per_run
+            evidence.target, rewards, each * len(rewards), rng, seconds, calls_per_run=claim.calls_per_run
         )
     except Unanswered:
         return []
@@ -109,7 +109,7 @@ def _answered(sample: Sample) -> list[tuple[int, int]]:
     return [pair for pair in sample.pairs if pair != (0, 1) and not refused & {*pair}]
 
 
-def _near(sample: Sample) -> Iterator[Way]:
+def _near(sample: Sample) -> Iterator[Bet]:
     """Guess, among all rewards at once, the one that a response is near: rewards may be written down, if roughly.
 
     Two rewards show little of it. Of seven each is rarer, and so is to guess it by chance.
@@ -126,16 +126,16 @@ def _near(sample: Sample) -> Iterator[Way]:
 def judge_pairs(sample: Sample, pairs: list[tuple[int, int]], alpha: float, epsilon: float) -> Finding:
     """Judge each pair of rewards."""
     part = sample.first(min(TEXT_CALLS, len(sample.chosen)))
-    ways = [way for pair in pairs for way in ways_of(sample, pair)]
+    bets = [bet for pair in pairs for bet in bets_of(sample, pair)]
     if len(pairs) == len(sample.pairs) - 1:  # none is refused
-        ways += _near(sample)
+        bets += _near(sample)
     for calls in ways_apart(part.said, part.responses):
         if (calls.at != calls.at[0]).any():
             for pair in pairs:
                 names = f"{sample.rewards[pair[0]]:g} or {sample.rewards[pair[1]]:g} by {calls.name}"
-                ways.append(Cells(names, count_cells(calls.at, part.chosen, pair, calls.size)))
+                bets.append(Cells(names, count_cells(calls.at, part.chosen, pair, calls.size)))
     # Which rewards are refused is seen by their coins, so the level is divided by all pairs, refused ones too.
-    staked = judge_ways(ways, epsilon, alpha / 2 * len(pairs) / len(sample.pairs))
+    staked = judge_bets(bets, epsilon, alpha / 2 * len(pairs) / len(sample.pairs))
     if staked.verdict == "violated":
         return staked
     features = [each.sorted(sample) for each in (*by_size_and_value(sample), *LOW_BITS)]

@@ -1,21 +1,21 @@
-"""What a response tells among its neighbours: with the calls around it, and the place at which it stands.
+"""Leaks among neighbours: a response that betrays a reward together with the calls around it, or by its place.
 
 A curator promises that no sequence of responses is more than e^epsilon times likelier under one value of any one
 reward than under another, all others being the same. So, given all responses and all coins but one, that one is
 guessed with the same chance at most (guess.py), from whichever responses. The coins of some calls are disclosed; a
 guess may use them, and all responses:
 
-    a neighbour         the response itself, one so many calls before or after, and the coin of that one if disclosed:
+    a neighbour         the response itself, one at a distance before or after, and the coin of that one if disclosed:
                         noise that is drawn once for several calls or with both signs, the reward of a call before
-    a window            what all calls around say together (window.py), or three or four of them (several.py)
+    a window            what all calls around say together (window.py), or three or four of them (parity.py)
     a text              all that can be learned from the text of a call soon after it, and from the step of each number
-                        in it to the next (text.py); sums of the numbers in a few texts (linear.py)
+                        in it to the next (text.py); sums of the numbers in a few texts (linear_sums.py)
     a batch             sums, parities and balanced noise of up to a thousand calls (batches.py)
     a place             the response, and where it stands: every fourth call, the first of a run, all after the
                         thousandth
     the same noise      response minus reward, for either reward: whether that difference, or its negative, occurs at a
-                        disclosed call, however far away: a generator of short period; or exactly at a call so many
-                        calls away: noise that is used again now and then
+                        disclosed call, however far away: a generator of short period; or exactly at a call at
+                        a fixed distance: noise that is used again now and then
 
 How far away neighbours are is not known. Small distances are all tried. Large ones are proposed by a Fourier transform:
 those at which what is known of the noise, or its size, is most like itself, and those at which responses depend most on
@@ -33,8 +33,8 @@ from scipy.fft import next_fast_len
 
 from ldpbandits.audit.blackbox.batches import LENGTHS, judge_batches, last_numbers
 from ldpbandits.audit.blackbox.events import LOW_BITS, Cells, Sorted, judge_sorted
-from ldpbandits.audit.blackbox.linear import combined
-from ldpbandits.audit.blackbox.several import fold_score, folded, several
+from ldpbandits.audit.blackbox.linear_sums import combined
+from ldpbandits.audit.blackbox.parity import fold_score, folded, several
 from ldpbandits.audit.blackbox.text import learn, some_texts, steps, ways_apart
 from ldpbandits.audit.blackbox.window import REACH, learned_window
 from ldpbandits.audit.evidence import Evidence
@@ -75,15 +75,15 @@ def neighbours(evidence: Evidence, alpha: float) -> Finding:
         return judge_sorted(chain(near, _same_noise(sample)), sample, sample.pairs, alpha, epsilon)
     far, alphas = proposed(sample), alpha / len(sample.pairs)
     single = (1 - WINDOW_PART - TEXT_PART - BATCH_PART) * alpha
-    ways = evidence.in_time(chain(ways_among(sample, far), _noise_again(sample, far)))
-    found = [judge_sorted(ways, sample, sample.pairs, single, epsilon)]
+    sorts = evidence.in_time(chain(ways_among(sample, far), _noise_again(sample, far)))
+    found = [judge_sorted(sorts, sample, sample.pairs, single, epsilon)]
     windows = sample.first(min(WINDOW_CALLS, len(sample.chosen)))
     learned = ((windows, WINDOW_PART, _windows), (some_texts(sample, TEXT_CALLS), TEXT_PART, _texts_later))
-    for part, part_of_level, ways_of in learned:
+    for part, part_of_level, bets_of in learned:
         if found[-1].verdict == "violated":
             return found[-1]
         each = [
-            judge_sorted(evidence.in_time(ways_of(part, pair, far)), part, [pair], part_of_level * alphas, epsilon)
+            judge_sorted(evidence.in_time(bets_of(part, pair, far)), part, [pair], part_of_level * alphas, epsilon)
             for pair in part.pairs
         ]
         found.append(max(each, key=lambda finding: finding.epsilon_lower))
@@ -212,7 +212,7 @@ def _shown_at(sample: Sample) -> list[int]:
 
 
 def _signals(sample: Sample) -> Iterator[Reals]:
-    """What is known of the noise: response minus its mean under that reward, in ranks, and the size of it."""
+    """Yield signals of the noise: response minus its mean under that reward, in ranks, and its size."""
     values = coarse(sample).astype(np.float64)
     is_known = sample.roles != TEST
     if not is_known.any():

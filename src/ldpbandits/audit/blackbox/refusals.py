@@ -1,12 +1,12 @@
 """Rewards that cannot be taken: NaN, infinity, out of range. Refuse them, and do not show them while doing so.
 
-An error travels: into logs, into crash reports, to whoever runs the server. So what is said on refusal must not depend
+An error travels: into logs, into crash reports, to the server's operator. So what is said on refusal must not depend
 on the reward: not the type, message, arguments, attributes or notes of the exception, not its causes, no line that was
 printed or logged. That is judged by coins. For each side of the range there are two rewards, whose digits are drawn
 anew for each audit. A fair coin chooses one, many times over, and is guessed from everything that is said: from the
 words as a whole, from each of their characters, and by which of the two rewards is near some number in them. If what
 is said does not depend on the reward, each guess is right with probability one half, whatever else varies in it: a
-counter, a date, the name of a worker. So the stakes of stakes.py apply, with epsilon = 0. The same is done with rewards
+counter, a date, the name of a worker. So betting.py applies, with epsilon = 0. The same is done with rewards
 in range and what is printed or logged meanwhile; that may depend on the response, so there epsilon is the claim's.
 
 Where any reward on a side is answered nothing is staked there but that an answer is the reward itself: what is said
@@ -15,7 +15,7 @@ level. Where words on refusal do not depend on the reward, the chance of some co
 that of the same with coins that are fair, whatever decides on answering; and a fortune on fair coins is 1 at the most.
 
 An error may say on which side of the range the reward lies, and that is reported: a refused reward becomes no response,
-so that no promise covers it, but whoever reads the errors learns its side.
+so that no promise covers it, but a reader of the errors learns its side.
 
 Frames of a traceback hold local variables, which collectors of errors send along: our own curators must not keep the
 reward there. For all else it is reported, also for what claims to be one of ours: the frame may be the caller's own.
@@ -31,12 +31,12 @@ from time import monotonic
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpbandits.audit.betting import Bet, Cells, Event, judge_bets
 from ldpbandits.audit.blackbox.text import ways_apart
 from ldpbandits.audit.evidence import Evidence
 from ldpbandits.audit.guess import count_cells
 from ldpbandits.audit.result import Finding, LayerVerdict
-from ldpbandits.audit.stakes import Cells, Event, Way, judge_ways
-from ldpbandits.audit.subject import Heard, Late
+from ldpbandits.audit.target import Late, RunOutput
 from ldpbandits.audit.texts import Texts, numbers
 
 TIMES = 40
@@ -47,11 +47,11 @@ IN_RANGE = 40
 """Rewards in range by which it is seen what a response looks like."""
 LEAST_TIMES = 8
 ENOUGH = 24
-"""So often, if there is time at all: 2^-48 is enough to find a refusal that always tells."""
+"""Tries that are made whatever the time: 2^-48 is enough to find a refusal that always tells."""
 LEAST_SECONDS = 0.2
 """For a run that begins when the time is up: some of them are asked at once."""
 TIME_PART, MOST_TIME_PART = 0.1, 0.5
-"""Of the time that is left; the larger one where a program takes long to start."""
+"""Shares of the remaining time; the larger one where a program takes long to start."""
 ITSELF = "a reward out of range is answered with itself"
 SHOWN = "what is said on refusal shows the reward: in an error, or in a printed line"
 TOLD = "what is said on refusal depends on the reward: two rewards out of range are told different things"
@@ -82,7 +82,7 @@ class Tries:
 
     rewards: Sequence[float]
     coins: NDArray[np.int64]
-    heard: list[Heard]
+    heard: list[RunOutput]
 
     @property
     def words(self) -> list[bytes]:
@@ -97,7 +97,7 @@ class Tries:
         right, wrong = (sum(number == pair[side] for number, pair in zip(given, pairs, strict=True)) for side in (0, 1))
         return Event(ITSELF, right, wrong)
 
-    def ways(self, words: Sequence[bytes], what: str) -> Iterator[Way]:
+    def bets(self, words: Sequence[bytes], what: str) -> Iterator[Bet]:
         """Stake on words by what reward is near a number in them, as a whole, and by each of their parts."""
         right = wrong = 0
         for coin, text in zip(self.coins.tolist(), words, strict=True):
@@ -112,33 +112,33 @@ class Tries:
                 yield Cells(f"{what} by its {calls.name}", counts)
 
 
-def _ending(heard: Heard) -> bytes:
+def _ending(heard: RunOutput) -> bytes:
     """Return how a program ended, in words that hold no number near a reward."""
     return b"" if not heard.code else b"ended with " + bytes(97 + int(digit) for digit in str(abs(heard.code)))
 
 
 def _try(evidence: Evidence, rewards: Sequence[float], times: int, rng: np.random.Generator) -> Tries:
     """Give one of two rewards, by a coin, many times over; fewer times if the time runs out."""
-    coins, heard = rng.integers(2, size=times), list[Heard]()
+    coins, heard = rng.integers(2, size=times), list[RunOutput]()
     until, at_last = (monotonic() + evidence.seconds(part) for part in (TIME_PART, MOST_TIME_PART))
 
-    def hear(given: list[float]) -> Heard:
-        return evidence.subject.hear(given, max(LEAST_SECONDS, at_last - monotonic()))
+    def run_once(given: list[float]) -> RunOutput:
+        return evidence.target.run_once(given, max(LEAST_SECONDS, at_last - monotonic()))
 
-    with ThreadPoolExecutor(evidence.subject.workers) as pool:
+    with ThreadPoolExecutor(evidence.target.workers) as pool:
         for start in range(0, times, LEAST_TIMES):
             given = [[rewards[coin]] for coin in coins[start : start + LEAST_TIMES].tolist()]
-            heard += pool.map(hear, given) if evidence.subject.workers > 1 else map(hear, given)
+            heard += pool.map(run_once, given) if evidence.target.workers > 1 else map(run_once, given)
             if monotonic() > (until if len(heard) >= ENOUGH else at_last):
                 break
     return Tries(rewards, coins[: len(heard)], heard)
 
 
-def _answers(evidence: Evidence) -> Callable[[Heard], bool]:
+def _answers(evidence: Evidence) -> Callable[[RunOutput], bool]:
     """Return what tells answers from refusals: an answer is a number, unless responses in range are none either."""
     claim = evidence.claim
     size = min(IN_RANGE, claim.calls_per_run or IN_RANGE)
-    given = numbers(evidence.subject.ask(([claim.low, claim.high] * IN_RANGE)[:size], evidence.seconds(TIME_PART)))
+    given = numbers(evidence.target.ask(([claim.low, claim.high] * IN_RANGE)[:size], evidence.seconds(TIME_PART)))
     if np.isnan(given).mean() > 0.5:  # noqa: PLR2004 - most
         return lambda heard: heard.response is not None
     return lambda heard: heard.number is not None and (not isnan(heard.number) or heard.response in {b"nan", b"NaN"})
@@ -150,7 +150,7 @@ def bad_rewards(evidence: Evidence, alpha: float) -> Finding:
     answers, rng = _answers(evidence), evidence.rng(5)
     kinds = {"infinity": [inf, -inf], "NaN": [nan]}
     probes = {
-        kind: [evidence.subject.hear([reward], max(1.0, evidence.seconds(0.1))) for reward in rewards]
+        kind: [evidence.target.run_once([reward], max(1.0, evidence.seconds(0.1))) for reward in rewards]
         for kind, rewards in kinds.items()
     }
     outside = [_try(evidence, pair, TIMES, rng) for pair in _rewards_out_of_range(evidence, rng)]
@@ -158,10 +158,10 @@ def bad_rewards(evidence: Evidence, alpha: float) -> Finding:
         probes["out of range"] = [heard for tries in outside for heard in tries.heard]
     refused_all = [tries for tries in outside if not any(map(answers, tries.heard))]
     words = [tries.words for tries in refused_all]
-    ways: list[Way] = [tries.itself for tries in outside]
+    bets: list[Bet] = [tries.itself for tries in outside]
     for tries, said in zip(refused_all, words, strict=True):
-        ways += tries.ways(said, "what is said on refusal")
-    if ways and (finding := judge_ways(ways, 0.0, alpha / 2)).verdict == "violated":
+        bets += tries.bets(said, "what is said on refusal")
+    if bets and (finding := judge_bets(bets, 0.0, alpha / 2)).verdict == "violated":
         is_shown = any(
             shows(text.decode(errors="replace"), tries.rewards[coin])
             for tries, said in zip(refused_all, words, strict=True)
@@ -191,14 +191,14 @@ def bad_rewards(evidence: Evidence, alpha: float) -> Finding:
 
 def _is_said_within(evidence: Evidence, alpha: float, rng: np.random.Generator) -> bool:
     """Tell whether what a function prints or logs while it responds tells which of two rewards in range it got."""
-    if evidence.subject.respond is None:
+    if evidence.target.respond is None:
         return False
     low, high = evidence.claim.low, evidence.claim.high
     tries = _try(evidence, (low, high), TIMES_WITHIN, rng)
     words = [ADDRESS.sub(b"at", each.beside) for each in tries.heard]
     if not any(words):
         return False
-    return judge_ways([*tries.ways(words, "what is printed")], evidence.claim.epsilon, alpha).verdict == "violated"
+    return judge_bets([*tries.bets(words, "what is printed")], evidence.claim.epsilon, alpha).verdict == "violated"
 
 
 def _rewards_out_of_range(evidence: Evidence, rng: np.random.Generator) -> list[list[float]]:

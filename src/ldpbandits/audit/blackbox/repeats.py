@@ -1,16 +1,16 @@
-"""What repeats: noise that is copied by fork, and a response that is remembered.
+"""Repeated noise: noise that fork copies, and responses that a curator remembers.
 
 FORK. Parent and children get rewards that coins choose, each coins of its own. If a child has the noise of its parent,
 or of another child, then its rewards, once known, betray the other's: where two responses are the same, guess the same
 coin, else the other one. All coins of the one are disclosed, those of the other are guessed, so that each guess is
-right with probability e^epsilon / (1 + e^epsilon) at most, whatever the law of the responses, and stakes.py applies.
+right with probability e^epsilon / (1 + e^epsilon) at most, whatever the law of the responses, and betting.py applies.
 One may be a few responses behind the other.
 
 MEMORY. A response that is remembered: the same reward, the same answer again.
 
-Two rewards get a first response each. A fair coin chooses one of them, and that reward gets a second response. Whoever
-has seen the three responses knows which of the first two came again: the one, the other, both or neither. If noise is
-fresh, the coin shows in the second response only, and guess.py applies with epsilon itself, whatever is guessed from
+Two rewards get a first response each. A fair coin chooses one of them, and that reward gets a second response. An
+observer of all three responses knows which of the first two came again: the one, the other, both or neither. If noise
+is fresh, the coin shows in the second response only, and guess.py applies with epsilon itself, whatever is guessed from
 those four cases. If responses are kept by reward, the guesses are right. So a rule is chosen on one half of the pairs,
 and tried on the other. (Sending one stored response twice is private. Keeping it by reward, and giving it out for every
 round in which that reward recurs, tells which rounds were alike, and with whom.)
@@ -29,11 +29,11 @@ from time import monotonic
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpbandits.audit.betting import Event, judge_bets
 from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.guess import best_rule, count_cells, try_rule
 from ldpbandits.audit.result import Finding, Reals
-from ldpbandits.audit.stakes import Event, judge_ways
-from ldpbandits.audit.subject import Late, Subject, Unanswered
+from ldpbandits.audit.target import Late, Target, Unanswered
 from ldpbandits.audit.texts import hash_texts
 
 Hashes = NDArray[np.uint64]
@@ -43,21 +43,21 @@ BEGINNINGS = (4, 2)
 """A copied buffer may last for a while only: so the first quarter, and the first half, are looked at too."""
 LAGS = (0, *(sign * lag for lag in (1, 2, 3, 4) for sign in (1, -1)))
 """By how many responses one stream may be behind the other."""
-PATIENCE = 60.0
-"""Seconds that a forked child may take."""
+FORKED_CHILD_TIMEOUT_S = 60.0
+"""Timeout for the responses of a forked child."""
 PAIRS = 8_000
 """The rule is tried on half of them. Where one pair in 16 gives the coin away, those are 250 guesses, and if all of
 them are right, epsilon is at least 3 at 99.9 %."""
 TIME_PART = 0.3
-"""Of the time that is left."""
+"""Share of the remaining time."""
 CASES = 4
 """Neither first response came again, the one, the other, both."""
 
 
 def fork(evidence: Evidence, alpha: float) -> Finding:
     """Fork twice, and ask parent and children."""
-    subject, claim = evidence.subject, evidence.claim
-    if subject.respond is None:
+    target, claim = evidence.target, evidence.claim
+    if target.respond is None:
         return Finding("not applicable", "a program is started anew for each user; see shared noise")
     if not hasattr(os, "fork"):
         return Finding("not applicable", "this system has no fork")
@@ -65,33 +65,33 @@ def fork(evidence: Evidence, alpha: float) -> Finding:
     length = min(LONGEST, max(LENGTH, ceil(64 * exp(claim.epsilon))))
     chosen = evidence.rng(1).integers(2, size=(3, length))
     rewards = [[(claim.low, claim.high)[each] for each in row.tolist()] for row in chosen]
-    subject.ask(rewards[0][:8])  # so that what is made at the first response is there to be copied
-    one, two = (_ask_in_child(subject, rewards[child], evidence.seconds(1.0)) for child in (1, 2))
+    target.ask(rewards[0][:8])  # so that what is made at the first response is there to be copied
+    one, two = (_ask_in_child(target, rewards[child], evidence.seconds(1.0)) for child in (1, 2))
     if one is None or two is None:
         evidence.check_time()
         return Finding("not applicable", "the curator does not respond in a forked process")
-    parent = hash_texts(subject.ask(rewards[0], evidence.seconds(1.0)))
+    parent = hash_texts(target.ask(rewards[0], evidence.seconds(1.0)))
     pairs = [
         ("child and parent", (parent, chosen[0]), (one, chosen[1])),
         ("two children", (one, chosen[1]), (two, chosen[2])),
     ]
-    ways = [way for pair in pairs for way in _ways(*pair, LAGS)]
+    bets = [bet for pair in pairs for bet in _stderr_bets(*pair, LAGS)]
     for who, (said, coins), (known, disclosed) in pairs:
         for part in (length // each for each in BEGINNINGS):
-            ways += _ways(f"{who} at first", (said[:part], coins[:part]), (known[:part], disclosed[:part]), (0,))
-    finding = judge_ways(ways, claim.epsilon, alpha)
+            bets += _stderr_bets(f"{who} at first", (said[:part], coins[:part]), (known[:part], disclosed[:part]), (0,))
+    finding = judge_bets(bets, claim.epsilon, alpha)
     told = "share their noise" if finding.verdict == "violated" else "draw different noise"
     return Finding(finding.verdict, f"parent and children {told}: {finding.detail}", finding.epsilon_lower)
 
 
-def _ways(
+def _stderr_bets(
     who: str,
     guessed: tuple[Hashes, NDArray[np.int64]],
     known: tuple[Hashes, NDArray[np.int64]],
     lags: Sequence[int],
 ) -> list[Event]:
     """Guess the coins of one from those of the other, at these lags: the same one where responses are the same."""
-    ways = []
+    bets = []
     length = len(guessed[0])
     for lag in lags:
         here, there = slice(max(lag, 0), length + min(lag, 0)), slice(max(-lag, 0), length - max(lag, 0))
@@ -100,11 +100,11 @@ def _ways(
             right = int(np.count_nonzero((said_same == is_same) & (chose_same == is_same)))
             wrong = int(np.count_nonzero((said_same == is_same) & (chose_same != is_same)))
             name = f"{who}, {'the same' if is_same else 'another'} response" + (f", {abs(lag)} apart" if lag else "")
-            ways.append(Event(name, right, wrong))
-    return ways
+            bets.append(Event(name, right, wrong))
+    return bets
 
 
-def _ask_in_child(subject: Subject, rewards: Sequence[float], seconds: float) -> Hashes | None:
+def _ask_in_child(target: Target, rewards: Sequence[float], seconds: float) -> Hashes | None:
     """Ask in a forked child for hashes of its responses; None if it fails or takes too long."""
     read, write = os.pipe()
     with warnings.catch_warnings():
@@ -112,13 +112,13 @@ def _ask_in_child(subject: Subject, rewards: Sequence[float], seconds: float) ->
         child = os.fork()
     if child == 0:
         try:
-            data, sent = hash_texts(subject.ask(rewards)).tobytes(), 0
+            data, sent = hash_texts(target.ask(rewards)).tobytes(), 0
             while sent < len(data):
                 sent += os.write(write, data[sent:])
         finally:
             os._exit(0)  # whatever happened: this process is a copy, and must not go on as one
     os.close(write)
-    data, until = b"", monotonic() + min(PATIENCE, seconds)
+    data, until = b"", monotonic() + min(FORKED_CHILD_TIMEOUT_S, seconds)
     try:
         while select.select([read], [], [], max(0.0, until - monotonic()))[0]:
             part = os.read(read, 1 << 16)
@@ -134,7 +134,7 @@ def _ask_in_child(subject: Subject, rewards: Sequence[float], seconds: float) ->
 
 def memory(evidence: Evidence, alpha: float) -> Finding:
     """Ask for pairs of rewards, and for one of each pair again: at once for half of them, at the end for the others."""
-    claim, subject = evidence.claim, evidence.subject
+    claim, target = evidence.claim, evidence.target
     rng = evidence.rng(2)
     pairs = _pairs_between(claim, rng) if evidence.spec is not None else _pairs_of_claim(claim, rng)
     coins = rng.integers(2, size=PAIRS)
@@ -144,7 +144,7 @@ def memory(evidence: Evidence, alpha: float) -> Finding:
     if claim.calls_per_run is not None and claim.calls_per_run < len(asked):
         return Finding("not applicable", f"needs {len(asked):,} calls in a run")
     try:
-        responses = hash_texts(subject.ask(asked, evidence.seconds(TIME_PART)))
+        responses = hash_texts(target.ask(asked, evidence.seconds(TIME_PART)))
     except Late:
         raise
     except Unanswered:

@@ -51,7 +51,7 @@ def parts_to_screen(rng: np.random.Generator) -> list[float]:
 
 
 def responses_each(samples: int, rewards: int) -> int:
-    """Return how many responses each of so many rewards is to get; 0 if there are too few for all of them."""
+    """Return the number of responses for each of `rewards` rewards; 0 if there are too few for all of them."""
     each = min(MOST_EACH, samples // PART // rewards)
     return each if each >= LEAST_EACH else 0
 

@@ -1,4 +1,4 @@
-"""What a response tells as a text: by any of its characters, its length, its fields, the remainders of its digits.
+"""Leaks in the text of a response: its characters, its length, its fields, the remainders of its digits.
 
 Nothing is listed that a faulty program might do. A text is taken apart in all simple ways, and each way sorts the
 calls into cells:
@@ -10,7 +10,7 @@ calls into cells:
     fields              each number in the text by itself: its size, its value, its low-order bits
 
 What takes several places at once is in joint.py. Two things are made of the others. Stakes are put on the cells of
-every way, over all responses (stakes.py). And a guesser is learned from all ways together: the log-odds of each cell,
+every way, over all responses (betting.py). And a guesser is learned from all ways together: the log-odds of each cell,
 counted on coins that are disclosed, are added up, as if the ways were independent. Where that sum is to be trusted is
 found out on other disclosed coins, and the verdict is on the rest, so that nothing has to be true of the sum
 (guess.py).
@@ -24,13 +24,13 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpbandits.audit.betting import Cells, judge_bets
 from ldpbandits.audit.blackbox.events import LOW_BITS, Sorted, atoms, judge_sorted, size_bins
-from ldpbandits.audit.blackbox.joint import together
+from ldpbandits.audit.blackbox.text_parity import together
 from ldpbandits.audit.evidence import Evidence
 from ldpbandits.audit.guess import count_cells
 from ldpbandits.audit.result import Finding, Reals
 from ldpbandits.audit.sample import RANK, Sample
-from ldpbandits.audit.stakes import Cells, judge_ways
 from ldpbandits.audit.texts import Texts, number
 
 CALLS = 1 << 18
@@ -73,7 +73,7 @@ def judge_text(sample: Sample, pairs: Sequence[tuple[int, int]], alpha: float, e
     """Judge the texts of a sample, for these pairs of rewards."""
     part = some_texts(sample, CALLS)
     takes = [_packed(each) for each in ways_apart(part.said, part.responses) if (each.at != each.at[0]).any()]
-    staked = judge_ways(
+    staked = judge_bets(
         [Cells(f"{each.name}", count_cells(each.at, part.chosen, pair, each.size)) for each in takes for pair in pairs],
         epsilon,
         alpha / 2,
@@ -83,8 +83,8 @@ def judge_text(sample: Sample, pairs: Sequence[tuple[int, int]], alpha: float, e
     few = part.first(min(TOGETHER_CALLS, len(part.chosen)))
     found = []
     for pair in pairs:
-        for ways, of in (([learn(takes, part, pair)], part), (together(few, pair), few)):
-            found.append(judge_sorted(ways, of, [pair], alpha / 4 / len(pairs), epsilon))
+        for sorts, of in (([learn(takes, part, pair)], part), (together(few, pair), few)):
+            found.append(judge_sorted(sorts, of, [pair], alpha / 4 / len(pairs), epsilon))
     best = max(found, key=lambda finding: finding.epsilon_lower)
     if best.verdict == "violated":
         return best
@@ -92,7 +92,7 @@ def judge_text(sample: Sample, pairs: Sequence[tuple[int, int]], alpha: float, e
 
 
 def some_texts(sample: Sample, calls: int) -> Sample:
-    """Return the first calls, so many at the most, and fewer if responses are long."""
+    """Return the first calls, at most `calls`, and fewer if responses are long."""
     longest = int(sample.said.lengths.max(initial=1))
     return sample.first(min(calls, max(1, MOST_CELLS // max(longest, 1)), len(sample.chosen)))
 

@@ -12,8 +12,8 @@ from time import perf_counter_ns
 import numpy as np
 from scipy.stats import rankdata
 
-from ldpbandits.audit.blackbox.beside import Turns, turns_of
 from ldpbandits.audit.blackbox.events import judge_event, size_bins
+from ldpbandits.audit.blackbox.stderr_leak import Turns, turns_of
 from ldpbandits.audit.evidence import Evidence
 from ldpbandits.audit.result import Finding, Reals
 from ldpbandits.audit.sample import Sample
@@ -31,7 +31,7 @@ REMEDY = "send responses at a fixed delay after the reward, so that their time t
 
 def response_time(evidence: Evidence, _alpha: float) -> Finding:
     """Time single responses to two rewards in turn."""
-    if evidence.subject.respond is None:
+    if evidence.target.respond is None:
         turns = turns_of(evidence)
         if turns is None:
             return Finding("not applicable", f"not measured through a pipe; to be safe, {REMEDY}")
@@ -70,7 +70,7 @@ def _through_a_pipe(turns: Turns) -> Finding:
 
 def _measure(evidence: Evidence) -> tuple[Reals, Reals] | str:
     """Return times and responses, or why there are none; what an error says is not repeated."""
-    respond = evidence.subject.respond
+    respond = evidence.target.respond
     assert respond is not None  # noqa: S101 - as was asked before
     times, responses = np.empty((2, CALLS)), np.empty((2, CALLS))
     for call in range(CALLS):

@@ -7,7 +7,7 @@ that one. Standard error belongs to what a run says, and so does the status with
 run as in a container, where each process has the number 1: a seed made of that number is one for all users there.
 
 FIRST CALLS. Stakes are put on everything that the first call says, and the others by their place, and by what is said
-next: a reward that changes what comes after it, such as one that uses up a budget (stakes.py). And on how runs end.
+next: a reward that changes what comes after it, such as one that uses up a budget (betting.py). And on how runs end.
 
 SHARED NOISE. Two runs that gave the same responses to the rewards that are the same for all may have the same noise: a
 seed left in, a seed of few bits, the clock. If so, the coins of one betray those of the other. Where both responses to
@@ -26,26 +26,26 @@ from time import monotonic
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbandits.audit.blackbox.beside import ways_with
+from ldpbandits.audit.betting import Again, Bet, Cells, Event, judge_bets
 from ldpbandits.audit.blackbox.neighbours import BINS, coarse
+from ldpbandits.audit.blackbox.stderr_leak import bets_with
 from ldpbandits.audit.evidence import Evidence
 from ldpbandits.audit.guess import count_cells
 from ldpbandits.audit.result import Finding
 from ldpbandits.audit.sample import Sample
-from ldpbandits.audit.stakes import Again, Cells, Event, Way, judge_ways
-from ldpbandits.audit.subject import Hear, Heard
+from ldpbandits.audit.target import RunOnce, RunOutput
 from ldpbandits.audit.texts import Texts, numbers
 
 USERS = 1_200
 """Among a thousand a seed of 16 bits comes again about seven times, and one of 8 bits all the time."""
 OPEN = 6
-"""Every so many runs coins choose all rewards of one."""
+"""One in this number of runs has all its rewards chosen by coins."""
 CONTAINED = 5
-"""Every so many runs of a program one is run as in a container, so that a seed made of its number comes again."""
+"""One in this number of runs is in a container, so that a seed made of the process id repeats."""
 SINGLE = 6
-"""For every so many runs there is one with a single reward."""
+"""There is one run with a single reward per this number of runs."""
 FEW_USERS = 100
-"""Of a curator whose code is known."""
+"""Number of users of a curator whose code is known."""
 ALIKE = 24
 """Responses by which runs are compared. By chance two runs of fair bits are alike once in 2^24 times."""
 MOST_ALIKE = 256
@@ -54,24 +54,24 @@ BEHIND = 4
 COINS = 15
 """Calls at the end of a run whose rewards coins choose."""
 TIME_PART = 0.8
-"""Of the time that is left."""
+"""Share of the remaining time."""
 FEWEST_USERS = 100
 """With fewer not even a first call that is always bare, or a seed of 8 bits, is found for certain."""
 LEAST_USERS = 16
-"""So many are asked whatever the time; a program that takes long to start has no more."""
+"""Users that are asked whatever the time; a program that takes long to start has no more."""
 LEAST_SECONDS = 0.2
 """For a run that begins when the time is up: some of them are asked at once."""
 MOST_CODES = 63
 """Texts that are told apart at each place."""
 NOTHING = b"\x00"
-"""What is said by a run that says nothing."""
+"""Stands for the response of a run that gave none."""
 BESIDE = 1 << 11
-"""Bytes of standard error that are looked at."""
+"""Bytes of standard error that are compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a run is asked: a coin, then the lowest reward so many times, then coins."""
+    """The rewards of a run: one by a coin, then the lowest reward `same` times, then `coins` by coins."""
 
     same: int
     coins: int
@@ -88,18 +88,18 @@ class Layout:
 
 @dataclass(frozen=True)
 class Users:
-    """What many runs said."""
+    """The output of many runs."""
 
     layout: Layout
     chosen: NDArray[np.int64]
-    """Of shape (runs, calls): the number of the reward of each call."""
-    heard: list[Heard]
+    """Number of the reward of each call, in the shape (runs, calls)."""
+    heard: list[RunOutput]
     coins: NDArray[np.int64]
-    """Of the runs with a single reward, the number of each reward."""
-    single: list[Heard]
-    """What these runs said."""
+    """Number of the reward of each run with a single reward."""
+    single: list[RunOutput]
+    """The output of the runs with a single reward."""
     wanted: int
-    """How many runs were to be."""
+    """Number of runs that were planned."""
 
     def at(self, run: int, call: int) -> bytes:
         """Return what a run said at one of its calls."""
@@ -135,7 +135,7 @@ def users_of(evidence: Evidence) -> Users | None:
 
 def draw_users(evidence: Evidence, count: int) -> Users | None:
     """Ask many users; None if none can be made."""
-    make, claim = evidence.subject.another_user, evidence.claim
+    make, claim = evidence.target.another_user, evidence.claim
     if make is None:
         return None
     evidence.check_time()
@@ -143,39 +143,39 @@ def draw_users(evidence: Evidence, count: int) -> Users | None:
     chosen = evidence.rng(3).integers(2, size=(count, 1 + layout.same + layout.coins))
     chosen[[not is_open(run) for run in range(count)], 1 : 1 + layout.same] = 0
     coins = evidence.rng(7).integers(2, size=0 if evidence.is_known else count // SINGLE)
-    heard, single = list[Heard](), list[Heard]()
+    heard, single = list[RunOutput](), list[RunOutput]()
     contained = _contained(evidence)
 
-    def ask(sides: NDArray[np.int64], is_contained: bool) -> Heard:  # noqa: FBT001 - one of the columns that are mapped
+    def ask(sides: NDArray[np.int64], is_contained: bool) -> RunOutput:  # noqa: FBT001 - one of the columns that are mapped
         rewards = [(claim.low, claim.high)[each] for each in sides.tolist()]
-        hear = contained if is_contained and contained is not None else make()
+        run_once = contained if is_contained and contained is not None else make()
         at_last = until if heard else evidence.until  # the first ones may take all the time that there is
-        return hear(rewards, max(LEAST_SECONDS, at_last - monotonic()))
+        return run_once(rewards, max(LEAST_SECONDS, at_last - monotonic()))
 
-    with ThreadPoolExecutor(evidence.subject.workers) as pool:
+    with ThreadPoolExecutor(evidence.target.workers) as pool:
         while len(heard) < count and (monotonic() < until or len(heard) < LEAST_USERS):
             whole = chosen[len(heard) : len(heard) + LEAST_USERS]
             alone = coins[len(single) : (len(heard) + len(whole)) // SINGLE, None]
             every = [*whole, *alone]
             inside = [run % CONTAINED == 0 for run in range(len(every))]
-            told = list(pool.map(ask, every, inside) if evidence.subject.workers > 1 else map(ask, every, inside))
+            told = list(pool.map(ask, every, inside) if evidence.target.workers > 1 else map(ask, every, inside))
             heard, single = heard + told[: len(whole)], single + told[len(whole) :]
             if not any(each.texts for each in heard):
                 return None
     return Users(layout, chosen[: len(heard)], heard, coins[: len(single)], single, count)
 
 
-def _contained(evidence: Evidence) -> Hear | None:
+def _contained(evidence: Evidence) -> RunOnce | None:
     """Return how a user in a container is asked; None if there are none, or the program does not run in one."""
-    hear = evidence.subject.contained
-    if hear is None:
+    run_once = evidence.target.contained
+    if run_once is None:
         return None
-    return hear if hear([evidence.claim.low], max(1.0, evidence.seconds(0.1))).texts else None
+    return run_once if run_once([evidence.claim.low], max(1.0, evidence.seconds(0.1))).texts else None
 
 
 def _no_users(evidence: Evidence) -> Finding:
     """Say why there are no users."""
-    if evidence.subject.another_user is None:
+    if evidence.target.another_user is None:
         return Finding("not applicable", "give another_user, a function that makes the curator of another user")
     return Finding("not finished", "no run gave a response in the time that was left (--time allows more)")
 
@@ -195,22 +195,22 @@ def first_calls(evidence: Evidence, alpha: float) -> Finding:
         return _no_users(evidence)
     rewards, runs = (evidence.claim.low, evidence.claim.high), range(len(users.heard))
     first = [users.at(run, 0) for run in runs]
-    ways = list(ways_with(rewards, users.chosen[:, 0], first, "first call"))
+    bets = list(bets_with(rewards, users.chosen[:, 0], first, "first call"))
     if any(heard.beside.strip() for heard in users.heard):
         aside = [users.heard[run].beside[:BESIDE] for run in runs]
-        ways += ways_with(rewards, users.chosen[:, 0], aside, "standard error of a run")
+        bets += bets_with(rewards, users.chosen[:, 0], aside, "standard error of a run")
         calls = users.chosen.shape[1]
         lined = [run for run in runs if len(users.heard[run].beside.strip().split(b"\n")) == calls]
         tossed = [(run, call) for run in lined for call in users.tossed(run)]
         if tossed:
             lines = [users.lines(run)[call] for run, call in tossed]
-            ways += ways_with(rewards, users.chosen[tuple(np.transpose(tossed))], lines, "standard error of a call")
-    finding = judge_ways([*ways, *_by_place(users), *_by_ending(users, rewards)], evidence.claim.epsilon, alpha)
+            bets += bets_with(rewards, users.chosen[tuple(np.transpose(tossed))], lines, "standard error of a call")
+    finding = judge_bets([*bets, *_by_place(users), *_by_ending(users, rewards)], evidence.claim.epsilon, alpha)
     told = f"{len(runs) + len(users.single):,} runs: {finding.detail}"
     return _enough(users, Finding(finding.verdict, told, finding.epsilon_lower))
 
 
-def _by_ending(users: Users, rewards: tuple[float, float]) -> Iterator[Way]:
+def _by_ending(users: Users, rewards: tuple[float, float]) -> Iterator[Bet]:
     """Stake on all that a run with a single reward says, and on the status with which a run ends.
 
     What is said after all responses counts with it, and so does a response that is missing.
@@ -220,7 +220,7 @@ def _by_ending(users: Users, rewards: tuple[float, float]) -> Iterator[Way]:
         len({each.beside for each in users.single}) > 1
         or len({(each.code, each.is_whole) for each in users.single}) > 1
     ):
-        yield from ways_with(rewards, users.coins, texts, "a run with a single reward")
+        yield from bets_with(rewards, users.coins, texts, "a run with a single reward")
     if len({(each.beside, each.code) for each in users.heard}) > 1 and users.layout.coins:
         yield _by_last(users)
     ends = Texts.of([str(each.code).encode() for each in users.heard])
@@ -236,7 +236,7 @@ def _by_ending(users: Users, rewards: tuple[float, float]) -> Iterator[Way]:
         )
 
 
-def _by_last(users: Users) -> Way:
+def _by_last(users: Users) -> Bet:
     """Stake on the last reward of a run by how it ends and how many before it were the higher one: sums, means.
 
     Two runs that have both in common are to have the last reward in common: that of the later one is guessed.
@@ -247,7 +247,7 @@ def _by_last(users: Users) -> Way:
     return Again.of("how a run ended, and its rewards but the last", alike, users.chosen[:, -1])
 
 
-def _by_place(users: Users) -> Iterator[Way]:
+def _by_place(users: Users) -> Iterator[Bet]:
     """Stake on what is said at each place of a run, and on what is said next."""
     runs, calls = users.chosen.shape
     texts = [users.at(run, call) for run in range(runs) for call in range(calls)]
@@ -280,11 +280,11 @@ def shared_noise(evidence: Evidence, alpha: float) -> Finding:
             tallies[lag, is_same][is_right] += 1
     if not tallies:
         return _enough(users, Finding("consistent", f"no two of {len(users.heard):,} runs are alike"))
-    ways = [
+    bets = [
         Event(f"{'the same' if same else 'another'} response as a run like it{_behind(lag)}", right, wrong)
         for (lag, same), (wrong, right) in tallies.items()
     ]
-    finding = judge_ways(ways, evidence.claim.epsilon, alpha)
+    finding = judge_bets(bets, evidence.claim.epsilon, alpha)
     told = f"{len(alike):,} of {len(users.heard):,} runs are like one before: {finding.detail}"
     return _enough(users, Finding(finding.verdict, told, finding.epsilon_lower))
 

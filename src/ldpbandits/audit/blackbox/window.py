@@ -1,4 +1,4 @@
-"""What all calls around a response tell together: a guesser that is learned from a window of them.
+"""Leaks in a window: a guesser learned from all calls around a response together.
 
 Two neighbours may each tell what epsilon allows, and together twice that: a reward that enters two responses, an
 average over a few calls, a sum that runs on. So evidence is added up over the window. For each call there are
@@ -22,11 +22,11 @@ from ldpbandits.audit.result import Reals
 from ldpbandits.audit.sample import CUT, RANK, TEST, Sample
 
 REACH = 8
-"""Calls before and after that are in a window."""
+"""Number of calls before and after that are in a window."""
 RIDGE = 1e-3
 """Added to the diagonal, as part of the variance: columns may be the same."""
 ERRORS = 2.0
-"""Odds within so many standard errors of those of the response alone are taken to be the same."""
+"""Odds within this number of standard errors of those of the response alone count as equal to them."""
 TAIL = 0.005
 """Differences are cut off at these quantiles."""
 

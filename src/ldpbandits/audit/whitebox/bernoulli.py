@@ -1,4 +1,4 @@
-"""What the audit knows of CTB.
+"""White-box knowledge of the mechanism CTB.
 
 The best guess. A response of 1 has likelihood ratio e^epsilon, and a response of 0 has e^-epsilon. So the bit is the
 guess.

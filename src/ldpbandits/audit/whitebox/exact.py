@@ -36,7 +36,7 @@ PRECISION = 4 * WORD
 ROWS = 1_500
 """For each reward; two laws that differ by one part in a hundred differ in some row nearly always."""
 KINDS = 6
-"""Of rows: four with planted words, and two that are left as drawn."""
+"""Number of kinds of rows: four with planted words, and two that are left as drawn."""
 
 Row: TypeAlias = list[int]
 

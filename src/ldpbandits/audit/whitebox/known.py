@@ -1,4 +1,4 @@
-"""What the audit knows of mechanisms beyond their responses, and the checks of those who claim to have one of them.
+"""White-box knowledge of mechanisms beyond their responses, and the checks of targets that claim one of them.
 
 `KNOWN` is the one place where a mechanism is looked up. One that is not there is audited all the same, by its responses
 alone; the checks that need its formulas or its code say that they do not apply.

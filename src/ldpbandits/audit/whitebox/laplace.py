@@ -1,4 +1,4 @@
-"""What the audit knows of CTL.
+"""White-box knowledge of the mechanism CTL.
 
 The best guess. The likelihood ratio is e^epsilon from the high reward upwards, e^-epsilon from the low one downwards,
 and less extreme between, where it is best to abstain. The responses outside alone give a standard error of

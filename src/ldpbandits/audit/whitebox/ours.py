@@ -13,7 +13,7 @@ from ldpbandits.audit.guess import Guesses, best_rule, try_rule
 from ldpbandits.audit.moments import Moments
 from ldpbandits.audit.result import LOWEST_BIT, Finding, Profile, Reals, middles
 from ldpbandits.audit.sample import Sample, draw_sample
-from ldpbandits.audit.subject import FOREVER
+from ldpbandits.audit.target import FOREVER
 from ldpbandits.audit.whitebox.known import KNOWN, Knowledge, judge_moments
 from ldpbandits.audit.whitebox.sampling import Integers, Words, source
 from ldpbandits.device.curators import Curator
@@ -46,28 +46,28 @@ class WhiteBox(Evidence):
 
     @property
     def known(self) -> Knowledge[Any, Any]:
-        """What the audit knows of it."""
+        """White-box knowledge of the mechanism of the curator."""
         return KNOWN[type(self.spec.mechanism)]
 
     def draw(self) -> Sample:
         """As many responses as a device gives in a moment, one by one, and fresh ones each time."""
         claim, samples = self.claim, min(self.claim.samples, DEVICE_SAMPLES)
-        return draw_sample(self.subject, (claim.low, claim.high), 2 * samples, self.rng(0), FOREVER)
+        return draw_sample(self.target, (claim.low, claim.high), 2 * samples, self.rng(0), FOREVER)
 
     @cached_property
     def tally(self) -> "BulkCounts":
-        """Responses drawn in bulk."""
+        """Counts of the responses drawn in bulk."""
         return draw_counts(self.curator, self.known, self.claim, self.progress)
 
 
 @dataclass(slots=True)
 class BulkCounts:
-    """What is kept of the responses: counts and sums, so that any number of them fits into memory."""
+    """Counts and sums of responses, so that any number of responses fits into memory."""
 
     edges: tuple[int, int]
     """Where to guess: the low reward at or below the first, the high one at or above the second; in units."""
     origins: Sequence[int]
-    """What is subtracted from responses before they are summed: squares of large rewards would hide the noise."""
+    """Subtracted from responses before they are summed: squares of large rewards would hide the noise."""
     unit: float
     """Responses are whole multiples of this."""
     cuts: Reals

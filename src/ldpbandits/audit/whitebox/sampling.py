@@ -50,7 +50,7 @@ class Words:
     """The words that n devices draw, of which only the first 16 bits exist until more are asked for."""
 
     heads: NDArray[np.uint16]
-    """Of shape (words, n): head w, i is of word w of device i."""
+    """The shape is (words, n): head w, i is of word w of device i."""
     tail: Callable[[int, int], int]
     """Called with w, i, gives the other 48 bits of that word; at most once for each."""
     further: Callable[[int], Draw]

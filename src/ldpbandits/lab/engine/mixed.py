@@ -8,7 +8,7 @@ import numpy as np
 from numba.extending import register_jitable
 
 from ldpbandits.agent import mixed
-from ldpbandits.agent.fit import fitted
+from ldpbandits.agent.bound_rule import bind_rule
 from ldpbandits.agent.kernels import Index, Parameters
 from ldpbandits.lab.algorithms import Algorithm
 from ldpbandits.lab.engine.channels import encode_curator, known_response
@@ -118,7 +118,7 @@ def _own_loop(index: Index, response: Callable[..., float]) -> Callable[..., Non
 
 def compile_mixed_steps(algorithm: Algorithm, mix: Mix, arms: Sequence[Law]) -> Callable[..., None]:
     """Return the compiled loop that plays every round with this crowd."""
-    plays_by = fitted(algorithm.rule, mix.menu)
+    plays_by = bind_rule(algorithm.rule, mix.menu)
     encoded = [encode_curator(curator) for curator in mix.menu.curators]
     reached = np.cumsum(mix.shares)
     reached[-1] = 1.0

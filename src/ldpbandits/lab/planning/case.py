@@ -9,9 +9,9 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbandits.agent.course import Course, Shape, is_foreseeable
+from ldpbandits.agent.bound_rule import BoundRule, bind_rule
 from ldpbandits.agent.estimates import share
-from ldpbandits.agent.fit import Fitted, fitted
+from ldpbandits.agent.expected_allocation import ExpectedAllocation, Shape, is_foreseeable
 from ldpbandits.agent.forecast import Prospect, more_responses
 from ldpbandits.agent.laplace_kernels import above_half, clipped
 from ldpbandits.agent.rules import Rule, default_rule, reading_of
@@ -65,7 +65,7 @@ class Case:
         """The rule that is played; without privacy the default one, where the one that is asked for does not fit."""
         asked = self.question.rule_for(self.curator)
         try:
-            fitted(asked, self.menu)
+            bind_rule(asked, self.menu)
         except SpecError:
             if self.epsilon is not None:
                 raise
@@ -73,9 +73,9 @@ class Case:
         return asked
 
     @cached_property
-    def fitted(self) -> Fitted:
+    def bound_rule(self) -> BoundRule:
         """The kernel of the rule, with its numbers."""
-        return fitted(self.rule, self.menu)
+        return bind_rule(self.rule, self.menu)
 
     @property
     def rule_name(self) -> str:
@@ -150,18 +150,18 @@ class Case:
         None: more than `beyond`, or nothing is known of how the rule sends its pulls.
         """
         *others, best = self.prospects
-        course = self._course() if allocation == "rule" else None
-        if allocation == "rule" and course is None:
+        by_rule = self._allocation_by_rule() if allocation == "rule" else None
+        if allocation == "rule" and by_rule is None:
             return None
-        more = more_responses(best, others, self.menu, None if course is None else course.shares, beyond)
+        more = more_responses(best, others, self.menu, None if by_rule is None else by_rule.shares, beyond)
         return None if more is None else more + self.question.arms
 
-    def _course(self) -> Course | None:
+    def _allocation_by_rule(self) -> ExpectedAllocation | None:
         """Return where the rule sends its pulls, the best arm first; None where its index may move in any way."""
-        if not is_foreseeable(self.fitted):
+        if not is_foreseeable(self.bound_rule):
             return None
         *others, best = self._means_read()
-        return Course(self.fitted, tuple(map(Shape, (best, *others))), (1.0,) * self.question.arms)
+        return ExpectedAllocation(self.bound_rule, tuple(map(Shape, (best, *others))), (1.0,) * self.question.arms)
 
     def _means_read(self) -> list[float]:
         """Return the mean of what the rule reads of each arm's responses."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ldpbandits.agent.fit import fitted
+from ldpbandits.agent.bound_rule import bind_rule
 from ldpbandits.checks import LARGEST_EPSILON, SMALLEST_EPSILON, check_count
 from ldpbandits.lab.planning.case import ALLOCATIONS, Allocation, Case
 from ldpbandits.lab.planning.plan import QUANTILES, Plan, Row, Standing, WithUsers
@@ -85,7 +85,7 @@ def answer(asked: Question, *, jobs: int | None = None, progress: Progress = lam
     start = time.perf_counter()
     cases = [Case(asked, epsilon, asked.lift) for epsilon in (*asked.epsilons, None)]
     for case in cases:
-        fitted(case.rule, case.menu)  # a rule that does not fit is refused before anything is played
+        bind_rule(case.rule, case.menu)  # a rule that does not fit is refused before anything is played
     parts = [(case, allocation) for case in cases for allocation in ALLOCATIONS]
     steps = _Steps(progress, len(parts) if asked.users is None else 2 * len(parts) + len(ALLOCATIONS))
     rows = [_row(case, allocation, jobs, steps.next()) for case, allocation in parts]

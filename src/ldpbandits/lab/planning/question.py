@@ -12,7 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from ldpbandits.agent.fit import PAPER
+from ldpbandits.agent.bound_rule import PAPER
 from ldpbandits.agent.rules import RULES, Rule, check_rule, default_rule, paper_rule, rule_from_json
 from ldpbandits.agent.separation import ALPHA
 from ldpbandits.checks import brief, check_count, check_epsilon, check_probability, is_number

@@ -2,7 +2,7 @@
 
 import json
 
-from ldpbandits.agent.fit import PAPER, fitted, rule_for
+from ldpbandits.agent.bound_rule import PAPER, bind_rule, rule_for
 from ldpbandits.agent.rules import Rule, rule_from_json
 from ldpbandits.errors import SpecError
 from ldpbandits.spec.menu import Menu
@@ -46,7 +46,7 @@ MOST_SCANNED = 256
 
 def check_arms(arms: int, rule: Rule, menu: Menu, *, has_ramp: bool) -> None:
     """Refuse more arms than the rule can choose among within a millisecond, retired ones included."""
-    plays_by = fitted(rule, menu)
+    plays_by = bind_rule(rule, menu)
     if has_ramp:
         most, why = MOST_SCANNED, " with a ramp, which looks at each in every decision"
     elif plays_by.moves is not None:
@@ -93,7 +93,7 @@ def rule_of(data: object, menu: Menu) -> Rule:
     else:
         _check_size("rule", data)
         rule = rule_from_json(data)
-    fitted(rule, menu)
+    bind_rule(rule, menu)
     if not all(abs(number) <= LARGEST_PARAMETER for number in (*rule.parameters, rule.floor)):
         raise SpecError(f"the numbers of a rule must be of size <= {LARGEST_PARAMETER:g}")
     return rule

@@ -10,7 +10,7 @@ from math import ceil, inf
 from typing import Any, TypeAlias
 
 from ldpbandits.agent.agent import Agent
-from ldpbandits.agent.fit import Fitted, fitted
+from ldpbandits.agent.bound_rule import BoundRule, bind_rule
 from ldpbandits.agent.rules import Rule, rule_from_json, rule_to_json
 from ldpbandits.agent.tally import ArmTally, LevelTally, Tally
 from ldpbandits.errors import DatabaseError
@@ -333,7 +333,7 @@ class LiveExperiment:
         value = None if level is None else self.menu.curators[level].in_units(message.response)
         if level is None or value is None:
             return None
-        read = self.agent.fitted.read(message.response)
+        read = self.agent.bound_rule.read(message.response)
         return Answer(ticket, value, level, 0 if read is None else round(read / READING_UNIT))
 
     @property
@@ -359,7 +359,7 @@ class LiveExperiment:
         known = self.records[cell.arm].cells.get(cell.cell)
         if known is not None and known.pulls > cell.pulls:
             return
-        read = None if self.agent.fitted.reading is None else cell.read * READING_UNIT
+        read = None if self.agent.bound_rule.reading is None else cell.read * READING_UNIT
         self.agent.tally.replace(Arm(cell.arm), cell.pulls, cell.total * self.menu.unit, read, cell.cell)
         self.records[cell.arm].cells[cell.cell] = cell
 
@@ -411,7 +411,7 @@ def define(new: NewExperiment, menu: Menu, rule: Rule, now: int, known: Sequence
 
 def _agent(rule: Rule, menu: Menu, arms: list[ArmTally]) -> Agent:
     agent = Agent(rule, len(arms), curator=menu)
-    agent.tally = Tally(arms, agent.fitted.levels)
+    agent.tally = Tally(arms, agent.bound_rule.levels)
     return agent
 
 
@@ -420,7 +420,7 @@ def _moment(records: Iterable[ArmRecord]) -> Moment:
     return Moment(sum(cell.pulls for cell in cells), cells)
 
 
-def tally_of(arm: StoredArm, menu: Menu, plays_by: Fitted) -> ArmTally:
+def tally_of(arm: StoredArm, menu: Menu, plays_by: BoundRule) -> ArmTally:
     """Return the agent's tally of a stored arm."""
     kept = {cell.cell: LevelTally(cell.pulls, cell.total * menu.unit) for cell in arm.cells}
     levels = 0 if plays_by.levels is None else plays_by.levels.count
@@ -433,12 +433,12 @@ def tally_of(arm: StoredArm, menu: Menu, plays_by: Fitted) -> ArmTally:
     )
 
 
-def played_by(definition: Definition) -> tuple[Menu, Rule, Fitted]:
+def played_by(definition: Definition) -> tuple[Menu, Rule, BoundRule]:
     """Parse the menu and the rule of an experiment, and fit the rule; raise DatabaseError when one is unknown."""
     try:
         menu = Menu.from_json(json.loads(definition.curator))
         rule = rule_from_json(json.loads(definition.rule))
-        return menu, rule, fitted(rule, menu)
+        return menu, rule, bind_rule(rule, menu)
     except ValueError as error:
         needs = "if it has a mechanism, a transform or a rule of your own, load the module that registers it"
         raise DatabaseError(f"the experiment {definition.name} cannot be loaded: {error} ({needs})") from None

@@ -8,7 +8,7 @@ totals, and no total exceeds the largest sum of that many responses.
 import json
 from collections.abc import Iterable, Sequence
 
-from ldpbandits.agent.fit import fitted
+from ldpbandits.agent.bound_rule import bind_rule
 from ldpbandits.agent.rules import Rule
 from ldpbandits.checks import brief
 from ldpbandits.errors import SpecError
@@ -42,13 +42,13 @@ def known_totals(start: WarmStart, arms: Sequence[str], menu: Menu, rule: Rule) 
 
 def _check_reading(start: WarmStart, menu: Menu, rule: Rule) -> bool:
     """Tell whether the rule has a reading of its own; the warm start must have used the same reading."""
-    wanted = fitted(rule, menu)
+    wanted = bind_rule(rule, menu)
     if wanted.reading is None:
         return False
     kind = getattr(rule, "kind", "this rule")
     if start.rule is None:
         raise SpecError(f"{kind} reads responses in its own way: warm_start needs the rule that has read them before")
-    before = fitted(limits.rule_of(start.rule, menu), menu)
+    before = bind_rule(limits.rule_of(start.rule, menu), menu)
     if (before.reading, before.parameters) != (wanted.reading, wanted.parameters):
         why = "totals do not tell what it would have read"
         raise SpecError(f"{kind} cannot start from what {start.rule.get('kind')} has read of responses: {why}")

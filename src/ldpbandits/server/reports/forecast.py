@@ -88,7 +88,7 @@ def _guess(experiment: LiveExperiment, arms: list[ArmFacts], best: Best, before:
 def _later(experiment: LiveExperiment, best: Prospect, others: list[Prospect]) -> int | None:
     """Return the number of responses that separation takes under the rule's allocation; these are all arms in use."""
     least = experiment.settings.minimum_share or 0.0
-    return more_by_rule(best, others, experiment.menu, experiment.agent.fitted, minimum_share=least)
+    return more_by_rule(best, others, experiment.menu, experiment.agent.bound_rule, minimum_share=least)
 
 
 def _nothing_to_say(in_use: list[ArmFacts]) -> str | None:

@@ -35,7 +35,7 @@ MOST_FOLLOWED = 256
 
 def make_tallies(experiment: LiveExperiment) -> Tallies:
     """Return the totals that the agent learns from."""
-    is_read = experiment.agent.fitted.reading is not None
+    is_read = experiment.agent.bound_rule.reading is not None
     arms = [
         TallyRow(
             arm=number,
@@ -156,7 +156,7 @@ def make_history(experiment: LiveExperiment, moments: list[Moment]) -> History:
             cells = by_arm.get(number, ())
             estimate = shown.get((number, cells)) or known.get((number, cells))
             if estimate is None:
-                tally = tally_of(StoredArm(record.name, cells=cells), menu, experiment.agent.fitted)
+                tally = tally_of(StoredArm(record.name, cells=cells), menu, experiment.agent.bound_rule)
                 estimate = estimate_arm(tally, menu, alpha=share(ALPHA, number))
             shown[number, cells] = estimate
             found.append(estimate)

@@ -143,7 +143,7 @@ class _ExperimentCheck:
         self._settings: Settings | None = None
         try:
             self._settings = Settings.from_json(stored.definition.settings)
-            self._menu, _, self._fitted = played_by(stored.definition)
+            self._menu, _, self._bound_rule = played_by(stored.definition)
         except DatabaseError as error:
             self.is_readable = False
             findings.report(f"experiment {stored.number}: {error}")
@@ -167,7 +167,7 @@ class _ExperimentCheck:
         if not 0 <= cell < len(self._menu):
             return False, 0
         response = value * self._menu.unit
-        read = self._fitted.read(response)
+        read = self._bound_rule.read(response)
         is_possible = self._menu.curators[cell].in_units(response) == value
         return is_possible, 0 if read is None else round(read / READING_UNIT)
 

@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from ldpbandits.audit.stakes import Again, Cells, Event, Extremes, Way, judge_ways, log_fortune, lower_bound
+from ldpbandits.audit.betting import Again, Bet, Cells, Event, Extremes, judge_bets, log_fortune, lower_bound
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0, 4.0])
@@ -23,7 +23,7 @@ def test_a_fortune_is_one_on_average(epsilon: float, guesses: int, among: int) -
         assert mean == pytest.approx(1.0) if chance == p else mean < 1.0
 
 
-def ways(responses: tuple[int, ...], coins: tuple[int, ...]) -> list[Way]:
+def bets(responses: tuple[int, ...], coins: tuple[int, ...]) -> list[Bet]:
     """All ways of staking on a few responses."""
     cells, tossed = np.array(responses), np.array(coins)
     counts = np.stack([np.bincount(cells[tossed == coin], minlength=2) for coin in (0, 1)])
@@ -41,23 +41,23 @@ def test_every_way_of_staking_is_fair() -> None:
         for coins in product((0, 1), repeat=10):
             # Given the response y, the coin is y with probability p, independently: the boundary of the claim.
             chance = math.prod(p if coin == said else 1 - p for coin, said in zip(coins, responses, strict=True))
-            total += chance * np.exp([way.log_value(1.0) for way in ways(responses, coins)])
+            total += chance * np.exp([bet.log_value(1.0) for bet in bets(responses, coins)])
         assert (total <= 1 + 1e-9).all()
 
 
 def test_a_dozen_and_more_of_a_sharp_event_are_enough() -> None:
     """At epsilon = 1 and alpha = 2.1e-4 some thirty suffice; a bound is given with them, and one wrong is no loss."""
-    assert judge_ways([Event("bare", 31, 0)], 1.0, 2.1e-4).verdict == "violated"
-    assert judge_ways([Event("bare", 27, 0)], 1.0, 2.1e-4).verdict == "consistent"
-    found = judge_ways([Event("bare", 200, 1)], 1.0, 2.1e-4)
+    assert judge_bets([Event("bare", 31, 0)], 1.0, 2.1e-4).verdict == "violated"
+    assert judge_bets([Event("bare", 27, 0)], 1.0, 2.1e-4).verdict == "consistent"
+    found = judge_bets([Event("bare", 200, 1)], 1.0, 2.1e-4)
     assert found.verdict == "violated"
     assert 2 < found.epsilon_lower < math.log(200)
 
 
 def test_a_bound_falls_with_the_level() -> None:
     """The largest epsilon at which there is still 1/alpha: it is smaller for smaller alpha, and 0 if there is none."""
-    way = Event("bare", 100, 2)
-    bounds = [lower_bound(way.log_value, alpha, 0.5) for alpha in (0.1, 1e-3, 1e-6)]
+    bet = Event("bare", 100, 2)
+    bounds = [lower_bound(bet.log_value, alpha, 0.5) for alpha in (0.1, 1e-3, 1e-6)]
     assert bounds == sorted(bounds, reverse=True)
     assert bounds[-1] > 0.5
     assert lower_bound(Event("none", 1, 1).log_value, 0.01, 0.5) == 0
@@ -73,7 +73,7 @@ def test_the_level_is_kept() -> None:
         cells, p = rng.integers(4, size=60), 1 / (1 + math.exp(-1.0))
         coins = np.where(rng.random(60) < p, cells % 2, 1 - cells % 2)
         counts = np.stack([np.bincount(cells[coins == coin], minlength=4) for coin in (0, 1)])
-        tried: list[Way] = [Cells("text", counts), Again.of("again", cells, coins)]
+        tried: list[Bet] = [Cells("text", counts), Again.of("again", cells, coins)]
         tried.append(Extremes.of(cells + rng.random(60) / 2 + 10 * (cells % 2), coins))
-        alarms += judge_ways(tried, 1.0, 0.1).verdict == "violated"
+        alarms += judge_bets(tried, 1.0, 0.1).verdict == "violated"
     assert alarms <= 95

@@ -1,19 +1,19 @@
-"""A row of numbers whose greatest is known at all times, however the numbers change."""
+"""Max tree: a segment tree over a row of numbers that keeps their maximum while single numbers change."""
 
 from collections.abc import Iterable
 from math import inf
 
 
-class Tournament:
-    """The numbers play each other in pairs, the greater ones in pairs again, and so on; every match keeps its result.
+class MaxTree:
+    """A complete binary tree in an array; each inner node holds the maximum of its two children.
 
-    A number that changes replays only its own matches, and only as long as their results change: log2 of the row's
-    length at most. `scores[1]` is the final; the match `node` is between `2 node` and `2 node + 1`; the number of
-    `place` is at `size + place`.
+    `scores[1]` is the root, the maximum of all; the children of `node` are `2 node` and `2 node + 1`; the number at
+    `place` is the leaf `size + place`. A change updates the leaf's ancestors as long as they change: at most log2 of
+    the row's length.
     """
 
     def __init__(self, values: Iterable[float]) -> None:
-        """Play all matches of these numbers, of which there must be one."""
+        """Build the tree over these numbers; there must be at least one."""
         row = list(values)
         self.size = 1 << (len(row) - 1).bit_length()
         row += [-inf] * (self.size - len(row))
@@ -24,7 +24,7 @@ class Tournament:
         self.scores = [-inf, *self.scores]
 
     def set(self, place: int, value: float) -> None:
-        """Change one number."""
+        """Set the number at `place`, and update its ancestors."""
         scores, node = self.scores, self.size + place
         scores[node] = value
         while node > 1:
@@ -36,7 +36,7 @@ class Tournament:
             scores[node] = value
 
     def first(self) -> int:
-        """Return the place of the greatest number, the first of several."""
+        """Return the place of the maximum, the first of several."""
         scores, node = self.scores, 1
         while node < self.size:
             node *= 2

@@ -1,7 +1,7 @@
-"""Sharp events, named before any response was seen. A few dozen of them are enough, and no response is set aside.
+"""Fixed events: bets that are named before any response is seen. A few dozen leaks are enough to find them.
 
 A rule that is chosen on some responses and tried on others needs some hundreds of leaks. An event that is named
-beforehand needs a few dozen, since nothing has to be found out first: the stakes of stakes.py are on all coins.
+beforehand needs a few dozen, since no response is set aside to choose a rule: betting.py bets on all coins.
 
     equals a reward         the response is the number that a reward is
     shows a reward          the digits of one reward are in the response, those of the other are not
@@ -16,33 +16,33 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpbandits.audit.betting import Again, Bet, Cells, Event, Extremes, judge_bets
 from ldpbandits.audit.evidence import Evidence
 from ldpbandits.audit.guess import count_cells
 from ldpbandits.audit.result import Finding
 from ldpbandits.audit.sample import Sample
-from ldpbandits.audit.stakes import Again, Cells, Event, Extremes, Way, judge_ways
 
 LEAST_DIGITS = 4
-"""A reward of fewer digits shows in a response by chance."""
+"""The digits of a shorter reward occur in responses by chance."""
 SHOWN_DIGITS = 6
-WEIGHTS: dict[type[Way], float] = {Event: 3, Extremes: 3, Again: 3, Cells: 1}
-"""What is staked on ways of each kind."""
+WEIGHTS: dict[type[Bet], float] = {Event: 3, Extremes: 3, Again: 3, Cells: 1}
+"""Relative weights of bets by their type."""
 
 
 def sharp_events(evidence: Evidence, alpha: float) -> Finding:
-    """Stake on all of them, for each pair of rewards."""
+    """Bet on all fixed events, for each pair of rewards."""
     sample = evidence.sample
-    ways = [way for pair in sample.pairs for way in ways_of(sample, pair) if not _is_void(way)]
-    return judge_ways(ways, evidence.claim.epsilon, alpha, [WEIGHTS[type(way)] for way in ways])
+    bets = [bet for pair in sample.pairs for bet in bets_of(sample, pair) if not _is_void(bet)]
+    return judge_bets(bets, evidence.claim.epsilon, alpha, [WEIGHTS[type(bet)] for bet in bets])
 
 
-def _is_void(way: Way) -> bool:
-    """Tell whether an event never happened: that is a matter of responses, so that no stake need be lost on it."""
-    return isinstance(way, Event) and way.right + way.wrong == 0
+def _is_void(bet: Bet) -> bool:
+    """Tell whether an event never happened; that depends on responses alone, so the bet may be dropped."""
+    return isinstance(bet, Event) and bet.right + bet.wrong == 0
 
 
-def ways_of(sample: Sample, pair: tuple[int, int], what: str = "") -> list[Way]:
-    """Return the ways of staking on sharp events, for one pair of rewards."""
+def bets_of(sample: Sample, pair: tuple[int, int], what: str = "") -> list[Bet]:
+    """Return the bets on fixed events, for one pair of rewards."""
     mine = np.isin(sample.chosen, pair)
     coins = (sample.chosen == pair[1])[mine].astype(np.int64)
     codes = sample.said.codes[mine]
@@ -78,7 +78,7 @@ def _digits(reward: float) -> bytes | None:
 
 def _shown(
     sample: Sample, mine: NDArray[np.bool_], coins: NDArray[np.int64], rewards: Sequence[float], names: str
-) -> list[Way]:
+) -> list[Bet]:
     """Look for the digits of either reward in all responses."""
     digits = [_digits(reward) for reward in rewards]
     if digits[0] == digits[1]:

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from ldpbandits import Agent, CuratorSpec
-from ldpbandits.agent.course import Course, Shape
+from ldpbandits.agent.bound_rule import bind_rule
 from ldpbandits.agent.estimates import share
-from ldpbandits.agent.fit import fitted
+from ldpbandits.agent.expected_allocation import ExpectedAllocation, Shape
 from ldpbandits.agent.forecast import Prospect, more_by_rule, more_responses
 from ldpbandits.agent.kernels import ArmView
 from ldpbandits.agent.laplace_rules import KLUCBPlusLaplace
@@ -23,27 +23,27 @@ CTB, CTL = Menu.of(CuratorSpec(Bernoulli(2.0))), Menu.of(CuratorSpec(Laplace(2.0
 MEANS = (0.3, 0.2, 0.25)
 
 
-def course(
+def allocation(
     rule: Rule, menu: Menu = CTB, begin: tuple[float, ...] = (1.0, 1.0, 1.0), minimum_share: float = 0
-) -> Course:
-    """The course of three arms of these means."""
-    return Course(fitted(rule, menu), tuple(map(Shape, MEANS)), begin, minimum_share)
+) -> ExpectedAllocation:
+    """The expected allocation of three arms of these means."""
+    return ExpectedAllocation(bind_rule(rule, menu), tuple(map(Shape, MEANS)), begin, minimum_share)
 
 
 @pytest.mark.parametrize("rule", [KLUCBPlus(), KLUCB(), IMED(), UCB(1.4), Thompson()])
 @pytest.mark.parametrize("t", [100, 10_000, 10**8])
 def test_all_pulls_are_given_out_and_better_arms_get_more(rule: Rule, t: float) -> None:
     """To 1 %: what each arm gets adds up to t, in the order of the means."""
-    best, worst, middle = course(rule).pulls_at(t)
+    best, worst, middle = allocation(rule).pulls_at(t)
     assert best + worst + middle == pytest.approx(t, rel=0.01)
     assert best > middle > worst >= 1
 
 
 @pytest.mark.parametrize("rule", [KLUCBPlus(), KLUCB(), IMED(), UCB(1.4)])
 def test_all_indexes_are_level(rule: Rule) -> None:
-    """At the pulls of the course no arm has a larger index than another: one more or less of 2 % turns the order."""
+    """At the expected pulls no arm has a larger index than another: 2 % more or fewer pulls turn the order."""
     t = 10**6
-    pulls = course(rule).pulls_at(t)
+    pulls = allocation(rule).pulls_at(t)
 
     def index(arm: int, times: float) -> float:
         n = pulls[arm] * times
@@ -55,10 +55,10 @@ def test_all_indexes_are_level(rule: Rule) -> None:
 
 def test_an_arm_keeps_what_it_has_had() -> None:
     """Pulls are not taken back: an arm that had more than its due waits, the others share what is left."""
-    begun = course(KLUCBPlus(), begin=(10.0, 50_000.0, 10.0)).pulls_at(100_000)
+    begun = allocation(KLUCBPlus(), begin=(10.0, 50_000.0, 10.0)).pulls_at(100_000)
     assert begun[1] == 50_000
     assert sum(begun) == pytest.approx(100_000, rel=0.01)
-    shares = course(KLUCBPlus(), begin=(10.0, 50_000.0, 10.0)).shares(49_980)
+    shares = allocation(KLUCBPlus(), begin=(10.0, 50_000.0, 10.0)).shares(49_980)
     assert shares[1] == 0
     assert sum(shares) == pytest.approx(1, abs=0.02)
 
@@ -66,29 +66,29 @@ def test_an_arm_keeps_what_it_has_had() -> None:
 def test_a_minimum_share_is_kept() -> None:
     """With a tenth for everybody the worst arm gets a tenth; without, far less."""
     t = 10**6
-    assert course(KLUCBPlus(), minimum_share=0.1).pulls_at(t)[1] == pytest.approx(t / 10, rel=0.01)
-    assert course(KLUCBPlus()).pulls_at(t)[1] < t / 100
+    assert allocation(KLUCBPlus(), minimum_share=0.1).pulls_at(t)[1] == pytest.approx(t / 10, rel=0.01)
+    assert allocation(KLUCBPlus()).pulls_at(t)[1] < t / 100
 
 
 def test_a_floor_is_kept() -> None:
     """LDP-UCB-L pulls each arm 4 log(t + 1) times before it looks at any index."""
-    assert min(course(UCB(0.0, floor=4.0)).pulls_at(10**6)) == pytest.approx(4 * 13.8155, rel=1e-3)
+    assert min(allocation(UCB(0.0, floor=4.0)).pulls_at(10**6)) == pytest.approx(4 * 13.8155, rel=1e-3)
 
 
-def test_the_course_of_tallies_is_that_of_their_means() -> None:
+def test_the_expected_allocation_of_tallies_is_that_of_their_means() -> None:
     """Of one epsilon, of several, and of what a rule reads in its own way."""
     arms = [ArmTally(1000, 300.0), ArmTally(1000, 200.0), ArmTally(1000, 250.0)]
-    plain = Course.of(fitted(KLUCBPlus(), CTB), arms)
-    assert plain == course(KLUCBPlus(), begin=(1000.0, 1000.0, 1000.0))
+    plain = ExpectedAllocation.of(bind_rule(KLUCBPlus(), CTB), arms)
+    assert plain == allocation(KLUCBPlus(), begin=(1000.0, 1000.0, 1000.0))
     read = [ArmTally(1000, 0.0, read=1000 * mean) for mean in MEANS]
-    assert Course.of(fitted(KLUCBPlusLaplace(2.0), CTL), read).shapes == plain.shapes
+    assert ExpectedAllocation.of(bind_rule(KLUCBPlusLaplace(2.0), CTL), read).shapes == plain.shapes
     menu = Menu.from_json({"mechanism": "bernoulli", "epsilon": [1, 2]})
     levels = [[c.mechanism.response_mean(mean) for c in menu.curators] for mean in MEANS]
     mixed = [
         ArmTally(1000, 500 * low + 500 * high, cells=[LevelTally(500, 500 * low), LevelTally(500, 500 * high)])
         for low, high in levels
     ]
-    found = Course.of(fitted(KLUCBPlus(), menu), mixed)
+    found = ExpectedAllocation.of(bind_rule(KLUCBPlus(), menu), mixed)
     assert [shape.mean for shape in found.shapes] == pytest.approx(MEANS)
     assert sum(found.pulls_at(10**6)) == pytest.approx(10**6, rel=0.01)
 
@@ -99,11 +99,13 @@ def prospects(best: float, other: float, pulls: int) -> list[Prospect]:
     return [Prospect(arm, share(0.05, number), pulls, 0, 0, 0.5) for number, arm in enumerate(arms)]
 
 
-def test_a_forecast_by_the_course_of_a_rule_takes_longer_than_equal_traffic() -> None:
+def test_a_forecast_by_the_expected_allocation_of_a_rule_takes_longer_than_equal_traffic() -> None:
     """A rule that learns gives the worse arm ever less. Both are more than there were, and stay the same seen later."""
     best, other = prospects(0.30, 0.27, 1000)
     alike = more_responses(best, [other], CTB)
-    by_rule = more_responses(best, [other], CTB, Course.of(fitted(KLUCBPlus(), CTB), [best.arm, other.arm]).shares)
+    by_rule = more_responses(
+        best, [other], CTB, ExpectedAllocation.of(bind_rule(KLUCBPlus(), CTB), [best.arm, other.arm]).shares
+    )
     assert alike is not None
     assert by_rule is not None
     assert 1000 < alike < by_rule / 5
@@ -129,7 +131,7 @@ def test_an_agent_says_how_many_more_responses_it_takes() -> None:
     assert agent.more_responses() is None
     agent.tally.add(Arm(1), 9_000, 2_700)
     best, other = (Prospect(agent.tally.arms[arm], share(0.05, arm), 0, 0, 0, 0.0) for arm in (1, 0))
-    assert agent.more_responses() == more_by_rule(best, [other], CTB, agent.fitted)
+    assert agent.more_responses() == more_by_rule(best, [other], CTB, agent.bound_rule)
     assert (agent.more_responses(alpha=0.001) or 0) > (agent.more_responses() or math.inf)
     agent.tally.add(Arm(0), 20_000, 4_800)
     agent.tally.add(Arm(1), 20_000, 6_000)
@@ -143,5 +145,5 @@ def test_an_agent_says_how_many_more_responses_it_takes() -> None:
 def test_nothing_is_foretold_of_a_rule_that_may_do_anything() -> None:
     """A rule of one's own that does not say how its index moves."""
     best, other = prospects(0.30, 0.27, 1000)
-    assert more_by_rule(best, [other], CTB, replace(fitted(UCB(1.0), CTB), moves=None)) is None
-    assert more_by_rule(best, [other], CTB, fitted(UCB(1.0), CTB)) is not None
+    assert more_by_rule(best, [other], CTB, replace(bind_rule(UCB(1.0), CTB), moves=None)) is None
+    assert more_by_rule(best, [other], CTB, bind_rule(UCB(1.0), CTB)) is not None

@@ -1,4 +1,4 @@
-"""What three or four responses tell together, where any two of them tell nothing: their parity.
+"""Parity leaks: three or four responses that betray a reward by their parity, where any two of them do not.
 
 Each response is one of two halves, by size or by text: +1 or -1. So is each coin that is disclosed. The product of a
 response with those of two or three calls nearby, or with response and coin of such a call, may be like the coin of its
@@ -19,16 +19,16 @@ from ldpbandits.audit.result import Reals
 from ldpbandits.audit.sample import TEST, Sample
 
 TWO_REACH, THREE_REACH = 6, 4
-"""How many calls away two others, and three others, may be."""
-LONGEST = 64
-"""The longest period."""
+"""Largest distance, in calls, of two other calls, and of three others."""
+MAX_PERIOD_CALLS = 64
+"""Longest period that is tried."""
 SEARCHED = 1 << 16
-"""Calls by which products are proposed."""
+"""Number of calls from which products are proposed."""
 PROPOSED = 6
-"""Products, each with a period, that are tried."""
+"""Number of products, each with a period, that are tried."""
 
 Part = tuple[int, bool]
-"""How many calls later another one is, and whether its coin is multiplied in."""
+"""The offset of another call, and whether its coin is a factor of the product."""
 
 
 def several(sample: Sample, pair: tuple[int, int], bins: Cells) -> Iterator[Sorted]:
@@ -99,21 +99,21 @@ def folds(totals: Reals) -> list[Reals]:
     Of the longer half, two periods next to each other share their product: long rows are added faster than short ones.
     """
     found: dict[int, Reals] = {}
-    for period in range(LONGEST, 0, -1):
-        if (multiple := LONGEST // period * period) > period:
+    for period in range(MAX_PERIOD_CALLS, 0, -1):
+        if (multiple := MAX_PERIOD_CALLS // period * period) > period:
             found[period] = folded(found[multiple], period)
             continue
         even = period + period % 2
         if period == even or not found:
             shared = folded(totals, even * (even - 1))
         found[period] = folded(shared, period)
-    return [found[period] for period in range(1, LONGEST + 1)]
+    return [found[period] for period in range(1, MAX_PERIOD_CALLS + 1)]
 
 
 def fold_score(fold: Reals, known: int) -> float:
     """Return how far the largest sum at one place of a period is from 0: its square in standard errors, less for many.
 
-    The sums, by place, are of so many numbers of mean 0 and variance 1.
+    The sums, by place, are of `known` numbers of mean 0 and variance 1.
     """
     return float(np.abs(fold).max()) ** 2 * len(fold) / known - 2 * log(len(fold))
 

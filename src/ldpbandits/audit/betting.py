@@ -1,15 +1,15 @@
-"""Betting on coins: evidence from all responses at once, with nothing set aside to choose a rule on.
+"""Test by betting: evidence against a claim from all responses at once, with no responses set aside to choose a rule.
 
-Somebody starts with 1 and stakes part of it on each guess of a coin. If the claim holds, each guess is right with
-probability at most p = e^epsilon / (1 + e^epsilon), given everything that was seen before (guess.py). A wrong guess
-divides what there is by rho, a right one multiplies it by q / p with q = 1 - (1 - p) / rho. That is fair at p, and a
-loss below it, since p (q / p) + (1 - p) / rho = 1. So what there is at the end is 1 or less on average, and
+A gambler starts with a fortune of 1 and stakes part of it on each guess of a coin. If the claim holds, each guess is
+right with probability at most p = e^epsilon / (1 + e^epsilon), given everything that was seen before (guess.py). A
+wrong guess divides the fortune by rho, a right one multiplies it by q / p with q = 1 - (1 - p) / rho. That is fair at
+p, and a loss below it, since p (q / p) + (1 - p) / rho = 1. The fortune is a supermartingale of mean at most 1, and
 
-    P(it is ever 1/alpha or more) <= alpha                                  (Markov, Ville)
+    P(the fortune ever reaches 1/alpha) <= alpha                            (Markov, Ville)
 
-for every way of staking that looks at all responses but at no coin before it is guessed. An average of such fortunes,
-with weights that add up to 1, is one again: so many ways are tried at once, and a way of weight w costs log(1/w). So is
-their product if they guess different coins. No rule has to be chosen, and no response is set aside: an event that
+for every bet that may depend on all responses but on no coin before it is guessed. A weighted average of such fortunes,
+with weights that add up to 1, is one again: many bets run at once, and a bet of weight w costs log(1/w). So is the
+product of fortunes if they guess different coins. No rule has to be chosen, and no response is set aside: an event that
 always betrays its reward is found by log(1 / (w alpha)) / log(1/p) of them.
 
 q / p = (1 - 1/rho) / p + 1/rho falls as p grows. So a fortune falls as epsilon grows, and the largest epsilon at which
@@ -29,24 +29,24 @@ from ldpbandits.checks import LARGEST_EPSILON
 
 RHO = np.array([1.5, 4.0, 32.0, inf])
 LOG_RHO_WEIGHTS = np.log([0.1, 0.25, 0.15, 0.5])
-"""Half of all stakes are for events that never fail to betray the reward."""
-FEWEST = 4
-"""A cell of fewer responses is not worth a stake."""
+"""Half of each stake is for events that never fail to betray the reward."""
+MIN_CELL_RESPONSES = 4
+"""Cells of fewer responses get no stake."""
 TOPS = np.array([16, 24, 32, 40, 50, 64, 96, 160, 320, 1024])
-"""How many of the largest, and of the smallest responses may be beyond what the other reward gives."""
-AGAIN = 0.45
-"""What is staked on each class of texts that come again."""
-KEEN = 8
-"""Ways from which a lower bound is made: those that gained most."""
-HALVINGS = 16
-"""Of the interval in which a lower bound lies."""
+"""Numbers of largest, and of smallest, responses on which `Extremes` bets."""
+REPEAT_STAKE = 0.45
+"""Share of the fortune that is staked on each class of repeated texts."""
+BOUND_BETS = 8
+"""Number of bets, those that gained most, from which the lower bound is computed."""
+BOUND_BISECTIONS = 16
+"""Bisection steps of the search for the lower bound."""
 
 
 def log_fortune(right: Counts, wrong: Counts, epsilon: float, among: int = 2) -> Reals:
-    """Return the logarithm of what is left of 1, averaged over rho, for each count of right and wrong guesses.
+    """Return the log-fortune, averaged over rho, for each count of right and wrong guesses.
 
-    A coin of `among` sides is guessed with probability 1 / (1 + (among - 1) e^-epsilon) at most: given all that was
-    said, no side is more than e^epsilon times as likely as another.
+    A coin of `among` sides is guessed with probability 1 / (1 + (among - 1) e^-epsilon) at most: given all
+    responses, no side is more than e^epsilon times as likely as another.
     """
     p = 1 / (1 + (among - 1) * np.exp(-epsilon))
     gains = np.log((1 - 1 / RHO) / p + 1 / RHO)
@@ -57,35 +57,35 @@ def log_fortune(right: Counts, wrong: Counts, epsilon: float, among: int = 2) ->
     return np.asarray(most[..., 0] + np.log(np.exp(each - most).sum(axis=-1)), np.float64)
 
 
-class Way(Protocol):
-    """A way of staking: a name, and the logarithm of the fortune that it leads to if epsilon is claimed."""
+class Bet(Protocol):
+    """A betting strategy: its name, and its log-fortune if epsilon is claimed."""
 
     @property
     def name(self) -> str:
-        """What is guessed by, in words."""
+        """Describes in words what the guesses depend on."""
 
     def log_value(self, epsilon: float) -> float:
-        """Return the logarithm of what it has made of 1."""
+        """Return the log-fortune of this bet at this epsilon."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """Guess at each of these events as was named beforehand."""
+    """Guess, at each of these events, the reward that was fixed in advance."""
 
     name: str
     right: int
     wrong: int
     among: int = 2
-    """Rewards that the coin chose from."""
+    """Number of rewards that the coin chose from."""
 
     def log_value(self, epsilon: float) -> float:
-        """Stake on each of them."""
+        """Return the log-fortune over all of these events."""
         return float(log_fortune(np.array(self.right), np.array(self.wrong), epsilon, self.among))
 
 
 @dataclass(frozen=True)
 class Cells:
-    """Guess one and the same reward at all responses of a cell: either is tried, with half of the stake.
+    """Guess one reward at all responses of a cell; each of the two gets half of the stake.
 
     Each cell gets a part of the stake that falls with its rank by size, so that few large ones among many small ones
     are not held back by these. What is not staked is kept; the fortunes of all cells multiply.
@@ -95,10 +95,10 @@ class Cells:
     counts: Counts
 
     def log_value(self, epsilon: float) -> float:
-        """Multiply over all cells."""
+        """Return the log-fortune, multiplied over all cells."""
         total = self.counts.sum(axis=0)
         order = np.argsort(-total, kind="stable")
-        order = order[total[order] >= FEWEST]
+        order = order[total[order] >= MIN_CELL_RESPONSES]
         if not len(order):
             return 0.0
         zeros, ones = self.counts[:, order]
@@ -131,9 +131,9 @@ class Again:
         return cls(name, np.bincount(classes[same], minlength=64), np.bincount(classes[~same], minlength=64))
 
     def log_value(self, epsilon: float) -> float:
-        """Multiply over classes."""
+        """Return the log-fortune, multiplied over all classes."""
         won = log_fortune(self.right, self.wrong, epsilon)
-        each = np.logaddexp(log(1 - AGAIN), log(AGAIN) + won)
+        each = np.logaddexp(log(1 - REPEAT_STAKE), log(REPEAT_STAKE) + won)
         return float(each[self.right + self.wrong > 0].sum())
 
 
@@ -153,14 +153,14 @@ class Extremes:
 
     @classmethod
     def of(cls, responses: Reals, coins: Counts) -> "Extremes":
-        """Sort responses by size; those that are no numbers are left out."""
+        """Sort responses by size, without those that are not numbers."""
         order = np.argsort(np.where(np.isnan(responses), -np.inf, responses), kind="stable")
         order = order[np.count_nonzero(np.isnan(responses)) :]
         most = min(int(TOPS[-1]), len(order) // 2)
         return cls("size beyond all that the other reward gave", coins[order[::-1][:most]], coins[order[:most]])
 
     def log_value(self, epsilon: float) -> float:
-        """Average over numbers and sides; the most is for both sides at once, the larger reward above."""
+        """Average over sizes and sides; both sides at once, with the larger reward above, have the largest weight."""
         sizes = TOPS[len(self.top) >= TOPS]
         if not len(sizes):
             return 0.0
@@ -175,39 +175,39 @@ class Extremes:
         return float(logsumexp(np.stack(won) + np.log(weights)))
 
 
-def log_average(ways: Sequence[Way], weights: Reals, epsilon: float) -> float:
-    """Return the logarithm of the average fortune, with these weights."""
-    return float(logsumexp([way.log_value(epsilon) for way in ways], b=weights))
+def log_average(bets: Sequence[Bet], weights: Reals, epsilon: float) -> float:
+    """Return the logarithm of the weighted average of the fortunes."""
+    return float(logsumexp([bet.log_value(epsilon) for bet in bets], b=weights))
 
 
 def lower_bound(log_value: Callable[[float], float], alpha: float, least: float) -> float:
-    """Return the largest epsilon from `least` on at which the fortune is 1/alpha still; 0 if it is not at `least`."""
+    """Return the largest epsilon >= `least` at which the fortune still reaches 1/alpha; 0 if it does not at `least`."""
     enough = -log(alpha)
     if log_value(least) < enough:
         return 0.0
     low, high = least, LARGEST_EPSILON
     if log_value(high) >= enough:
         return inf
-    for _ in range(HALVINGS):
+    for _ in range(BOUND_BISECTIONS):
         middle = (low + high) / 2
         low, high = (middle, high) if log_value(middle) >= enough else (low, middle)
     return low
 
 
-def judge_ways(ways: Sequence[Way], epsilon: float, alpha: float, weights: Sequence[float] | None = None) -> Finding:
-    """Stake on all ways, equally unless weights are given; the claim is violated if together they made 1/alpha of 1."""
-    if not ways:
+def judge_bets(bets: Sequence[Bet], epsilon: float, alpha: float, weights: Sequence[float] | None = None) -> Finding:
+    """Combine all bets, with equal weights by default; the claim is violated if their fortune reaches 1/alpha."""
+    if not bets:
         return Finding("not applicable", "there is nothing to stake on")
-    parts = np.ones(len(ways)) if weights is None else np.asarray(weights, np.float64)
+    parts = np.ones(len(bets)) if weights is None else np.asarray(weights, np.float64)
     parts /= parts.sum()
-    values = np.array([way.log_value(epsilon) for way in ways])
-    value, best = float(logsumexp(values, b=parts)), ways[int(np.argmax(values + np.log(parts)))]
+    values = np.array([bet.log_value(epsilon) for bet in bets])
+    value, best = float(logsumexp(values, b=parts)), bets[int(np.argmax(values + np.log(parts)))]
     if value < -log(alpha):
-        ways_said = f"{len(ways):,} ways of guessing; the best" if len(ways) > 1 else "one way of guessing"
-        return Finding("consistent", f"{ways_said}, by {best.name}, gained too little")
-    keen = np.argsort(-values - np.log(parts))[:KEEN]  # the others add little; to leave them out is on the safe side
-    few = [ways[number] for number in keen.tolist()]
+        count_said = f"{len(bets):,} ways of guessing; the best" if len(bets) > 1 else "one way of guessing"
+        return Finding("consistent", f"{count_said}, by {best.name}, gained too little")
+    keen = np.argsort(-values - np.log(parts))[:BOUND_BETS]  # leaving out the others is conservative
+    few = [bets[number] for number in keen.tolist()]
     lower = lower_bound(lambda at: log_average(few, parts[keen], at), alpha, epsilon)
-    lower = max(lower, epsilon)  # it is violated, if only with the others
+    lower = max(lower, epsilon)  # all bets together refute epsilon, even where these few do not
     chance = f"by chance: {max(np.exp(-min(value, 700.0)), 1e-99):.0e} at most"
     return Finding("violated", f"{best.name}; {chance}; epsilon is at least {lower:.4f}", lower)

@@ -1,7 +1,7 @@
-"""A suspect, and how it is asked: `talk` for responses to many rewards, `hear` for all that one user says.
+"""The target of an audit: `ask_many` returns responses to many rewards, `run_once` all output of one user's run.
 
-Here the suspect is a curator or any function in this process; `program.py` makes one of a program behind a pipe.
-Either way the audit sees what comes out, and nothing else. A response is what was said, as bytes.
+Here the target is a curator or any function in this process; `program.py` makes a target of a program behind a pipe.
+In both cases the audit sees the output and nothing else. A response is its text, as bytes.
 """
 
 import contextlib
@@ -19,38 +19,38 @@ from ldpbandits.errors import ParameterError, RewardError, SpecError
 from ldpbandits.spec.curator import CuratorSpec
 
 Respond: TypeAlias = Callable[[float], object]
-Talk: TypeAlias = Callable[[Iterable[Sequence[float]], float], Iterator[list[bytes]]]
-"""From rewards, some at a time, and seconds, to responses in the same order, some at a time. It ends when the rewards
-do, or the time does. If it cannot go on it raises `Unanswered`, after all responses that there were."""
+AskMany: TypeAlias = Callable[[Iterable[Sequence[float]], float], Iterator[list[bytes]]]
+"""ask_many(batches of rewards, seconds): yields batches of responses in the same order, until the rewards end or the
+time is up. On a failure it raises `Unanswered`, after all responses that were received."""
 WHOLE_BATCH = 1 << 13
-"""How many rewards are given at once."""
+"""Number of rewards in a batch."""
 CALLS_AT_ONCE = 64
-"""Calls of a function between two looks at the clock."""
+"""Calls of a function between two checks of the deadline."""
 FOREVER = 1e9
-"""Seconds: some thirty years."""
+"""Seconds, some thirty years: stands for no time limit."""
 
 
-class Unanswered(ParameterError):  # noqa: N818 - reads as what it is
-    """A reward that the curator should answer, and did not."""
+class Unanswered(ParameterError):  # noqa: N818 - it names the state, as Late does
+    """The target did not answer a reward that it should answer."""
 
 
 class Late(Unanswered):
-    """A response that did not come in time."""
+    """The target did not respond before the deadline."""
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """All that came of a few rewards to one user."""
+class RunOutput:
+    """All output of one user's run on a few rewards."""
 
     texts: list[bytes]
     beside: bytes = b""
-    """What was said beside the responses: printed, logged, raised, written to standard error."""
+    """Output besides the responses: printed, logged, raised, written to standard error."""
     is_whole: bool = True
     """Whether every reward was answered, and the program ended well."""
     is_in_frame: bool = False
     """Whether a frame of the traceback still holds the reward, for error collectors to send on."""
     code: int | None = None
-    """How a program ended; None for a function, and where the time was up."""
+    """The exit code of a program; None for a function, and after a timeout."""
 
     @property
     def response(self) -> bytes | None:
@@ -63,8 +63,8 @@ class Heard:
         return None if self.response is None else number(self.response)
 
 
-Hear: TypeAlias = Callable[[Sequence[float], float], Heard]
-"""From a few rewards, and seconds, to all that a user says: of a program, a run of its own."""
+RunOnce: TypeAlias = Callable[[Sequence[float], float], RunOutput]
+"""run_once(rewards, seconds): all output of one user; for a program, of a new process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,55 +73,55 @@ class Turn:
 
     text: bytes
     beside: bytes
-    """What was written to standard error since the response before."""
+    """The standard error since the response before."""
     seconds: float
 
 
 TakeTurns: TypeAlias = Callable[[Sequence[float], float], list[Turn]]
-"""From rewards, and seconds, to turns: fewer than rewards if the time was up, or the program did not go on."""
+"""(rewards, seconds) -> turns: fewer than rewards if the time was up, or the program stopped answering."""
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class Target:
     """A curator as the audit sees it."""
 
     what: str
-    talk: Talk
-    hear: Hear
-    another_user: Callable[[], Hear] | None = None
-    """Makes the curator of another user, from scratch."""
+    ask_many: AskMany
+    run_once: RunOnce
+    another_user: Callable[[], RunOnce] | None = None
+    """Creates the curator of another user, with fresh state."""
     respond: Respond | None = None
     """The function itself, where it is one in this process."""
     spec: CuratorSpec | None = None
     """The curator that it claims to be, if it claims to be one."""
     workers: int = field(default=1, kw_only=True)
-    """How many users may be asked at the same time."""
-    contained: Hear | None = field(default=None, kw_only=True)
-    """Makes another user in a container, where that is possible: the number of the process is that of all others."""
+    """Number of users that may run at the same time."""
+    contained: RunOnce | None = field(default=None, kw_only=True)
+    """Runs another user in a container, where possible: its process id is the same in every run."""
     turns: TakeTurns | None = field(default=None, kw_only=True)
-    """Asks a program one reward at a time; None for a function."""
+    """Sends rewards to a program one at a time; None for a function."""
 
     def ask(self, rewards: Sequence[float], seconds: float = FOREVER) -> list[bytes]:
-        """Ask for one response to each reward, and take no fewer."""
-        texts = [text for part in self.talk(batches(rewards), seconds) for text in part]
+        """Return one response to each reward; raise Late if there are fewer."""
+        texts = [text for part in self.ask_many(batches(rewards), seconds) for text in part]
         if len(texts) < len(rewards):
             raise Late(f"{len(rewards):,} rewards, {len(texts):,} responses in {seconds:.3g} s (--time allows more)")
         return texts
 
 
 def batches(rewards: Sequence[float]) -> Iterator[Sequence[float]]:
-    """Give rewards some at a time."""
+    """Yield rewards in batches of WHOLE_BATCH."""
     for start in range(0, len(rewards), WHOLE_BATCH):
         yield rewards[start : start + WHOLE_BATCH]
 
 
-def subject_of(
-    respond: Curator | Respond | Subject,
+def target_of(
+    respond: Curator | Respond | Target,
     spec: CuratorSpec | None = None,
     another_user: Callable[[], Respond] | None = None,
-) -> Subject:
-    """Return the subject behind a curator or a function; a curator says itself which one it is."""
-    if isinstance(respond, Subject):
+) -> Target:
+    """Return the target of a curator or a function; a curator has its own spec."""
+    if isinstance(respond, Target):
         return respond
     function: Respond
     if isinstance(respond, Curator):
@@ -132,7 +132,7 @@ def subject_of(
     else:
         raise ParameterError("respond must be a curator, or a function from a reward to a response")
     make = None if another_user is None else _users(another_user)
-    return Subject(what, talk_with(function), hear_out(function), make, function, spec)
+    return Target(what, ask_function(function), run_function(function), make, function, spec)
 
 
 def _another_curator(curator: Curator) -> Callable[[], Respond] | None:
@@ -144,10 +144,10 @@ def _another_curator(curator: Curator) -> Callable[[], Respond] | None:
     return (lambda: curator_from_json(curator.spec).respond) if is_registered else None
 
 
-def talk_with(respond: Respond) -> Talk:
-    """Ask a function in this process, reward by reward; neither an error nor a bad response shows the reward."""
+def ask_function(respond: Respond) -> AskMany:
+    """Return an `ask_many` that calls a function in this process; its errors never show the reward."""
 
-    def talk(rewards: Iterable[Sequence[float]], seconds: float) -> Iterator[list[bytes]]:
+    def ask_many(rewards: Iterable[Sequence[float]], seconds: float) -> Iterator[list[bytes]]:
         until = monotonic() + seconds
         for part in rewards:
             texts: list[bytes] = []
@@ -160,11 +160,11 @@ def talk_with(respond: Respond) -> Talk:
             if monotonic() > until:
                 return
 
-    return talk
+    return ask_many
 
 
 def _ask_each(respond: Respond, rewards: Sequence[float], texts: list[bytes]) -> str | None:
-    """Add the responses to `texts`, or say what went wrong, without the words of an error: they may tell the reward."""
+    """Append responses to `texts`; return a description of a failure, without its message: that may tell the reward."""
     for reward in rewards:
         try:
             response = respond(reward)
@@ -178,10 +178,10 @@ def _ask_each(respond: Respond, rewards: Sequence[float], texts: list[bytes]) ->
     return None
 
 
-def hear_out(respond: Respond) -> Hear:
-    """Give a function a few rewards, and note everything it says: raised, noted, printed, logged, left in a frame."""
+def run_function(respond: Respond) -> RunOnce:
+    """Return a `run_once` that records all output of a function: raised, noted, printed, logged, left in a frame."""
 
-    def hear(rewards: Sequence[float], _seconds: float) -> Heard:
+    def run_once(rewards: Sequence[float], _seconds: float) -> RunOutput:
         texts: list[bytes] = []
         words: list[str] = []
         is_in_frame = False
@@ -193,19 +193,19 @@ def hear_out(respond: Respond) -> Hear:
                     words += _words_of(error)
                     is_in_frame = is_in_frame or _is_in_frame(error, reward)
         said = "\n".join([record.getvalue(), *words])
-        return Heard(texts, said.encode(errors="replace"), len(texts) == len(rewards), is_in_frame)
+        return RunOutput(texts, said.encode(errors="replace"), len(texts) == len(rewards), is_in_frame)
 
-    return hear
+    return run_once
 
 
-def _users(make: Callable[[], Respond]) -> Callable[[], Hear]:
-    """Return a function that makes a user to ask; if `make` fails, it says so in one line."""
+def _users(make: Callable[[], Respond]) -> Callable[[], RunOnce]:
+    """Return a function that creates a user; if `make` fails, it raises ParameterError in one line."""
 
-    def user() -> Hear:
+    def user() -> RunOnce:
         respond = _make_user(make)
         if isinstance(respond, str):
             raise ParameterError(respond)
-        return hear_out(respond)
+        return run_function(respond)
 
     return user
 
@@ -220,7 +220,7 @@ def _make_user(make: Callable[[], Respond]) -> Respond | str:
 
 @contextlib.contextmanager
 def _recording() -> Iterator[io.StringIO]:
-    """Record what is printed or logged."""
+    """Record everything that is printed or logged meanwhile."""
     record = io.StringIO()
     handler = logging.StreamHandler(record)
     root = logging.getLogger()
@@ -236,7 +236,7 @@ def _recording() -> Iterator[io.StringIO]:
 
 
 def _words_of(error: BaseException) -> list[str]:
-    """Return what an error says of itself, and all errors that it came from."""
+    """Return the texts of an error and of all its causes, contexts and group members."""
     words: list[str] = []
     done: set[int] = set()
     waiting: list[BaseException | None] = [error]
@@ -253,7 +253,7 @@ def _words_of(error: BaseException) -> list[str]:
 
 
 def _text(value: object) -> str:
-    """Write an error as it would be printed, anything else as its repr; what cannot be written says nothing."""
+    """Return an error as it would be printed, anything else as its repr; an empty text if that fails."""
     try:
         return str(value) if isinstance(value, BaseException) else repr(value)
     except Exception:  # noqa: BLE001 - anybody's __str__ may raise anything

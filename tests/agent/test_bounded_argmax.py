@@ -1,4 +1,4 @@
-"""A lookout chooses as a look at every arm does, in every state; a bound that is too low would be noticed."""
+"""The bounded argmax chooses as a scan of every arm does, in every state; a bound that is too low would be noticed."""
 
 import random
 from dataclasses import dataclass
@@ -8,11 +8,11 @@ import pytest
 from tests.agent.walks import Walk, full_scan
 
 from ldpbandits import UCB, Agent, Arm, Response, Rule, SpecError, ldp_ucb_b, ldp_ucb_l
-from ldpbandits.agent import lookout
-from ldpbandits.agent.lookout import MANY, Lookout, Moves
+from ldpbandits.agent import bounded_argmax
+from ldpbandits.agent.bounded_argmax import CHEAP_INDEX_MIN_ARMS, BoundedArgmax, Moves
+from ldpbandits.agent.max_tree import MaxTree
 from ldpbandits.agent.rules import IMED, KLUCB, KLUCBPlus
 from ldpbandits.agent.tally import Tally
-from ldpbandits.agent.tournament import Tournament
 from ldpbandits.spec.menu import Menu
 
 RULES = [ldp_ucb_b(), UCB(0.0), UCB(0.3, floor=2.0), KLUCB(), KLUCBPlus(), IMED()]
@@ -43,22 +43,24 @@ def test_responses_outside_the_unit_interval(rule: Rule) -> None:
 
 @pytest.mark.parametrize("rule", [ldp_ucb_b(), KLUCB(), KLUCBPlus(), IMED()], ids=str)
 def test_an_agent_of_many_arms_plays_as_by_full_scans(rule: Rule) -> None:
-    """Round after round by `issue` and `update`, from nothing; arms are among the many where a lookout is at work."""
-    rng, agent = random.Random(5), Agent(rule, MANY + 20)
+    """Round after round by `issue` and `update`, from nothing, with enough arms for the bounded argmax."""
+    rng, agent = random.Random(5), Agent(rule, CHEAP_INDEX_MIN_ARMS + 20)
     for _ in range(1_000):
         expected = full_scan(agent)
         assert agent.select() == agent.issue() == expected
         agent.update(expected, Response(float(rng.random() < 0.4 + expected / 200)))
-    assert agent._lookout is not None
+    assert agent._choice is not None
 
 
 def broken(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
     """Put a fault in."""
     if fault == "bounds too low":
-        monkeypatch.setattr(lookout, "MARGIN", -0.02)
+        monkeypatch.setattr(bounded_argmax, "ROUNDING_MARGIN", -0.02)
     elif fault == "bounds that never end":
-        keep = Lookout._keep
-        monkeypatch.setattr(Lookout, "_keep", lambda self, group, bound, _: keep(self, group, bound, float("inf")))
+        keep = BoundedArgmax._set_bound
+        monkeypatch.setattr(
+            BoundedArgmax, "_set_bound", lambda self, group, bound, _: keep(self, group, bound, float("inf"))
+        )
     elif fault == "pulls out that nobody tells of":
         change = Tally._change_out
 
@@ -70,7 +72,7 @@ def broken(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
         monkeypatch.setattr(Tally, "_change_out", untold)
     else:
         monkeypatch.setattr(
-            Tournament, "first", lambda self: self.size - 1 - self.scores[: self.size - 1 : -1].index(self.scores[1])
+            MaxTree, "first", lambda self: self.size - 1 - self.scores[: self.size - 1 : -1].index(self.scores[1])
         )
 
 
@@ -111,7 +113,7 @@ def test_a_decision_looks_at_few_arms() -> None:
 
 
 def test_a_rule_that_declares_nothing_is_asked_about_every_arm() -> None:
-    """There is no lookout for it, however many arms there are; and what is declared must be known."""
+    """There is no bounded argmax for it, however many arms there are; and what is declared must be known."""
 
     @dataclass(frozen=True)
     class Greedy:
@@ -126,26 +128,26 @@ def test_a_rule_that_declares_nothing_is_asked_about_every_arm() -> None:
     class Wrong(Greedy):
         moves: ClassVar[Any] = "sideways"
 
-    agent = Agent(Greedy(), 10 * MANY)
-    for arm in range(10 * MANY):
-        agent.update(Arm(arm), Response(arm / (10 * MANY)))
-    assert agent.select() == 10 * MANY - 1
-    assert agent._lookout is None
+    agent = Agent(Greedy(), 10 * CHEAP_INDEX_MIN_ARMS)
+    for arm in range(10 * CHEAP_INDEX_MIN_ARMS):
+        agent.update(Arm(arm), Response(arm / (10 * CHEAP_INDEX_MIN_ARMS)))
+    assert agent.select() == 10 * CHEAP_INDEX_MIN_ARMS - 1
+    assert agent._choice is None
     with pytest.raises(
         SpecError, match=r"moves of a rule are one of Moves\.WITH_T, Moves\.AGAINST_BEST, got 'sideways'"
     ):
         Agent(Wrong(), 2)
 
 
-def test_a_tournament_knows_its_greatest() -> None:
+def test_a_max_tree_knows_its_greatest() -> None:
     """After any change; the first of several; also of a single number."""
     rng = random.Random(7)
     for length in (1, 2, 3, 8, 13):
         row = [float(rng.randrange(4)) for _ in range(length)]
-        tournament = Tournament(row)
+        tree = MaxTree(row)
         for _ in range(200):
-            assert tournament.scores[1] == max(row)
-            assert tournament.first() == row.index(max(row))
+            assert tree.scores[1] == max(row)
+            assert tree.first() == row.index(max(row))
             place = rng.randrange(length)
             row[place] = float(rng.randrange(4))
-            tournament.set(place, row[place])
+            tree.set(place, row[place])

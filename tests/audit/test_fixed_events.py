@@ -9,11 +9,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from ldpbandits.audit.blackbox.sharp import sharp_events
+from ldpbandits.audit.blackbox.fixed_events import sharp_events
 from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.result import Reals
 from ldpbandits.audit.sample import Sample
-from ldpbandits.audit.subject import subject_of
+from ldpbandits.audit.target import target_of
 from ldpbandits.audit.texts import Texts
 
 CALLS = 400_000
@@ -28,7 +28,7 @@ def judged(respond: Noise, calls: int = CALLS, seed: int = 1) -> str:
     given = respond(rng, chosen.astype(float))
     texts = given if isinstance(given, list) else None
     numbers = np.array([float(text) for text in texts]) if texts else np.asarray(given)
-    evidence = Evidence(subject_of(lambda reward: reward), Claim.of(1.0, (0, 1), calls // 2, 0.999))
+    evidence = Evidence(target_of(lambda reward: reward), Claim.of(1.0, (0, 1), calls // 2, 0.999))
     evidence.shared["main sample"] = Sample(
         (0.0, 1.0), chosen, numbers, None if texts is None else Texts.of(texts), rng=rng
     )

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from ldpbandits.audit.blackbox.events import judge_sorted
-from ldpbandits.audit.blackbox.linear import combined
+from ldpbandits.audit.blackbox.linear_sums import combined
 from ldpbandits.audit.blackbox.neighbours import neighbours
 from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.sample import Sample, draw_sample
-from ldpbandits.audit.subject import Respond, subject_of
+from ldpbandits.audit.target import Respond, target_of
 from ldpbandits.audit.texts import Texts
 
 CALLS = 20_000
@@ -66,7 +66,7 @@ HEALTHY: dict[str, Callable[[], Respond]] = {
 def sample_of(make: Callable[[], Respond]) -> Sample:
     """A run of many calls."""
     RNG.seed(5)
-    return draw_sample(subject_of(make()), (0.0, 1.0), CALLS, np.random.default_rng(5), 1e9)
+    return draw_sample(target_of(make()), (0.0, 1.0), CALLS, np.random.default_rng(5), 1e9)
 
 
 def verdict(make: Callable[[], Respond]) -> str:
@@ -90,7 +90,7 @@ def test_numbers_that_add_up_to_no_more_than_a_response(name: str) -> None:
 def test_they_are_among_the_neighbours() -> None:
     """As part of what is learned from texts around a call."""
     make = FAULTS["noise a call later, in other units"]
-    evidence = Evidence(subject_of(make()), Claim.of(1.0, (0, 1), CALLS // 2, 0.999, 1))
+    evidence = Evidence(target_of(make()), Claim.of(1.0, (0, 1), CALLS // 2, 0.999, 1))
     evidence.shared["main sample"] = sample_of(make)
     finding = neighbours(evidence, 1e-5)
     assert finding.verdict == "violated"

@@ -1,4 +1,4 @@
-"""What several places of a text tell together, where each of them alone tells nothing.
+"""Parity leaks within a text: several places that betray a reward together, where each alone does not.
 
     two places      the characters at any two of them
     a parity        each character counts as even or odd, in a way of its own at each place, and the text by their sum.
@@ -19,11 +19,11 @@ from ldpbandits.audit.blackbox.events import Sorted
 from ldpbandits.audit.sample import RANK, Sample
 
 PLACES = 32
-"""Characters of a text that are looked at in pairs."""
+"""Number of characters of a text that are tested in pairs."""
 MOST_PLACES, MOST_UNKNOWN = 256, 1024
-"""Characters of a text that a parity may be of, and how many of these, place by place, are told apart."""
+"""Limits of a parity: characters of a text, and unknowns (a character code at a place)."""
 SPARE = 64
-"""Equations beyond the number of unknowns."""
+"""Number of equations beyond the number of unknowns."""
 
 Bits = NDArray[np.bool_]
 

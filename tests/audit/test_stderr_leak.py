@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from ldpbandits.audit.blackbox.beside import HELD_BACK, beside_responses
+from ldpbandits.audit.blackbox.stderr_leak import HELD_BACK, beside_responses
 from ldpbandits.audit.blackbox.timing import response_time
 from ldpbandits.audit.blackbox.users import first_calls
 from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.program import program
-from ldpbandits.audit.subject import Heard, Subject, Turn, talk_with
+from ldpbandits.audit.target import RunOutput, Target, Turn, ask_function
 
 RNG = random.Random(12)
 ALPHA = 1e-6
@@ -37,8 +37,8 @@ def noted(words: Callable[[float, int], str], *, late: bool = False) -> Evidence
             waiting = told
         return said
 
-    subject = Subject("noted", talk_with(bit), lambda _rewards, _seconds: Heard([]), turns=turns)
-    return Evidence(subject, Claim.of(1.0, (0, 1), 6_000, 0.999, 1))
+    target = Target("noted", ask_function(bit), lambda _rewards, _seconds: RunOutput([]), turns=turns)
+    return Evidence(target, Claim.of(1.0, (0, 1), 6_000, 0.999, 1))
 
 
 def rarely(part: float) -> bool:
@@ -80,12 +80,12 @@ def test_a_program_may_be_chatty(name: str) -> None:
 def ended(status: Callable[[Sequence[float]], int]) -> Evidence:
     """Evidence of a program that ends with a status."""
 
-    def hear(rewards: Sequence[float], _seconds: float) -> Heard:
+    def run_once(rewards: Sequence[float], _seconds: float) -> RunOutput:
         code = status(rewards)
-        return Heard([f"{bit(reward)}".encode() for reward in rewards], b"", code == 0, code=code)
+        return RunOutput([f"{bit(reward)}".encode() for reward in rewards], b"", code == 0, code=code)
 
-    subject = Subject("ended", talk_with(bit), hear, another_user=lambda: hear)
-    return Evidence(subject, Claim.of(1.0, (0, 1), 1_000, 0.999, 2))
+    target = Target("ended", ask_function(bit), run_once, another_user=lambda: run_once)
+    return Evidence(target, Claim.of(1.0, (0, 1), 1_000, 0.999, 2))
 
 
 ENDS_BY_REWARD: dict[str, Callable[[Sequence[float]], int]] = {
@@ -138,12 +138,12 @@ def test_a_program_is_asked_one_reward_at_a_time() -> None:
     timed = response_time(evidence, 0.0)
     assert timed.verdict == "reported"
     assert "time tells of the reward" in timed.detail
-    assert len(evidence.subject.ask([0.0, 1.0] * 50, 60.0)) == 100
+    assert len(evidence.target.ask([0.0, 1.0] * 50, 60.0)) == 100
 
 
 def test_a_program_that_holds_its_responses_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not asked so, and the check says why."""
-    monkeypatch.setattr("ldpbandits.audit.turns.PATIENCE", 0.5)
+    monkeypatch.setattr("ldpbandits.audit.interactive.FIRST_RESPONSE_TIMEOUT_S", 0.5)
     evidence = heard_of(HOLDS_BACK)
     assert beside_responses(evidence, ALPHA).detail == HELD_BACK
     assert response_time(evidence, 0.0).verdict == "not applicable"

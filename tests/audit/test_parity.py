@@ -9,10 +9,10 @@ import pytest
 
 from ldpbandits.audit.blackbox.events import judge_sorted
 from ldpbandits.audit.blackbox.neighbours import coarse, neighbours
-from ldpbandits.audit.blackbox.several import LONGEST, folds, several
+from ldpbandits.audit.blackbox.parity import MAX_PERIOD_CALLS, folds, several
 from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.sample import Sample, draw_sample
-from ldpbandits.audit.subject import Respond, subject_of
+from ldpbandits.audit.target import Respond, target_of
 
 CALLS = 30_000
 RNG = random.Random(9)
@@ -83,9 +83,9 @@ HEALTHY: dict[str, Callable[[], Respond]] = {
 def evidence(make: Callable[[], Respond]) -> Evidence:
     """A run of many calls."""
     RNG.seed(5)
-    subject, rng = subject_of(make()), np.random.default_rng(5)
-    seen = Evidence(subject, Claim.of(1.0, (0, 1), CALLS // 2, 0.999, 1))
-    seen.shared["main sample"] = draw_sample(subject, (0.0, 1.0), CALLS, rng, 1e9)
+    target, rng = target_of(make()), np.random.default_rng(5)
+    seen = Evidence(target, Claim.of(1.0, (0, 1), CALLS // 2, 0.999, 1))
+    seen.shared["main sample"] = draw_sample(target, (0.0, 1.0), CALLS, rng, 1e9)
     return seen
 
 
@@ -119,8 +119,8 @@ def test_the_level_is_kept_at_the_boundary(monkeypatch: pytest.MonkeyPatch) -> N
 
     More than 25 alarms would have probability 1e-5 if the level were used up. Seeded.
     """
-    for limit in ("TWO_REACH", "THREE_REACH", "LONGEST"):
-        monkeypatch.setattr(f"ldpbandits.audit.blackbox.several.{limit}", 3)
+    for limit in ("TWO_REACH", "THREE_REACH", "MAX_PERIOD_CALLS"):
+        monkeypatch.setattr(f"ldpbandits.audit.blackbox.parity.{limit}", 3)
     rng, alarms = np.random.default_rng(7), 0
     for _ in range(100):
         chosen = rng.integers(2, size=2_000)
@@ -134,10 +134,10 @@ def test_the_level_is_kept_at_the_boundary(monkeypatch: pytest.MonkeyPatch) -> N
     assert 1 <= alarms <= 25
 
 
-@pytest.mark.parametrize("length", [1, 63, 1_000, LONGEST * (LONGEST - 1), 5_003])
+@pytest.mark.parametrize("length", [1, 63, 1_000, MAX_PERIOD_CALLS * (MAX_PERIOD_CALLS - 1), 5_003])
 def test_folds_are_the_sums_by_place(length: int) -> None:
     """By every period, whichever sums they are made from."""
     values = np.random.default_rng(length).integers(-1, 2, size=length).astype(np.float64)
     for period, fold in enumerate(folds(values), start=1):
         assert fold.tolist() == np.bincount(np.arange(length) % period, values, minlength=period).tolist()
-    assert period == LONGEST
+    assert period == MAX_PERIOD_CALLS

@@ -1,4 +1,4 @@
-"""What a sum of numbers tells: the numbers of a response, and of the calls around it, each times a number of its own.
+"""Linear leaks: a linear combination of the numbers in a response, and in the calls around it, betrays the reward.
 
 A response may give its noise away later, or in another field, in other units: then some combination of two numbers is
 the reward itself, though each of them is private. For each call there are the numbers in its own text and in those of
@@ -17,11 +17,11 @@ from ldpbandits.audit.result import Reals
 from ldpbandits.audit.sample import RANK, Sample
 
 REACH = 4
-"""Calls before and after."""
+"""Number of calls before and after a response."""
 RIDGE = 1e-9
 """Added to the diagonal, as part of the variance: columns may be the same, and a combination may be exact."""
 LARGEST = 1e15
-"""Numbers beyond are no quantities, and leave no digits for a sum."""
+"""Larger numbers are identifiers rather than quantities, and leave no digits for a sum."""
 MOST_MISSING = 0.05
 """A field that is missing in more of the texts is left out."""
 

@@ -1,6 +1,6 @@
-"""A guesser of the user's own, for mechanisms whose leak needs knowledge: which hash, which key, which code.
+"""Custom guesser: a function of the caller, for leaks that need knowledge of a hash, a key or a code.
 
-It was fixed before any response was seen, so its guesses are tested on all of them (guess.py).
+The guesser was fixed before any response was seen, so its guesses are tested on all responses (guess.py).
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from ldpbandits.errors import ParameterError
 
 
 def own_guesser(evidence: Evidence, alpha: float) -> Finding | None:
-    """Count how many of its guesses are right; nothing to say if there is none."""
+    """Count the right guesses of the caller's guesser; return None if there is no guesser."""
     if evidence.guesser is None:
         return None
     sample, claim = evidence.sample, evidence.claim
