@@ -101,7 +101,7 @@ ONE, ALL = "/console/experiments/headline/events", "/console/events"
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look a hundred times as often as in life."""
+    """Snapshot a hundred times as often as in life."""
     monkeypatch.setattr(live, "REFRESH_INTERVAL_S", 0.01)
 
 
@@ -110,7 +110,7 @@ def test_a_stream_says_when_something_changed_and_only_then(
     service: Service, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A decision, a response, a status: each is told once; while nothing happens, there is a sign of life at most."""
-    monkeypatch.setattr(live, "LOOKS_PER_KEEP_ALIVE", 5)
+    monkeypatch.setattr(live, "POLLS_PER_KEEP_ALIVE", 5)
 
     async def life(service: Service) -> None:
         visitor = browser(service)
@@ -220,7 +220,7 @@ def test_a_page_of_the_list_follows_its_own_experiments(service: Service, monkey
 
 def test_few_looks_are_kept(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever goes through very many experiments leaves no more than a few reports in memory: the last ones."""
-    monkeypatch.setattr(live, "MOST_LOOKS", 3)
+    monkeypatch.setattr(live, "MOST_SNAPSHOTS", 3)
 
     async def life(service: Service) -> None:
         names = [f"e-{number}" for number in range(5)]
@@ -236,7 +236,7 @@ def test_few_looks_are_kept(service: Service, monkeypatch: pytest.MonkeyPatch) -
 
 def test_what_many_see_is_worked_out_once(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """Twenty pages that follow share one report, for almost a second; who opens a page sees how it is now."""
-    monkeypatch.setattr(live, "LOOK_LIFETIME_S", 60.0)
+    monkeypatch.setattr(live, "SNAPSHOT_LIFETIME_S", 60.0)
 
     async def life(service: Service) -> None:
         calls, report = 0, service.report
@@ -266,7 +266,7 @@ def test_what_many_see_is_worked_out_once(service: Service, monkeypatch: pytest.
         assert b"decisions</dt><dd>1<" in await look(follows=False)
         assert calls == 1, "nothing has happened since"
         service.decide("headline")
-        monkeypatch.setattr(live, "LOOK_LIFETIME_S", 0.0)
+        monkeypatch.setattr(live, "SNAPSHOT_LIFETIME_S", 0.0)
         assert b"decisions</dt><dd>2<" in await look(follows=True)
         assert calls == 2
 

@@ -180,7 +180,7 @@ class ConsoleLink(Struct, frozen=True):
 
 
 class DecisionRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a device says when it asks for an arm; without an allowance the body may be left out."""
+    """A device's request for an arm; without an allowance the body may be left out."""
 
     allowance: Annotated[
         Annotated[str, Meta(max_length=LONGEST_ALLOWANCE, extra={HIDDEN: True})] | None,
@@ -241,7 +241,7 @@ class ResponseBatch(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BatchResult(Struct, frozen=True):
-    """What became of a response in a batch; if it was refused, the code and the sentence that it gets alone."""
+    """The outcome of a response in a batch; if it was refused, the code and the sentence of a single refusal."""
 
     status: Literal["counted", "duplicate", "refused"]
     code: str | None = None
@@ -256,7 +256,7 @@ class Problem(Struct, frozen=True):
 
 
 class ArmReport(Struct, frozen=True):
-    """What is known of an arm. Decisions are answered, pending, or missing.
+    """The estimates and counts of an arm. Decisions are answered, pending, or missing.
 
     `pulls` are its responses, `warm_pulls` those of them that were brought along. `missing_share` is of the decisions
     that are settled, answered or missing. The interval from `low` to `high` takes those who answered for everybody; the
@@ -341,7 +341,7 @@ class Report(Struct, frozen=True):
 
 
 class ArmHistory(Struct, frozen=True):
-    """What was known of an arm at each moment: its responses, their debiased mean, and its interval."""
+    """The estimates of an arm at each moment: its responses, their debiased mean, and its interval."""
 
     arm: Count
     name: str
@@ -352,7 +352,7 @@ class ArmHistory(Struct, frozen=True):
 
 
 class History(Struct, frozen=True):
-    """What was known after so many responses to all arms; the last moment is now. Times are not kept, on purpose."""
+    """The estimates by number of responses to all arms; the last moment is now. Times are not stored, on purpose."""
 
     name: str
     responses: list[Count]

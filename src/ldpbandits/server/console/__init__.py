@@ -1,6 +1,6 @@
-"""The console: the experimenter's pages, made by the server itself. They read what the API reads, and change no more.
+"""The console: the experimenter's pages, rendered by the server. They use the operations of the API, and no others.
 
-`application.py` takes requests to pages; `sessions.py` knows who is signed in, `visits.py` whom to believe. `pages.py`,
-`create.py` and `actions.py` are the pages, `words.py` and `drawing.py` what they say and show, `live.py` how they
-follow what happens. Templates and static files are beside them; nothing comes from elsewhere.
+`application.py` routes requests to pages; `sessions.py` has the sessions, `visits.py` authenticates requests.
+`pages.py`, `create.py` and `actions.py` are the pages, `words.py` and `drawing.py` their sentences and charts,
+`live.py` their updates. Templates and static files are beside them; pages load nothing from other sites.
 """

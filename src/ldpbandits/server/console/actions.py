@@ -1,4 +1,4 @@
-"""What an experimenter can do to an experiment: each has a page that says what will happen, and asks once more."""
+"""Actions on an experiment: each has a page that describes the consequences and asks for confirmation."""
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -20,22 +20,22 @@ Fields: TypeAlias = dict[str, str]
 
 @dataclass(frozen=True)
 class Action:
-    """One thing to do: how it is called, when it makes sense, what comes of it, and the doing."""
+    """An action: its name, when it applies, its consequences, and the function that runs it."""
 
     word: str
-    """In the address."""
+    """The name in the URL."""
     label: str
-    """On the button that leads to the page, and on the one that does it."""
+    """The label of the buttons that open the page and confirm it."""
     title: Callable[[Report], str]
     consequences: Callable[[Report], list[str]]
     fits: Callable[[Report], bool]
     run: Callable[[Service, str, Fields], Coroutine[Any, Any, object]]
     done: str
-    """What is said afterwards."""
+    """The message after the action."""
     is_grave: bool = False
-    """There is no way back."""
+    """Whether the action cannot be undone."""
     is_listed: bool = True
-    """It has a button beside the others; retiring has one beside each arm."""
+    """Whether it has a button beside the others; retiring has one beside each arm."""
 
 
 def _is_open(report: Report) -> bool:
@@ -43,7 +43,7 @@ def _is_open(report: Report) -> bool:
 
 
 def _out(report: Report) -> str:
-    """Say what becomes of tickets that are out."""
+    """Return a sentence on the open tickets."""
     out = sum(arm.pending for arm in report.arms)
     return f"{plural(out, 'response')} may still come, and will be counted." if out else "No more responses will come."
 
@@ -70,7 +70,7 @@ async def _delete(service: Service, name: str, fields: Fields) -> None:
 
 
 def _number(text: str) -> int:
-    """Read the number of an arm; -1, which no arm has, when it is none."""
+    """Parse the number of an arm; return -1, which no arm has, when it is invalid."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else -1  # noqa: PLR2004 - 65535
 
 
@@ -160,12 +160,12 @@ DONE = {action.word: action.done for action in ACTIONS} | {"create": "It is crea
 
 
 async def confirm(visit: Visit) -> Response:
-    """Say what will happen, and ask."""
+    """Show the consequences, and ask for confirmation."""
     return await _ask(visit, _find(visit), dict(visit.request.query_params))
 
 
 async def act(visit: Visit) -> Response:
-    """Do it."""
+    """Run a confirmed action, and show the experiment."""
     action = _find(visit)
     try:
         await visit.service.change(lambda: action.run(visit.service, visit.name, dict(visit.form)))
@@ -182,7 +182,7 @@ def _find(visit: Visit) -> Action:
 
 
 async def _ask(visit: Visit, action: Action, fields: Any, refusal: Refusal | None = None) -> Response:  # noqa: ANN401
-    report = (await visit.look()).report
+    report = (await visit.snapshot()).report
     status = 200 if refusal is None else refusal.status
     error = refusal and refusal.message
     content = {"action": action, "report": report, "fields": fields, "error": error, "most_shown": MOST_SHOWN}

@@ -1,4 +1,4 @@
-"""The console as an ASGI application: a table of pages, who may see each, and what is said when something is wrong."""
+"""The console as an ASGI application: a table of pages and their roles, and the error page."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Page:
-    """Something that a browser may ask of the console, and the role that it takes; None: anybody may."""
+    """A page of the console, and the role that it needs; None: no session is needed."""
 
     method: Literal["GET", "POST"]
     path: str
@@ -40,7 +40,7 @@ class Page:
 
     @property
     def leads_in(self) -> bool:
-        """Tell whether whoever is not signed in is sent to the sign-in page: a stream or a form is refused instead."""
+        """Tell whether a visitor without a session is redirected to sign in: a stream or a form is refused instead."""
         return self.method == "GET" and self.handler is not pages.events
 
 
@@ -70,10 +70,10 @@ PAGES = (
 
 
 class Console:
-    """Answers whatever is asked for below /console, and /docs. It knows cookies of its own, and no other keys."""
+    """Serves all paths below /console, and /docs. It accepts its own cookies, and no other keys."""
 
     def __init__(self, service: Service, rates: RateLimits) -> None:
-        """Serve the experiments of this service, no faster than the keys may ask; nobody is signed in."""
+        """Serve the experiments of this service within the rate limits of the keys; start without sessions."""
         self._service = service
         self._rates = rates
         self._sessions = Sessions(service)
@@ -82,7 +82,7 @@ class Console:
         self._router.redirect_slashes = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request of a browser."""
         begun = False
 
         async def note(message: Message) -> None:
@@ -119,7 +119,7 @@ class Console:
         return endpoint
 
     def _check_rate(self, session: Session | None) -> None:
-        """Refuse whoever asks too often; what a page asks for counts as if its owner's key had been sent."""
+        """Refuse a session above its key's rate limit; requests of a page count as requests of the key."""
         seconds = 0.0 if session is None else self._rates.wait(session.key, session.role)
         if seconds:
             raise Refusal.too_fast(seconds)
@@ -132,7 +132,7 @@ class Console:
         return Visit(self._service, self._sessions, self._live, request, session, form)
 
     def _sorry(self, request: Request, error: Exception) -> Response:
-        """Say what is wrong, on a page."""
+        """Show a refusal as a page."""
         match error:
             case Refusal():
                 status, sentence = error.status, error.message
@@ -147,13 +147,13 @@ class Console:
             case _:
                 _log.error("a page of the console could not be made", exc_info=error)
                 status, sentence = 500, "the server could not do this; that is a bug"
-        # Whoever is signed in is looked for here alone: the store may be what is wrong.
+        # Only this worker's sessions are checked here: the store may be the fault.
         session = self._sessions.known(request.cookies.get(cookie_name(request), ""))
         return page(self._visit_of(request, session, {}), "error.html", status, sentence=sentence)
 
 
 def _check_role(needed: Role | None, session: Session | None) -> None:
-    """Refuse whoever may not see or do this."""
+    """Refuse a session without this role."""
     if needed is not None and session is None:
         raise Refusal(401, Code.UNAUTHORIZED, "you are not signed in, or your session has ended")
     if needed is not None and session is not None and not session.role.may(needed):

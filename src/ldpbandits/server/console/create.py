@@ -23,7 +23,7 @@ LABELS = {
     "bernoulli": "one random bit (Bernoulli, CTB)",
     "laplace": "a number with noise (Laplace, CTL)",
 }
-"""What mechanisms are called; one that somebody else has registered goes by its kind."""
+"""The names of mechanisms; one that another package registered goes by its kind."""
 FOLDED = {
     "ticket_lifetime": "3600",
     "sticky": "0",
@@ -51,16 +51,16 @@ FIRST = {
     "report_after": "",
     **FOLDED,
 }
-"""The fields of the form, and what stands in them at first; few look at those that are folded away."""
+"""The fields of the form and their initial values; rarely used ones are folded away."""
 
 
 async def show(visit: Visit) -> Response:
-    """Show the form."""
+    """Show the form of a new experiment."""
     return _form(visit, FIRST)
 
 
 async def submit(visit: Visit) -> Response:
-    """Create the experiment, or say what is wrong with it."""
+    """Create the experiment, or show the form with its fault."""
     fields = {name: visit.form.get(name, "").strip() for name in FIRST}
     try:
         new = as_message(NewExperiment, message(fields))
@@ -71,13 +71,13 @@ async def submit(visit: Visit) -> Response:
 
 
 async def epsilon(visit: Visit) -> Response:
-    """Say what an epsilon means: a part of the form, for the page to put in while somebody types."""
+    """Explain an epsilon: a part of the form, which the page replaces during typing."""
     fields = {**FIRST, **visit.request.query_params}
     return page(visit, "_epsilon.html", **_epsilon(fields))
 
 
 def message(fields: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the API would be sent for these fields; what is empty is left out."""
+    """Return the API message of these fields, without the empty ones."""
     new: dict[str, Any] = {
         "name": fields["name"],
         "arms": [line.strip() for line in fields["arms"].splitlines() if line.strip()],
@@ -139,7 +139,7 @@ def _json(name: str, text: str) -> Any:  # noqa: ANN401 - JSON
 
 
 def _epsilon(fields: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the words about epsilon are made of; an epsilon that there cannot be says why."""
+    """Return the numbers of the explanation of epsilon; an invalid epsilon has a reason instead."""
     try:
         menu = menu_from_json(_curator({**fields, "transform": "sigmoid"}))
     except (ParameterError, Refusal) as error:
@@ -161,7 +161,7 @@ def _form(visit: Visit, fields: Mapping[str, str], refusal: Refusal | None = Non
 
 
 def _mechanisms() -> dict[str, str]:
-    """Return what a response may be: the mechanisms that need no more than an epsilon."""
+    """Return the mechanisms that need no parameter but epsilon."""
     plain = [kind.kind for kind in MECHANISMS if [*signature(kind).parameters] == ["epsilon"]]
     return {kind: LABELS.get(kind, kind) for kind in plain}
 

@@ -1,4 +1,4 @@
-"""Where things are drawn: a scale with round ticks, dots and whiskers in per cent of its width, curves over responses.
+"""Positions in charts: a scale with round ticks, dots and whiskers in per cent of its width, curves over responses.
 
 An interval never leaves the range of rewards, but a debiased mean may, where the noise puts it: it is drawn at the
 edge, with a mark that it lies beyond.
@@ -13,13 +13,13 @@ from ldpbandits.server.api.messages import ArmHistory, ArmReport, History, Repor
 from ldpbandits.spec.menu import Menu
 
 TICKS = 5
-"""About so many ticks are on a scale."""
+"""The approximate number of ticks on a scale."""
 
 MARGIN = 0.08
-"""Beside what is drawn, as a share of it."""
+"""The margin of a scale, as a share of its interval."""
 
 NARROWEST = 0.001
-"""And as a share of the whole range, at least that."""
+"""The least margin, as a share of the whole range."""
 
 Side = Literal["below", "above"]
 
@@ -32,23 +32,23 @@ class Scale:
     high: float
     ticks: tuple[float, ...]
     digits: int
-    """How many decimals tell ticks apart; estimates get one more."""
+    """The decimals that distinguish ticks; estimates get one more."""
 
     def percent(self, number: float) -> float:
-        """Return where a number is, from 0 to 100; what is outside is at the edge."""
+        """Return the position of a number from 0 to 100; a number outside is at the edge."""
         share = (number - self.low) / (self.high - self.low)
         return round(100 * min(max(share, 0.0), 1.0), 3)
 
     def beyond(self, number: float) -> Side | None:
-        """Tell on which side a number is outside."""
+        """Return the side on which a number is outside, if any."""
         return "below" if number < self.low else "above" if number > self.high else None
 
     def tick(self, number: float) -> str:
-        """Write a tick."""
+        """Format a tick of the scale."""
         return f"{number:,.{self.digits}f}"
 
     def write(self, number: float) -> str:
-        """Write an estimate."""
+        """Format an estimate with one more decimal."""
         return f"{number:,.{self.digits + 1}f}"
 
 
@@ -89,7 +89,7 @@ class Whisker:
 
 
 def whisker(arm: ArmReport, on: Scale) -> Whisker:
-    """Draw an arm."""
+    """Return the positions of an arm."""
     left, worst_left = on.percent(arm.low), on.percent(arm.worst_low)
     return Whisker(
         left,

@@ -1,4 +1,4 @@
-"""Forms: reading them, knowing them for our own, and making of them what the API would be sent."""
+"""Forms: parses them, checks their CSRF token, and turns them into API messages."""
 
 from collections.abc import Mapping
 from hmac import compare_digest

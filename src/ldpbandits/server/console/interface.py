@@ -30,11 +30,11 @@ GROUPS: dict[str, tuple[str, Callable[[Operation], bool]]] = {
     "Changing": ("With the admin key.", lambda each: each.role is Role.ADMIN),
     "Health": ("Without a key.", lambda each: each.role is None and not each.path.startswith(RESPONSES)),
 }
-"""The parts of the page: what their requests take, and which requests those are. Each is in one of them."""
+"""The parts of the page: the role of their requests, and these requests. Each request is in one of them."""
 
 SENSIBLE = 1e15
 IN_PATHS = {"name": "headline", "arm": "0", "role": "client"}
-"""What stands for the parts of a path in examples."""
+"""The examples of path parameters."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Request:
-    """Something that may be asked for, with a call that does."""
+    """An operation of the API, with an example call."""
 
     method: str
     path: str
@@ -159,7 +159,7 @@ def _fields(schema: Schema) -> Iterator[Field]:
 
 
 def _type(schema: Schema) -> Iterator[Part]:
-    """Say a type in words."""
+    """Describe a type in words."""
     if "$ref" in schema:
         yield Part(_name(schema), _name(schema))
     elif "anyOf" in schema:
@@ -182,14 +182,14 @@ def _name(schema: Schema) -> str:
 
 
 def _bounds(schema: Schema) -> str:
-    """Say what a number must be, such as " ≥ 1 and ≤ 3,600"; what no sensible number reaches is left out."""
+    """Describe the limits of a number, such as " ≥ 1 and ≤ 3,600", without unreachable ones."""
     signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
     said = [f" {sign} {schema[name]:,.10g}" for name, sign in signs.items() if abs(schema.get(name, inf)) < SENSIBLE]
     return " and".join(said)
 
 
 def _content() -> dict[str, Any]:
-    """Return what the page shows."""
+    """Return the variables of the page's template."""
     described = openapi(OPERATIONS)
     groups = [(title, GROUPS[title][0], found) for title, found in requests(OPERATIONS, described).items()]
     return {"info": described["info"], "groups": groups, "messages": messages(described)}

@@ -1,8 +1,8 @@
-"""How pages follow what happens: by a stream of server-sent events that says when there is something new to see.
+"""Live pages: a stream of server-sent events announces each new version of a page.
 
-A stream tells no more than that: the page then asks for itself again, and so there is one way in which it is made.
-Nothing is added to the way of a response: a stream looks at the counts once a second, and what pages that follow show
-is worked out about once a second, however many look on.
+A stream sends no content: the page then requests itself again, so that it is rendered in one way only. Counting a
+response does no extra work: a stream polls the counts once a second, and the content of live pages is computed about
+once a second, however many viewers there are.
 """
 
 import asyncio
@@ -25,36 +25,36 @@ from ldpbandits.server.service import Service
 from ldpbandits.spec.protocol import Code
 
 REFRESH_INTERVAL_S = 1.0
-"""Seconds between two looks of a stream."""
+"""Seconds between two polls of a stream."""
 
-LOOK_LIFETIME_S = 0.9
-"""For so many seconds what was worked out is good enough for pages that follow: they ask again and again."""
+SNAPSHOT_LIFETIME_S = 0.9
+"""Seconds for which a cached snapshot is good enough for live pages, which request again and again."""
 
-LOOKS_PER_KEEP_ALIVE = 20
-"""After so many looks without news, a line that says nothing: proxies cut what is silent."""
+POLLS_PER_KEEP_ALIVE = 20
+"""Polls without a new version after which an empty line is sent: proxies close silent connections."""
 
 LARGEST_STREAMS = 64
-"""Streams at a time. Whoever comes later sees pages that do not follow."""
+"""Concurrent streams; further pages are not updated."""
 
 
 ROWS_PER_PAGE = 25
-"""Experiments on a page of the list. The report of each is worked out anew whenever it has changed."""
+"""Experiments on a page of the list. The report of each is computed again whenever it has changed."""
 
-MOST_LOOKS = 200
-"""Looks that are kept for whoever asks next; of more, the oldest go."""
+MOST_SNAPSHOTS = 200
+"""Cached snapshots; beyond that the oldest are dropped."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """What a line of the list is made from, and a word for its moment."""
+    """The content of a line of the list, and its version."""
 
     version: str
     report: Report
 
 
 @dataclass(frozen=True)
-class Look(Line):
-    """What an experiment looked like at a moment, with how that came about."""
+class Snapshot(Line):
+    """A snapshot of an experiment with its history."""
 
     history: History
 
@@ -93,14 +93,14 @@ L = TypeVar("L", bound=Line)
 
 
 class Live:
-    """What is the same for all who look on."""
+    """The cached versions and snapshots that all viewers share."""
 
     def __init__(self, service: Service, sessions: Sessions) -> None:
-        """Begin without streams."""
+        """Start without any streams."""
         self._service = service
         self._sessions = sessions
         self._views: dict[tuple[str, bool], tuple[float, str, asyncio.Task[Any]]] = {}
-        """By experiment, and whether its history is there too."""
+        """Cached snapshots by experiment, and whether they include the history."""
         self._versions: dict[View, tuple[float, str]] = {}
         self.streams = 0
         self.ending = service.ending
@@ -115,7 +115,7 @@ class Live:
         return _short((forged, None if experiment is None else _state(experiment, self._service.now)))
 
     def recent_version(self, view: View) -> str:
-        """Return the same, as it was at the last look of any stream, or now: so it is worked out for all at once."""
+        """Return the version at the last poll of any stream, or now, so that all streams share one computation."""
         now = asyncio.get_running_loop().time()
         at, version = self._versions.get(view, (-inf, ""))
         if now >= at + REFRESH_INTERVAL_S / 2:
@@ -126,25 +126,25 @@ class Live:
             self._versions[view] = (now, version)
         return version
 
-    async def look(self, name: str, *, follows: bool = False) -> Look:
-        """Return what an experiment looks like now, or to a page that follows, within the last second."""
-        return await self._share(name, self._look, follows=follows, has_history=True)
+    async def snapshot(self, name: str, *, follows: bool = False) -> Snapshot:
+        """Return a snapshot of an experiment; that of a live page may be a second old."""
+        return await self._share(name, self._snapshot, follows=follows, has_history=True)
 
     async def line(self, name: str, *, follows: bool = False) -> Line:
-        """Return the same without the history, which takes most of the time."""
+        """Return the snapshot without the history, which takes most of the time."""
         return await self._share(name, self._line, follows=follows, has_history=False)
 
     async def _share(
         self, name: str, work: Callable[[str, str], Coroutine[Any, Any, L]], *, follows: bool, has_history: bool
     ) -> L:
-        """Work this out once for all who ask before something changes."""
+        """Share one computation among all callers until the version changes."""
         version, now, key = self.version(name), asyncio.get_running_loop().time(), (name, has_history)
         at, seen, task = self._views.get(key, (0.0, "", None))
-        if task is None or (seen != version and now >= at + (LOOK_LIFETIME_S if follows else 0)):
+        if task is None or (seen != version and now >= at + (SNAPSHOT_LIFETIME_S if follows else 0)):
             task = asyncio.ensure_future(work(name, version))
             self._views.pop(key, None)  # so that it is the last
             self._views[key] = (now, version, task)
-            while len(self._views) > MOST_LOOKS:
+            while len(self._views) > MOST_SNAPSHOTS:
                 del self._views[next(iter(self._views))]
         try:
             done: L = await asyncio.shield(task)  # others may wait for it too
@@ -153,14 +153,14 @@ class Live:
             raise
         return done
 
-    async def _look(self, name: str, version: str) -> Look:
-        return Look(version, await self._service.report(name), await self._service.history(name))
+    async def _snapshot(self, name: str, version: str) -> Snapshot:
+        return Snapshot(version, await self._service.report(name), await self._service.history(name))
 
     async def _line(self, name: str, version: str) -> Line:
         return Line(version, await self._service.report(name))
 
     def stream(self, session: Session, view: View, seen: str) -> Response:
-        """Return a reply that goes on, and says each version of a page other than the one that was seen."""
+        """Return a stream of the versions of a page after the one that was seen."""
         if isinstance(view, str) and view not in self._service.experiments:
             raise Refusal(404, Code.NOT_FOUND, "there is no experiment of this name")
         if self.streams >= LARGEST_STREAMS:
@@ -168,7 +168,7 @@ class Live:
         return _Stream(self, session, view, seen)
 
     async def goes_on(self, session: Session, view: View, *, thorough: bool) -> bool:
-        """Tell whether there is still somebody to tell, and something to tell of; others are asked when thorough."""
+        """Tell whether the session and the page still exist; with `thorough` also by other workers."""
         if isinstance(view, str):
             await self._service.refresh(view)
         else:
@@ -178,7 +178,7 @@ class Live:
 
 
 class _Stream(Response):
-    """A reply that is never complete: it says every version once, and ends when nobody may or wants to hear more."""
+    """A stream of server-sent events: it sends every version once, and ends with the session or the page."""
 
     def __init__(self, live: Live, session: Session, view: View, seen: str) -> None:
         super().__init__(headers={**HEADERS, "X-Accel-Buffering": "no"}, media_type="text/event-stream")
@@ -198,7 +198,7 @@ class _Stream(Response):
                 if version != self._seen:
                     await _say(send, f"id: {version}\ndata: {version}\n\n")
                     self._seen, quiet = version, 0
-                elif quiet >= LOOKS_PER_KEEP_ALIVE:
+                elif quiet >= POLLS_PER_KEEP_ALIVE:
                     await _say(send, ":\n\n")
                     quiet = 0
                 done, _ = await asyncio.wait(ends, timeout=REFRESH_INTERVAL_S, return_when=asyncio.FIRST_COMPLETED)
@@ -218,7 +218,7 @@ async def _say(send: Send, text: str) -> None:
 
 
 async def _left(receive: Receive) -> None:
-    """Wait until whoever asked has gone."""
+    """Wait until the client has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         pass
 

@@ -13,7 +13,7 @@ from ldpbandits.server.api.messages import Report
 from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.console import drawing, replies, words
 from ldpbandits.server.console.actions import ACTIONS, DONE
-from ldpbandits.server.console.live import Listing, Look, version_of_part
+from ldpbandits.server.console.live import Listing, Snapshot, version_of_part
 from ldpbandits.server.console.replies import HEADERS, download, page, redirect
 from ldpbandits.server.console.visits import Visit, check_origin, cookie_name
 from ldpbandits.server.keys import Role
@@ -21,13 +21,13 @@ from ldpbandits.spec.menu import Menu
 from ldpbandits.spec.protocol import Code
 
 NARROWEST = 0.1
-"""Part of a bar that can be seen, in per cent."""
+"""The smallest visible part of a bar, in per cent."""
 
 LONGEST_FIND, LONGEST_PAGE_NUMBER = 64, 6
-"""Characters of what is looked for in names, and digits of a page of the list."""
+"""Characters of a search for names, and digits of a page of the list."""
 
 NEXT = re.compile(r"(?:experiments/[a-z0-9][a-z0-9-]{0,63}|new)?")
-"""Where one may be sent after signing in: to a page of ours, or to the list."""
+"""Valid targets of the redirect after signing in: our own pages, or the list."""
 
 
 async def root(_: Visit) -> Response:
@@ -55,14 +55,14 @@ def to_sign_in(visit: Visit) -> Response:
 
 
 async def sign_in_page(visit: Visit) -> Response:
-    """Ask for a key."""
+    """Show the form that asks for a key."""
     where = visit.request.query_params.get("next", "")
     where = where if NEXT.fullmatch(where) else ""
     return redirect(f"./{where}") if visit.session is not None else page(visit, "sign-in.html", next=where, error=None)
 
 
 async def enter(visit: Visit) -> Response:
-    """Take whoever follows a one-time link in, by a form: whatever merely looks at links does not use it up."""
+    """Show a form that uses a one-time link, so that a link preview does not consume it."""
     return page(visit, "enter.html", token=visit.request.path_params["token"])
 
 
@@ -95,7 +95,7 @@ async def sign_in(visit: Visit) -> Response:
 
 
 async def sign_out(visit: Visit) -> Response:
-    """End this session."""
+    """End this session and clear the cookie."""
     if visit.session is not None:
         await visit.sessions.end(visit.session)
     gone = f"{cookie_name(visit.request)}=; Max-Age=0; HttpOnly; SameSite=Strict"
@@ -132,7 +132,7 @@ def _listing(visit: Visit) -> Listing:
 def _shares(report: Report) -> list[tuple[int, str, float, float]]:
     """Return the shares of the traffic as parts of a bar: arm, name, from where, and how wide, in per cent.
 
-    Of very many arms those are left out that nobody could see.
+    Arms too small to be visible are left out.
     """
     parts, at = [], 0.0
     for arm in report.arms:
@@ -145,16 +145,16 @@ def _shares(report: Report) -> list[tuple[int, str, float, float]]:
 
 async def experiment(visit: Visit) -> Response:
     """Show all about one experiment."""
-    look = await visit.look()
-    actions = [action for action in ACTIONS if action.fits(look.report)]
+    snapshot = await visit.snapshot()
+    actions = [action for action in ACTIONS if action.fits(snapshot.report)]
     done = DONE.get(visit.request.query_params.get("done", ""))
-    content = {"version": look.version, "actions": actions, "done": done, **_content(look)}
+    content = {"version": snapshot.version, "actions": actions, "done": done, **_content(snapshot)}
     return await asyncio.to_thread(page, visit, "experiment.html", **content)
 
 
-def _content(look: Look) -> dict[str, Any]:
+def _content(snapshot: Snapshot) -> dict[str, Any]:
     """Return what the page of an experiment and the file of it show alike."""
-    report = look.report
+    report = snapshot.report
     scale = drawing.report_scale(report)
     menu = Menu.from_json(report.curator)
     return {
@@ -162,7 +162,7 @@ def _content(look: Look) -> dict[str, Any]:
         "verdict": words.verdict(report),
         "scale": scale,
         "rows": [(arm, drawing.whisker(arm, scale)) for arm in words.shown(report)],
-        "chart": drawing.chart(look.history, report),
+        "chart": drawing.chart(snapshot.history, report),
         "asked": words.asked(menu),
         "epsilons": [words.odds_of(curator.mechanism) for curator in menu.curators],
         "rule": words.rule_words(report),
@@ -172,7 +172,7 @@ def _content(look: Look) -> dict[str, Any]:
 
 
 async def events(visit: Visit) -> Response:
-    """Say when there is something new to see."""
+    """Return the stream of a page's versions."""
     if visit.session is None:
         raise Refusal(401, Code.UNAUTHORIZED, "you are not signed in, or your session has ended")
     seen = visit.request.headers.get("last-event-id") or visit.request.query_params.get("version", "")
@@ -181,25 +181,25 @@ async def events(visit: Visit) -> Response:
 
 async def history(visit: Visit) -> Response:
     """Return estimates and intervals over responses, for the chart."""
-    content = msgspec.json.encode((await visit.look()).history)
+    content = msgspec.json.encode((await visit.snapshot()).history)
     return Response(content, headers=HEADERS, media_type="application/json")
 
 
 async def responses(visit: Visit) -> Response:
-    """Export the responses."""
+    """Export the responses as CSV."""
     headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{visit.name}-responses.csv"'}
     return StreamingResponse(await visit.service.export(visit.name), headers=headers, media_type="text/csv")
 
 
 async def tallies(visit: Visit) -> Response:
-    """Export the tallies."""
+    """Export the tallies as JSON."""
     content = msgspec.json.format(msgspec.json.encode(await visit.service.tallies(visit.name)), indent=2)
     return download(content, f"{visit.name}-tallies.json", "application/json")
 
 
 async def report_file(visit: Visit) -> Response:
     """Return the page of an experiment as one file that needs nothing else."""
-    content = _content(await visit.look())
+    content = _content(await visit.snapshot())
     shell = {"style": replies.FILE_STYLE, "policy": replies.FILE_POLICY, "now": visit.service.now}
     written = await asyncio.to_thread(replies.text, visit, "file.html", **content, **shell)
     return download(written, f"{visit.name}.html", "text/html")

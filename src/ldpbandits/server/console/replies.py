@@ -1,4 +1,4 @@
-"""What goes back: pages, redirections and files, with the headers that keep them to themselves."""
+"""Replies: pages, redirects and files, with their security headers."""
 
 import mimetypes
 from base64 import b64encode
@@ -38,10 +38,10 @@ STATIC = {
 _HASHES = {name: sha256(content).hexdigest()[:12] for name, content in STATIC.items()}
 
 FILE_STYLE = Markup(STATIC["console.css"].decode())  # noqa: S704 - our own stylesheet
-"""What a file that stands by itself has inside."""
+"""The style that a self-contained file includes."""
 
 FILE_POLICY = f"default-src 'none'; style-src 'sha256-{b64encode(sha256(FILE_STYLE.encode()).digest()).decode()}'"
-"""Of that file: nothing but this style."""
+"""The content security policy of that file: this style only."""
 
 templates = Environment(
     loader=PackageLoader(__package__),
@@ -54,12 +54,12 @@ templates.filters |= words.FILTERS
 
 
 def page(visit: Visit, template: str, status: int = 200, **content: Any) -> Response:  # noqa: ANN401 - what it shows
-    """Return a page."""
+    """Return a page as a reply."""
     return Response(text(visit, template, **content), status, HEADERS, media_type="text/html")
 
 
 def text(visit: Visit, template: str, **content: Any) -> str:  # noqa: ANN401 - what it shows
-    """Return what a template makes of this."""
+    """Render a template with these variables."""
 
     def asset(name: str) -> str:
         return f"{visit.home}static/{name}?{_HASHES[name]}"

@@ -1,7 +1,7 @@
-"""Who is signed in. Sessions are in memory, by the hash of their token; each ends with the key that it came from.
+"""Sessions of the console, in memory, by the hash of their token; each ends with its key.
 
 A session also ends when its owner signs out, after some hours, and when the server does. Where there are several
-workers, sessions are in the store too, and whoever is signed in at one is signed in at all.
+workers, sessions are in the store too, and valid at all workers.
 """
 
 import json
@@ -14,7 +14,7 @@ from ldpbandits.server.peers.peers import Peers
 from ldpbandits.server.service import Service
 
 SESSION_LIFETIME_S = 12 * 3600
-"""Seconds after which one signs in anew."""
+"""Seconds after which a session expires."""
 
 MOST_PER_KEY = 1000
 """Sessions opened with one key; of more, the oldest of that key end. No key can end the sessions of another."""
@@ -22,10 +22,10 @@ MOST_PER_KEY = 1000
 
 @dataclass(frozen=True)
 class Session:
-    """Somebody who showed a key: what it allows, its hash, and which site it was shown to."""
+    """A session: the role of its key, the key's hash, and the site of the sign-in."""
 
     hashed: bytes
-    """The hash of its token, by which it is known."""
+    """The hash of the session's token."""
     role: Role
     key: bytes
     origin: str
@@ -34,14 +34,14 @@ class Session:
 
 
 class Sessions:
-    """The sessions that are open.
+    """The open sessions of this worker.
 
     Wrong keys are neither counted nor slowed down: a limit that all share would let anybody keep an admin out, and a
-    key that the server makes has 192 random bits. Whoever guesses can do so at the API as well.
+    key that the server makes has 192 random bits. An attacker can guess at the API as well.
     """
 
     def __init__(self, service: Service) -> None:
-        """Begin with none."""
+        """Start without any sessions."""
         self._service = service
         self._sessions: dict[bytes, Session] = {}
 
@@ -93,7 +93,7 @@ class Sessions:
         return self._service.keys.role_of_hash(session.key, now) is session.role
 
     async def end(self, session: Session) -> None:
-        """End a session."""
+        """End a session at all workers."""
         self._sessions.pop(session.hashed, None)
         if self._service.peers is not None:
             await self._service.peers.take(session.hashed)

@@ -1,4 +1,4 @@
-"""A request to a page, and whom to believe: the cookie says who it is, form and origin that they mean it.
+"""A request to a page, and its authentication: by its cookie, and for forms by token and origin (CSRF).
 
 A form of somebody else's page brings the cookie along at most when it is of the same site, never the session's token
 for forms, and always tells its own origin.
@@ -17,7 +17,7 @@ from ldpbandits.server.service import Service
 from ldpbandits.spec.protocol import Code
 
 if TYPE_CHECKING:
-    from ldpbandits.server.console.live import Line, Live, Look
+    from ldpbandits.server.console.live import Line, Live, Snapshot
     from ldpbandits.server.console.sessions import Session, Sessions
 
 ROOT = b"/console/"
@@ -46,20 +46,20 @@ class Visit:
 
     @property
     def name(self) -> str:
-        """The experiment that this is about."""
+        """The experiment of this page."""
         return str(self.request.path_params["name"])
 
-    async def look(self, name: str | None = None) -> "Look":
-        """Return what an experiment looks like, by default the one that this is about."""
-        return await self.live.look(name or self.name, follows=FOLLOWS in self.request.headers)
+    async def snapshot(self, name: str | None = None) -> "Snapshot":
+        """Return a snapshot of an experiment, by default that of this page."""
+        return await self.live.snapshot(name or self.name, follows=FOLLOWS in self.request.headers)
 
     async def line(self, name: str) -> "Line":
-        """Return what a line of the list shows of an experiment."""
+        """Return the content of an experiment's line in the list."""
         return await self.live.line(name, follows=FOLLOWS in self.request.headers)
 
     @property
     def may_change(self) -> bool:
-        """Tell whether whoever asks may change anything."""
+        """Tell whether the visitor may make changes."""
         return self.session is not None and self.session.role.may(Role.ADMIN)
 
 

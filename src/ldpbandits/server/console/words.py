@@ -1,4 +1,4 @@
-"""What pages say: numbers, spans of time, and sentences, each made in one place."""
+"""Texts of pages: numbers, spans of time, and sentences, each made in one place."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -88,17 +88,17 @@ FILTERS: dict[str, Callable[..., Any]] = {
 
 @dataclass(frozen=True)
 class Odds:
-    """What an epsilon means, as odds."""
+    """The meaning of an epsilon, as odds."""
 
     epsilon: float
     odds: float
-    """That is e^epsilon: so many times surer of anything can whoever sees the response be, at most."""
+    """e^epsilon: the largest factor by which a response changes the odds of any guess."""
     surer: float
-    """How sure somebody can be afterwards who was half sure before."""
+    """The largest posterior probability of a guess with prior one half."""
     flipped: float | None
     """The chance that a bit is the opposite of the reward; None when responses are not bits."""
     cost: float | None
-    """So many times as many responses tell as much as bits without privacy; None when responses are not bits."""
+    """The factor of responses that tell as much as bits without privacy; None when responses are not bits."""
 
 
 def odds_of(mechanism: Mechanism) -> Odds:
@@ -113,12 +113,12 @@ def odds_of(mechanism: Mechanism) -> Odds:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What can be said by now, in one sentence."""
+    """The present conclusion in one sentence."""
 
     kind: Literal["nothing", "open", "separated", "shipped"]
     sentence: str
     reason: str
-    """What the report says of it: how sure it is, or about how many more responses it takes."""
+    """The report's reason: its confidence, or about how many more responses separation takes."""
 
 
 def shown(report: Report) -> list[ArmReport]:

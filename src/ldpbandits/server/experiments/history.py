@@ -82,7 +82,7 @@ class Trail:
         self.due = (self.kept[-1].responses // self.spacing + 1) * self.spacing
 
     def moments(self, now: Moment, most: int) -> list[Moment]:
-        """Return at most so many moments, of which this is the last. Those before it stay the same for long."""
+        """Return at most `most` moments, of which this is the last. Those before it stay the same for long."""
         spacing, kept = self.spacing, self.kept
         while len(kept) >= most:
             spacing *= 2

@@ -72,7 +72,7 @@ class SqliteStore:
             raise DatabaseError(f"the database {self.file.path} cannot be opened: {error}") from None
         self._closed = {number for (number,) in closed}
         self._deletions: dict[int, tuple[int, bytes]] = {number: _FIRST_NONCE for (number,) in left}
-        """Of experiments that are being deleted: up to which nonce theirs are removed."""
+        """The cursors of running deletions, by experiment: the last nonce that was visited."""
 
     @property
     def forgotten(self) -> int:
