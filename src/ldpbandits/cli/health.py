@@ -36,7 +36,7 @@ class _UnixConnection(HTTPConnection):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add its options."""
+    """Add the options of `ldpbandits health`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = ABOUT
     parser.add_argument("--ready", action="store_true", help="ask whether it can write, too (/readyz)")
