@@ -157,7 +157,7 @@ LIVE = ["calibrate", "--low", "-10", "--high", "10", "--epsilon", "4", "--arm", 
 
 def test_the_command_asks_a_server(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """It says which name devices ask for, and at the end the curator of the experiment proper."""
-    monkeypatch.setattr("ldpbandits.cli.calibrate.SECONDS", 0.01)
+    monkeypatch.setattr("ldpbandits.cli.calibrate.SERVER_POLL_INTERVAL_S", 0.01)
     with running() as agent:
         monkeypatch.setenv("LDPBANDITS_ADMIN_KEY", agent.admin)
         # A step that nobody decides: as many zeros as ones.

@@ -162,7 +162,7 @@ def test_a_link_is_not_replaced_by_a_page(tmp_path: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        (MemoryError(), "not enough memory for so many responses"),
+        (MemoryError(), "not enough memory for this number of responses"),
         (ZeroDivisionError("reward 0.25"), "the audit failed and found nothing: ZeroDivisionError in "),
         (OSError(5, "Input/output error"), "the audit failed and found nothing: OSError in "),
         (RecursionError(), "the audit failed and found nothing: RecursionError in "),

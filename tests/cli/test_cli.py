@@ -260,7 +260,7 @@ def test_too_little_memory_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: 
     monkeypatch.setattr("ldpbandits.lab.experiments.simulate", too_much)
     code, out, err = run(SIMULATE, capsys)
     assert (code, out) == (1, "")
-    assert err == "ldpbandits simulate: not enough memory for so many trials and arms\n"
+    assert err == "ldpbandits simulate: not enough memory for this number of trials and arms\n"
 
 
 def test_an_interrupt_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

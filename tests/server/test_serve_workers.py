@@ -103,7 +103,8 @@ def test_a_server_whose_parent_was_killed_is_started_again_at_once(postgres: Pos
 
 
 IMPATIENT = (
-    "import sys; from ldpbandits.cli import main, serve; serve.LONGER = 0.5; sys.exit(main(['serve', *sys.argv[1:]]))"
+    "import sys; from ldpbandits.cli import main, serve; serve.WORKER_STOP_EXTRA_S = 0.5; "
+    "sys.exit(main(['serve', *sys.argv[1:]]))"
 )
 
 

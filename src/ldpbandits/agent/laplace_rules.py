@@ -132,7 +132,7 @@ class IMEDLaplaceClip(_ForLaplace):
 
     @property
     def parameters(self) -> Parameters:
-        """The one parameter: `mean_excess(epsilon)`."""
+        """The one parameter: the mean excess at epsilon."""
         return (mean_excess(self.epsilon),)
 
     @property
@@ -161,7 +161,7 @@ class KLUCBPlusLaplaceClip(_ForLaplace):
 
     @property
     def parameters(self) -> Parameters:
-        """The one parameter: `mean_excess(epsilon)`."""
+        """The one parameter: the mean excess at epsilon."""
         return (mean_excess(self.epsilon),)
 
     @property

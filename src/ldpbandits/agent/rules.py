@@ -142,7 +142,7 @@ class KLUCB:
 
     @property
     def index(self) -> Index:
-        """U(mean, log(t) / N)."""
+        """The index U(mean, log(t) / N)."""
         return kl_ucb_index
 
     @property

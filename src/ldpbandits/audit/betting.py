@@ -149,7 +149,7 @@ class Extremes:
     top: Counts
     """Coins in the order of their responses, from the largest on."""
     bottom: Counts
-    """From the smallest on."""
+    """Coins in the order of their responses, from the smallest on."""
 
     @classmethod
     def of(cls, responses: Reals, coins: Counts) -> "Extremes":

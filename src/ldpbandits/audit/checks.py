@@ -55,9 +55,9 @@ class Check:
     white: tuple[float, White] | None
     """Its share and its function for a curator whose code the audit knows; None if it is not run on one."""
     black: tuple[float, Black] | None
-    """The same for any other suspect."""
+    """Its share and its function for any other target; None if it is not run on one."""
     turn: int = JUDGES_ALL
-    """When it runs."""
+    """The position in the order in which checks run."""
 
 
 CHECKS = (

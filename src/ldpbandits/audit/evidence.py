@@ -91,12 +91,12 @@ class Claim:
 
     @property
     def low(self) -> float:
-        """The lowest reward."""
+        """The lowest reward of the claim."""
         return min(self.rewards)
 
     @property
     def high(self) -> float:
-        """The highest reward."""
+        """The highest reward of the claim."""
         return max(self.rewards)
 
     @property
@@ -184,7 +184,7 @@ class Evidence:
 
     @property
     def drawn(self) -> Sample:
-        """The main sample."""
+        """The main sample, drawn at first use."""
         if MAIN not in self.shared:
             self.shared[MAIN] = self.draw()
         sample: Sample = self.shared[MAIN]

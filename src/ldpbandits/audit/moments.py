@@ -23,7 +23,7 @@ class Moments:
 
     @property
     def mean(self) -> float:
-        """The mean response."""
+        """The mean of all responses."""
         return self.origin + self.total / self.count
 
     @property

@@ -108,10 +108,10 @@ def _turns(words: Sequence[str], rewards: Sequence[float], seconds: float) -> li
 
 
 class Asked:
-    """Rewards on their way to a program, and how many there were."""
+    """Encodes the rewards for a program, and counts them."""
 
     def __init__(self) -> None:
-        """Start with none."""
+        """Start with no rewards sent."""
         self.count = 0
         self._words: dict[float, bytes] = {}
 

@@ -127,7 +127,7 @@ class Audit:
 
     @property
     def sentence(self) -> str:
-        """The verdict in words."""
+        """The verdict in one sentence, with its bounds."""
         bound = f"{self.epsilon_lower:.4g} at {100 * self.confidence:.10g} %"
         if not self.violated:
             text = f"consistent with epsilon = {self.epsilon_claimed:g} (lower bound reached: {bound})"

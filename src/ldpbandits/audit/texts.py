@@ -66,7 +66,7 @@ class Texts:
 
     @cached_property
     def starts(self) -> NDArray[np.int64]:
-        """Where each text starts."""
+        """Offset at which each text starts."""
         return np.concatenate([np.zeros(1, np.int64), self.ends[:-1]]) if len(self.ends) else self.ends
 
     @cached_property

@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None, commands: Sequence[Command] = C
             see = f"try ldpbandits {command.name} --help"
             raise ParameterError(f"unrecognized arguments: {' '.join(unknown)} ({see})")
         return command.run(options) or OK
-    except BrokenPipeError:  # whoever looked on has seen enough
+    except BrokenPipeError:  # the reader of the output closed the pipe
         return OK
     except (LDPBanditsError, MemoryError, OSError, KeyboardInterrupt) as error:
         code, reason = _explain(error, command)
@@ -70,12 +70,12 @@ def main(arguments: Sequence[str] | None = None, commands: Sequence[Command] = C
 
 
 def _explain(error: BaseException, command: Command) -> tuple[int, str]:
-    """Return the exit code for an error, and what to say."""
+    """Return the exit code and the message for an error."""
     match error:
         case KeyboardInterrupt():
             return INTERRUPTED, "interrupted"
         case MemoryError():
-            return command.failed, "not enough memory for so many trials and arms"
+            return command.failed, "not enough memory for this number of trials and arms"
         case OutputError(is_full=True):
             return command.failed, str(error)
         case LDPBanditsError():

@@ -21,11 +21,11 @@ signs one for each page that it renders; docs/allowances.md has the lines for it
   ldpbandits allow headline --key-file allowance-key --lifetime 600
 
 An allowance expires after at most {ALLOWANCE_LIFETIME_S} s."""
-MOST = 100_000
+MAX_ALLOWANCES = 100_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add its options."""
+    """Add the options of `ldpbandits allow`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = ABOUT
     parser.add_argument("name", metavar="NAME", help="the experiment")
@@ -39,12 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Sign and print them."""
+    """Sign allowances, and print one per line."""
     lifetime, count = check_count("--lifetime", options.lifetime), check_count("--count", options.count)
     if lifetime > ALLOWANCE_LIFETIME_S:
         raise ParameterError(f"--lifetime must be at most {ALLOWANCE_LIFETIME_S}, got {lifetime}")
-    if count > MOST:
-        raise ParameterError(f"--count must be at most {MOST}, got {count}")
+    if count > MAX_ALLOWANCES:
+        raise ParameterError(f"--count must be at most {MAX_ALLOWANCES}, got {count}")
     key, expires_at = read_key(options.key_file, [Role.ALLOWANCE.variable]), int(time()) + lifetime
     allowances = [sign_allowance(options.name, key, expires_at=expires_at) for _ in range(count)]
     if options.json:

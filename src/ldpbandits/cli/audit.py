@@ -33,7 +33,7 @@ From Python, any function: ldpbandits.audit.audit(respond, rewards=(0, 1), epsil
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add its options."""
+    """Add the options of `ldpbandits audit`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = ABOUT
     parser.add_argument(
@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
 def _fail(error: Exception) -> NoReturn:
     """Say in one line what went wrong, without the message: it may hold anything."""
     if isinstance(error, MemoryError):
-        raise LDPBanditsError("not enough memory for so many responses: ask for fewer with --samples") from None
+        raise LDPBanditsError("not enough memory for this number of responses: reduce --samples") from None
     frame = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{Path(frame.filename).name}, line {frame.lineno}"
     raise LDPBanditsError(f"the audit failed and found nothing: {type(error).__name__} in {where}") from None

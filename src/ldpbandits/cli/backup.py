@@ -15,7 +15,7 @@ replaced. Look at it with `ldpbandits check --database FILE`, and make a databas
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add its options."""
+    """Add the options of `ldpbandits backup`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = ABOUT
     parser.add_argument("file", type=Path, metavar="FILE", help="the copy; there must be nothing of this name yet")

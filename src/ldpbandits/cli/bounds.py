@@ -25,7 +25,7 @@ TITLES = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add its options."""
+    """Add the options of `ldpbandits bounds`."""
     parser.add_argument("--epsilon", required=True, type=number, metavar="E", help=EPSILON_HELP)
     parser.add_argument("--arm", required=True, action="append", metavar="LAW", help=ARM_HELP)
     parser.add_argument("--horizon", required=True, type=number, metavar="T", help="rounds, such as 1e7")

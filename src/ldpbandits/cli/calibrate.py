@@ -17,8 +17,8 @@ from ldpbandits.spec.transforms import Threshold
 if TYPE_CHECKING:
     from ldpbandits.lab.calibration import Calibration
 
-SECONDS = 1.0
-"""How long to wait between two looks at a server."""
+SERVER_POLL_INTERVAL_S = 1.0
+"""Interval between two polls of a server."""
 
 ABOUT = """\
 Find a theta for Threshold(theta) by private bits, before the experiment proper: halve a public interval until about as
@@ -33,7 +33,7 @@ devices take part in by its name. It may be stopped and started again at any tim
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add its options."""
+    """Add the options of `ldpbandits calibrate`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = ABOUT
     arm = "an arm: its law, as in simulate; with --server, its name; give the option once for each"
@@ -86,7 +86,7 @@ def _run_live(options: argparse.Namespace) -> None:
         options.experiment,
         options.arm,
         search,
-        wait=lambda: sleep(SECONDS),
+        wait=lambda: sleep(SERVER_POLL_INTERVAL_S),
         tell=_tell,
         report_after=options.report_after,
     )
@@ -142,7 +142,7 @@ def _steps(search: Bisection) -> int:
 
 
 def _ending(search: Bisection) -> str:
-    """Say why it ended."""
+    """Return why the search ended, in words."""
     if search.is_halved:
         return "about as many rewards lie above theta as do not"
     return "no theta halves the rewards: many are one number; theta is the end of the interval that is nearer to a half"

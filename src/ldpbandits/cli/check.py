@@ -18,7 +18,7 @@ agree, 1: something is damaged, 2: a wrong call."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add its options."""
+    """Add the options of `ldpbandits check`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = ABOUT
     add_database(parser, Loaded)

@@ -1,6 +1,6 @@
-"""What the commands share: their shape, how they read numbers and arms, how they print, and where trials are played.
+"""Functions that the commands share: options, numbers and arms, printing, and the workers that play trials.
 
-Commands print with `show` and `say`, never with `print`: here alone is it known what to do when nobody reads.
+Commands print with `show` and `say`, never with `print`: only these handle a closed pipe.
 """
 
 import argparse
@@ -42,12 +42,12 @@ class Command:
 
     name: str
     help: str
-    """What it does, as `ldpbandits --help` says it."""
+    """One line about the command, for `ldpbandits --help`."""
     add_arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], int | None]
     """Does the work; returns the exit code, or None for 0."""
     has_json: bool = True
-    """It takes --json."""
+    """Whether the command takes --json."""
     failed: int = FAILED
     """The exit code when something fails that is no fault of the input."""
 
@@ -101,7 +101,7 @@ def add_load(parser: argparse.ArgumentParser) -> None:
 
 
 def load(options: argparse.Namespace) -> None:
-    """Import what --load names."""
+    """Import the modules that --load names."""
     load_modules(options.load)
 
 
@@ -168,10 +168,10 @@ def show_over(text: str) -> None:
 
 
 class Stdout:
-    """Takes bytes to stdout as they come. Whoever reads no more ends the command, and that is no error."""
+    """Writes bytes to stdout at once. A reader that closes the pipe ends the command without an error."""
 
     def write(self, content: bytes) -> None:
-        """Print a piece."""
+        """Write some bytes to stdout, and flush."""
         if sys.stdout is None:
             raise BrokenPipeError
         try:
@@ -185,7 +185,7 @@ class Stdout:
 
 
 def legible(text: str) -> str:
-    """Return a text in the letters that stdout can take."""
+    """Return a text in characters that stdout can encode."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     try:
         text.encode(encoding)
@@ -195,7 +195,7 @@ def legible(text: str) -> str:
 
 
 def width() -> int:
-    """Return how many columns the terminal has; 80 when there is none."""
+    """Return the number of columns of the terminal; 80 when there is none."""
     return get_terminal_size().columns
 
 
@@ -205,8 +205,8 @@ def show_json(data: object) -> None:
 
 
 def say(text: str) -> None:
-    """Tell whoever looks on, on stderr, at once."""
-    if sys.stderr is not None:  # closed before we began: nobody looks on
+    """Write a line to stderr, and flush."""
+    if sys.stderr is not None:  # it was closed before the start
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
 

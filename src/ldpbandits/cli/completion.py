@@ -23,14 +23,14 @@ Or for this shell alone: source <(ldpbandits completion bash), or the same with 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add which shell."""
+    """Add the argument that names the shell."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = ABOUT
     parser.add_argument("shell", choices=tuple(SHELLS), help="for which shell")
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the script."""
+    """Print the completion script of the shell."""
     from ldpbandits.cli import parser  # which knows all commands, and this one too
 
     show(SHELLS[options.shell](places(parser())).rstrip("\n"))

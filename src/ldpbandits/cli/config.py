@@ -89,7 +89,7 @@ class Option:
 
     @property
     def rule(self) -> str:
-        """What its values are."""
+        """The values that the option takes, in words."""
         if self.choices:
             return " or ".join(self.choices)
         if self.kind in {int, float}:

@@ -1,4 +1,4 @@
-"""What the commands share that look after a server's database: which one it is, by the options of `serve`."""
+"""The options that select a server's database, for the commands that maintain it."""
 
 import argparse
 import os
@@ -14,14 +14,14 @@ from ldpbandits.server.store.opening import is_shared, sqlite_file
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """Where a server keeps what it counts."""
+    """The option that selects the database of a server."""
 
     database: str = option("agent.db", "the database, as `ldpbandits serve` has it", metavar="FILE", has_file=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Loaded(Kept):
-    """And what one must know to read it."""
+    """The same, with the modules that are needed to read it."""
 
     load: tuple[str, ...] = option(
         (), "import this module first, as `ldpbandits serve` does; repeatable", metavar="MODULE"
@@ -29,17 +29,17 @@ class Loaded(Kept):
 
 
 def add_database(parser: argparse.ArgumentParser, table: type = Kept) -> None:
-    """Add the options that say which database it is."""
+    """Add the options that select the database."""
     add_options(parser, {"which database": table})
 
 
 def settled(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of the server whose database it is."""
+    """Return the options of `serve`, from the command line and the environment."""
     return settle(OPTIONS, options, os.environ, SECRETS)
 
 
 def sqlite_path(options: argparse.Namespace, instead: str) -> Path:
-    """Return the path of a SQLite database; what to do `instead` is said to whoever has another one."""
+    """Return the path of a SQLite database; for PostgreSQL raise ParameterError, which names what to do `instead`."""
     database: str = settled(options)["database"]
     if is_shared(database):
         raise ParameterError(f"this is for SQLite; a PostgreSQL database has its own tools: {instead}")

@@ -13,12 +13,12 @@ from ldpbandits.errors import ParameterError
 from ldpbandits.extras import needs
 from ldpbandits.server.experiments.limits import SMALLEST_EPSILON
 
-BAR = 24
+BAR_COLUMNS = 24
 _CLEAR_LINE, _UP = "\x1b[K", "\x1b[{}A"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add its options."""
+    """Add the options of `ldpbandits demo`."""
     parser.add_argument("--devices", type=number, default=2000, metavar="N", help="simulated devices (default 2000)")
     parser.add_argument("--pulls", type=number, default=8, metavar="N", help="pulls of each device (default 8)")
     parser.add_argument(
@@ -73,27 +73,28 @@ class Chart:
     """The arms on stderr: each drawing takes the place of the one before."""
 
     def __init__(self) -> None:
-        """Begin with nothing drawn."""
+        """Start with no lines on the screen."""
         self._lines = 0
 
     def draw(self, report: ReportJson) -> None:
         """Draw the share of decisions and the estimate of each arm."""
-        text = [
-            f"{'headline':<10}{'really':>7}  {'share of decisions':<{BAR + 6}}{'responses':>10}   estimate, interval"
-        ]
+        shares = f"{'share of decisions':<{BAR_COLUMNS + 6}}"
+        text = [f"{'headline':<10}{'really':>7}  {shares}{'responses':>10}   estimate, interval"]
         for arm in report["arms"]:
             share = arm["share"] or 0.0
-            bar = "█" * round(BAR * share)
+            bar = "█" * round(BAR_COLUMNS * share)
             mean = "" if arm["mean"] is None else f"{arm['mean']:6.2f}  in [{arm['low']:.2f}, {arm['high']:.2f}]"
             really = LIKED[arm["name"]]
-            text.append(f"{arm['name']:<10}{really:>7.0%}  {bar:<{BAR}}{share:>5.0%} {arm['pulls']:>10,}   {mean}")
+            text.append(
+                f"{arm['name']:<10}{really:>7.0%}  {bar:<{BAR_COLUMNS}}{share:>5.0%} {arm['pulls']:>10,}   {mean}"
+            )
         up, clear = (_UP.format(self._lines), _CLEAR_LINE) if self._lines else ("", "")
         say(up + "\n".join(f"{line}{clear}" for line in text))
         self._lines = len(text)
 
 
 def summary(report: ReportJson, seconds: float) -> str:
-    """Name the best arm."""
+    """Return a summary that names the best arm."""
     best, confidence = report["best"], f"at {report['confidence']:.0%} confidence"
     share = report["arms"][best["arm"]]["share"] or 0.0
     verdict = "lies above all others" if best["separated"] else "still overlaps those of others"

@@ -26,7 +26,7 @@ from ldpbandits.output.files import check_file, write
 if TYPE_CHECKING:
     from ldpbandits.lab.planning.plan import Plan
 
-WIDTH = 120
+NOTE_COLUMNS = 120
 
 ABOUT = """\
 How many responses it takes, at each epsilon, until the best arm is separated: until its interval lies above all others
@@ -41,7 +41,7 @@ Trials are played as they would be live: by the rule, with equal shares for all 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add its options."""
+    """Add the options of `ldpbandits plan`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = ABOUT
     add = parser.add_argument
@@ -113,7 +113,7 @@ def _report(made: "Plan") -> list[str]:
 
     lines = [tables.heading(made), *tables.remarks(made)]
     for each in tables.all_tables(made):
-        lines += ["", each.title, table(each.head, each.rows), *wrap(each.note, WIDTH)]
+        lines += ["", each.title, table(each.head, each.rows), *wrap(each.note, NOTE_COLUMNS)]
     return [*lines, "", *made.verdicts, *([] if made.reverse is None else [made.reverse])]
 
 

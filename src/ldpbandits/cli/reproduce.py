@@ -10,11 +10,11 @@ from ldpbandits.cli.common import Command, add_workers, number, plural, read_job
 from ldpbandits.extras import needs
 
 Beside: TypeAlias = Callable[[Mapping[str, Any]], str]
-"""What is said beside the ratios of a panel."""
+"""Returns the text that stands next to the ratios of a panel."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add its options."""
+    """Add the options of `ldpbandits reproduce`."""
     parser.description = (
         "Play the paper's nine panels, and seven beyond the paper: rules that reach the exact lower bound, the worst "
         "trials, a threshold, an epsilon for each user. Data, figures, a report. Panels that DIR holds from an earlier "

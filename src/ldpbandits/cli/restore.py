@@ -15,7 +15,7 @@ are valid again, so rotate them again."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add its options."""
+    """Add the options of `ldpbandits restore`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = ABOUT
     parser.add_argument("backup", type=Path, metavar="BACKUP", help="a file that `ldpbandits backup` has made")

@@ -20,7 +20,7 @@ lifetime. A key that the server has from its environment is changed there instea
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add its options."""
+    """Add the options of `ldpbandits rotate`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = ABOUT
     parser.add_argument("what", choices=WHAT, metavar="|".join(WHAT), help="whose key, or the signing secret")

@@ -40,11 +40,11 @@ that is set wins. Keys and the signing secret are not options: the first start m
 {", ".join(SECRETS)}, where set, are
 used instead; with _FILE after its name, each of these names a file that holds the value."""
 
-LONGER = 10.0
-"""Seconds more than its requests have that a worker has to stop: it writes what it has and lets go of the database."""
+WORKER_STOP_EXTRA_S = 10.0
+"""Time that a worker has to stop after its requests ended: it writes its counts and closes the database."""
 
 PASSWORD = re.compile(r"://[^/@]*:[^/@]+@|[?&]password=")
-"""In the address of a database."""
+"""Matches a password in the URL of a database."""
 
 _log = logging.getLogger(__name__)
 
@@ -61,14 +61,14 @@ class Setup:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add its options."""
+    """Add the options of `ldpbandits serve`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = ABOUT
     add_options(parser, GROUPS)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Serve until interrupted."""
+    """Serve until the process is interrupted."""
     setup = _setup(options)
     logs.set_up(setup.serving.log_format)
     for told in _doubts(options):
@@ -114,7 +114,7 @@ def _doubts(options: argparse.Namespace) -> Iterator[str]:
 
 @contextmanager
 def _listening(place: Listening, workers: int) -> Iterator[Listeners]:
-    """Yield what so many workers listen on."""
+    """Yield the sockets on which `workers` workers listen."""
     if place.unix_socket is None:
         with closing(open_listeners(place.host, place.port, workers)) as listeners:
             yield listeners
@@ -137,7 +137,7 @@ def _serve_alone(setup: Setup, listener: socket.socket) -> None:
     with server.capture_signals():  # from before anybody can know of us, so that stopping is always orderly
         _welcome(setup, listener, service.keys.new)
         server.when_ready = partial(notify, "READY=1")
-        timer = exit_timer(setup.front_door.stop_seconds + LONGER)
+        timer = exit_timer(setup.front_door.stop_seconds + WORKER_STOP_EXTRA_S)
         server.when_stopping = timer.start
         try:
             server.serve_on(listener)
@@ -150,7 +150,7 @@ def _serve_by_workers(setup: Setup, listeners: Listeners) -> None:
         from ldpbandits.server.process.supervisor import Workers
     service = _start(setup)  # what would keep a worker from starting is told here, once; and so are new keys
     service.close()
-    workers = Workers(partial(_work, setup), listeners, setup.front_door.stop_seconds + LONGER)
+    workers = Workers(partial(_work, setup), listeners, setup.front_door.stop_seconds + WORKER_STOP_EXTRA_S)
     workers.on_ready = partial(notify, "READY=1")
     workers.run(begin=partial(_welcome, setup, listeners[0], service.keys.new))
 
@@ -160,7 +160,7 @@ def _work(setup: Setup, listener: socket.socket, tie: "Tie") -> None:
     logs.set_up(setup.serving.log_format)
     server = _server(setup, _start(setup))
     with server.capture_signals():
-        tie.watch_parent(server.stop, setup.front_door.stop_seconds + LONGER)
+        tie.watch_parent(server.stop, setup.front_door.stop_seconds + WORKER_STOP_EXTRA_S)
         server.when_ready = tie.ready
         server.serve_on(listener)
 
@@ -189,7 +189,7 @@ def _server(setup: Setup, service: "Service") -> "Server":
 
 
 def _tell(setup: Setup, event: str, text: str) -> None:
-    """Say something to whoever has started the server: by a line of the log where that is JSON."""
+    """Tell the operator: by a line on stderr, or by a log line where the log is JSON."""
     if setup.serving.log_format == "json":
         _log.info(text.partition("\n")[0], extra={"event": event})
     else:

@@ -9,12 +9,12 @@ from ldpbandits.server.process.front_door import FrontDoor
 from ldpbandits.server.process.logs import FORMATS
 
 SECRETS = (*(role.variable for role in Role), SECRET_VARIABLE)
-"""Variables, each of which may also be NAME_FILE. They are no options: a command line is seen by everybody."""
+"""Environment variables, each also as NAME_FILE. They are no options: every user can read a command line."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Serving:
-    """What is served, by how many, and what is told of it."""
+    """Options about the database, the workers and the log."""
 
     database: str = option(
         "agent.db", "SQLite file, or the postgresql:// URL of a database", metavar="FILE|URL", has_file=True
@@ -33,7 +33,7 @@ class Serving:
 
 @dataclass(frozen=True, kw_only=True)
 class Listening:
-    """Where the server is."""
+    """Options about the address that the server listens on."""
 
     host: str = option("127.0.0.1", "address to listen on")
     port: int = option(8000, "port to listen on, 0 for any", least=0, most=65535)

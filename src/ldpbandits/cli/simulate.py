@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add its options."""
+    """Add the options of `ldpbandits simulate`."""
     parser.add_argument(
         "file", nargs="?", type=Path, metavar="FILE", help="an experiment in TOML, or an experiment.json from earlier"
     )
@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 FLAGS = ("algorithm", "rule", "curator", "epsilon", "epsilon_mix", "arm", "horizon", "trials", "seed", "engine")
-"""What is played, where there is no file that says so."""
+"""Options that describe the simulation, in place of a file."""
 
 
 def run(options: argparse.Namespace) -> None:

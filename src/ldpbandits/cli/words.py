@@ -1,4 +1,4 @@
-"""What may stand where on the command line, as the parser knows it."""
+"""The words that shell completion offers at each place of the command line, from the parser."""
 
 import argparse
 from collections.abc import Iterator
@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
 
-LONGEST_HELP = 90
+MAX_HELP_CHARACTERS = 90
 
 
 @dataclass(frozen=True)
 class Option:
-    """An option, or a command: what it is called, and what it takes."""
+    """An option or a command: its names, and the values it takes."""
 
     names: tuple[str, ...]
     help: str
     takes_value: bool = False
     values: tuple[str, ...] = ()
-    """The values that there are, where they can be listed."""
+    """The values to choose from, where they can be listed."""
     is_file: bool = False
     """The value is a file or a folder."""
 
@@ -30,13 +30,13 @@ class Place:
     commands: tuple[Option, ...]
     options: tuple[Option, ...]
     values: tuple[str, ...]
-    """What may stand here that is neither."""
+    """Positional values that can be listed."""
     takes_file: bool
-    """A file may stand here."""
+    """A positional argument is a file."""
 
     @property
     def words(self) -> list[str]:
-        """All that may stand here and can be listed."""
+        """All words to offer at this place."""
         return [*self.values, *(name for one in (*self.commands, *self.options) for name in one.names)]
 
 
@@ -80,4 +80,4 @@ def _is_file(action: argparse.Action) -> bool:
 
 
 def _short(text: str) -> str:
-    return shorten(text, LONGEST_HELP, placeholder=" ...")
+    return shorten(text, MAX_HELP_CHARACTERS, placeholder=" ...")

@@ -1,4 +1,4 @@
-"""What several parts write in one way: files, pages, tables, figures and a progress bar. It knows none of those parts.
+"""Output that several packages share: files, pages, tables, figures and a progress bar. It imports none of them.
 
 `files`, `page` and `columns` need nothing but Python, `frames` needs pandas, `progress` and `style` need the extra
 `lab`.

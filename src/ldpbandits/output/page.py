@@ -38,7 +38,7 @@ class Cell:
 
 
 def document(title: str, body: str) -> str:
-    """Return a whole page. The body is HTML: whoever writes it escapes what is not."""
+    """Return a whole page. The body is HTML: the caller has escaped its texts."""
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body>\n{body}\n</body></html>\n'

@@ -14,7 +14,7 @@ STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "legend.fontsize": 8.0,
 }
-"""For matplotlib's `rc_context`."""
+"""Style of all figures, for matplotlib's `rc_context`."""
 
 
 def save(figure: Figure, kind: Literal["svg", "png"]) -> bytes:

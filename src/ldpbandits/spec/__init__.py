@@ -1,1 +1,1 @@
-"""What both sides of the trust boundary may know: mechanisms, transforms, curators and the protocol, as public data."""
+"""Public data on both sides of the trust boundary: mechanisms, transforms, curators and the protocol."""

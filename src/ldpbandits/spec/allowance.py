@@ -16,14 +16,14 @@ from ldpbandits.checks import check_count
 from ldpbandits.errors import ParameterError
 
 LONGEST_ALLOWANCE = 400
-"""Characters of an allowance."""
+"""Largest number of characters of an allowance."""
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _ALLOWANCE = re.compile(rf"(({NAME.pattern})\.([0-9]{{1,12}})\.[A-Za-z0-9_-]{{16,200}})\.([0-9a-f]{{64}})")
 
 
 class Allowance(NamedTuple):
-    """What a valid allowance says."""
+    """The fields of a valid allowance."""
 
     experiment: str
     expires_at: int

@@ -33,9 +33,9 @@ class Guarantee:
 
     epsilon: float
     neighbours: float
-    """How far apart two rewards that the promise covers may be; infinite when it covers any two."""
+    """The largest distance of two rewards that the guarantee covers; infinite when it covers any two."""
     covers: str
-    """The same in words."""
+    """The pairs of rewards that the guarantee covers, in words."""
 
     @property
     def factor(self) -> float:
@@ -94,7 +94,7 @@ class CuratorSpec:
 
     @property
     def guarantee(self) -> Guarantee:
-        """What this curator promises, and for which pairs of rewards."""
+        """The privacy guarantee of this curator, and the pairs of rewards that it covers."""
         return Guarantee(self.epsilon, self.transform.neighbours, self.transform.promise)
 
     def value(self, reward: float) -> float:

@@ -31,10 +31,10 @@ and m = ceil(28 / x) steps are let pass.
 
 @runtime_checkable
 class Mechanism(Protocol):
-    """What every mechanism says of itself."""
+    """The members that every mechanism has."""
 
     kind: ClassVar[str]
-    """Its name in JSON."""
+    """The name of the mechanism in JSON."""
     takes_any_value: ClassVar[bool]
     """Values may lie anywhere on the real line; otherwise only in [0, 1]."""
 
@@ -52,11 +52,11 @@ class Mechanism(Protocol):
 
     @property
     def width(self) -> float:
-        """The mean of N responses strays by width sqrt(log t / N) with a chance that the paper's proofs can bear."""
+        """The mean of N responses deviates by width sqrt(log t / N) with at most the probability in the proofs."""
 
     @property
     def floor(self) -> float:
-        """That is so once N > floor log(t + 1)."""
+        """The bound by `width` holds once N > floor log(t + 1)."""
 
     def response_mean(self, mean: float) -> float:
         """Return the mean of responses to values of this mean."""
@@ -106,15 +106,15 @@ class Bernoulli:
     floor: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
-        """Check epsilon."""
+        """Check that epsilon is in range."""
         check_mechanism_epsilon(self)
 
     def response_mean(self, mean: float) -> float:
-        """Lemma 3."""
+        """Return the mean response to values of this mean (Lemma 3)."""
         return response_mean(mean, self.epsilon)
 
     def debiased_mean(self, mean: float) -> float:
-        """Lemma 3, backwards."""
+        """Return the mean value from the mean response (the inverse of Lemma 3)."""
         return debiased_mean(mean, self.epsilon)
 
     def interval(self, pulls: int, total: float, alpha: float, sigma: float) -> tuple[float, float]:  # noqa: ARG002 - bits need no sigma
@@ -137,7 +137,7 @@ class Laplace:
     """Up to 4 log(t + 1) pulls the paper's bound on the noise does not hold."""
 
     def __post_init__(self) -> None:
-        """Check epsilon."""
+        """Check that epsilon is in range."""
         check_mechanism_epsilon(self)
 
     @property

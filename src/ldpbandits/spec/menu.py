@@ -17,7 +17,7 @@ from ldpbandits.spec.curator import CuratorSpec
 from ldpbandits.spec.mechanisms import Mechanism, is_bits
 from ldpbandits.spec.transforms import Transform
 
-MOST = 8
+MAX_MENU_EPSILONS = 8
 """Epsilons on a menu. More would tell more of an owner than the choice is worth, and cost the agent a tally each."""
 
 
@@ -34,8 +34,8 @@ class Menu:
 
     def __post_init__(self) -> None:
         """Check that they are one question with several epsilons."""
-        if not 1 <= len(self.curators) <= MOST:
-            raise SpecError(f"a menu has from 1 to {MOST} epsilons, got {len(self.curators)}")
+        if not 1 <= len(self.curators) <= MAX_MENU_EPSILONS:
+            raise SpecError(f"a menu has from 1 to {MAX_MENU_EPSILONS} epsilons, got {len(self.curators)}")
         if any(later <= earlier for earlier, later in pairwise(self.epsilons)):
             raise SpecError(f"the epsilons of a menu must rise, got {brief(list(self.epsilons))}")
         if len({(type(curator.mechanism), curator.transform) for curator in self.curators}) > 1:
@@ -59,7 +59,7 @@ class Menu:
 
     @property
     def transform(self) -> Transform:
-        """The transform of all."""
+        """The transform that all curators share."""
         return self.curators[0].transform
 
     @property
@@ -69,7 +69,7 @@ class Menu:
 
     @property
     def promise(self) -> str:
-        """What is promised, in one sentence: with the epsilon that the owner has picked, or with the only one."""
+        """The privacy guarantee in one sentence: for the only epsilon, or for the one that the owner picks."""
         if len(self) == 1:
             return str(self.curators[0].guarantee)
         listed = ", ".join(f"{epsilon:g}" for epsilon in self.epsilons)
@@ -102,6 +102,6 @@ class Menu:
         listed = data.get("epsilon") if isinstance(data, Mapping) else None
         if not isinstance(listed, list | tuple):
             return cls((CuratorSpec.from_json(data),))
-        if len(listed) > MOST:
-            raise SpecError(f"a menu has from 1 to {MOST} epsilons, got {len(listed)}")
+        if len(listed) > MAX_MENU_EPSILONS:
+            raise SpecError(f"a menu has from 1 to {MAX_MENU_EPSILONS} epsilons, got {len(listed)}")
         return cls(tuple(CuratorSpec.from_json({**data, "epsilon": epsilon}) for epsilon in listed))  # type: ignore[dict-item]

@@ -1,7 +1,7 @@
-"""The live protocol's words: paths, and the codes of answers. Device and server read them here, so they agree.
+"""The constants of the live protocol: paths and codes of replies. Device and server both import them, so they agree.
 
-1. A device asks `DECISIONS` of an experiment and gets an arm, a ticket and the curator that is asked for.
-2. It sends the ticket with one private response to `RESPONSES`, as often as it takes to hear an answer.
+1. A device asks `DECISIONS` of an experiment and gets an arm, a ticket and the curator to respond with.
+2. It sends the ticket with one private response to `RESPONSES`, and retries until it gets an answer.
 3. The answer is a status (counted now, or before), or a refusal with a code.
 """
 
@@ -12,23 +12,23 @@ EXPERIMENT = "/v1/experiments/{name}"
 DECISIONS = EXPERIMENT + "/decisions"
 RESPONSES = "/v1/responses"
 BATCH = "/batch"
-"""After either of these: up to 100 at once."""
+"""Suffix of both paths: up to 100 decisions or responses in one request."""
 
 
 def decisions_path(experiment: str) -> str:
-    """Return where the arms of this experiment are asked for."""
+    """Return the path of the decisions of this experiment."""
     return DECISIONS.format(name=quote(experiment, safe=""))
 
 
 class Acknowledged(StrEnum):
-    """What a server says of a response that is on its disk."""
+    """The status that a server returns for a response that is on its disk."""
 
     COUNTED = "counted"
     DUPLICATE = "duplicate"
 
 
 class Code(StrEnum):
-    """Why a server refuses; each stands beside a sentence for people."""
+    """The reason why a server refuses a request; a sentence for people accompanies it."""
 
     MALFORMED = "malformed"
     UNAUTHORIZED = "unauthorized"
@@ -56,4 +56,4 @@ class Code(StrEnum):
 
 
 FINAL = frozenset({Code.FORGED, Code.CHANGED, Code.EXPIRED, Code.CLOSED, Code.IMPOSSIBLE, Code.MALFORMED})
-"""What a server may say to a response that no retry will change. Anything else may be a proxy's word: it is retried."""
+"""Codes that no retry of a response will change. A device retries after all others, which may come from a proxy."""

@@ -18,21 +18,23 @@ from ldpbandits.errors import ResponseError
 TUNED_FOR = 10_000
 """Intervals come closest to the best possible at about this many pulls."""
 
-BEST = 9.2
+BEST_PULLS_PER_RHO = 9.2
 """A Gaussian mixture of precision rho at alpha = 0.05 is best at 9.2 rho pulls: sqrt(9.2 variance / pulls) wide."""
 
-PRECISION, NOTHING = 1e-12, 1e-17
-"""An edge is found up to this share of itself, and up to this: far less than any interval is wide."""
+RELATIVE_EDGE_TOLERANCE, ABSOLUTE_EDGE_TOLERANCE = 1e-12, 1e-17
+"""Errors allowed in an edge, relative and absolute: far less than the width of any interval."""
 
-MOST_EDGES = 65_536
-"""So many are kept: who asks again, asks for what has changed since, and an edge takes half a millisecond."""
+EDGE_CACHE_ENTRIES = 65_536
+"""Cache size: repeated reports recompute only the edges that changed; an edge takes half a millisecond."""
 
 _SCALES = range(-5, 14)
 _WEIGHTS = [(1 + abs(j)) ** -2.5 for j in _SCALES]
 _COMPONENTS = tuple((4.0**j * TUNED_FOR, log(w / sum(_WEIGHTS))) for j, w in zip(_SCALES, _WEIGHTS, strict=True))
 """The number of pulls at which a component is best, and the logarithm of its weight."""
 
-_BETAS = tuple((best_at / BEST, weight, lgamma(best_at / BEST)) for best_at, weight in _COMPONENTS)
+_BETAS = tuple(
+    (best_at / BEST_PULLS_PER_RHO, weight, lgamma(best_at / BEST_PULLS_PER_RHO)) for best_at, weight in _COMPONENTS
+)
 """The rho of a component for bits, the logarithm of its weight, and that of Gamma(rho)."""
 
 
@@ -44,7 +46,7 @@ def bernoulli_interval(pulls: int, ones: float, alpha: float) -> tuple[float, fl
     return bernoulli_edge(pulls, ones, alpha, 0.0), bernoulli_edge(pulls, ones, alpha, 1.0)
 
 
-@lru_cache(maxsize=MOST_EDGES)
+@lru_cache(maxsize=EDGE_CACHE_ENTRIES)
 def bernoulli_edge(pulls: int, ones: float, alpha: float, far: float) -> float:
     """Return the edge of that interval on the way from the mean to 0 or to 1."""
     if ones != int(ones) or not 0 <= ones <= pulls:
@@ -61,7 +63,7 @@ def bits_limit(pulls: float, alpha: float) -> float:
 
     lgamma is good to a few units in the last place: what it loses may widen the interval, never narrow it.
     """
-    return -log(alpha) + 1e-14 * lgamma(pulls + _COMPONENTS[-1][0] / BEST)
+    return -log(alpha) + 1e-14 * lgamma(pulls + _COMPONENTS[-1][0] / BEST_PULLS_PER_RHO)
 
 
 def log_bits_martingale(pulls: float, ones: float, p: float) -> float:
@@ -83,11 +85,11 @@ def log_bits_martingale(pulls: float, ones: float, p: float) -> float:
     return largest + log(mixed) - (ones * log(p) + zeros * log1p(-p))
 
 
-@lru_cache(maxsize=MOST_EDGES)
+@lru_cache(maxsize=EDGE_CACHE_ENTRIES)
 def laplace_radius(pulls: int, epsilon: float, sigma: float, alpha: float, missing: int = 0) -> float:
     """Return r such that [mean - r, mean + r] is the interval around the mean of `pulls` responses of CTL.
 
-    With `missing` it is the mean of these and of so many values that came without noise.
+    With `missing` it is the mean of these and of `missing` values without noise.
     """
     limit = -log(alpha)
 
@@ -114,7 +116,7 @@ def log_laplace_martingale(pulls: float, distance: float, epsilon: float, sigma:
     """
     variance, mixed = sigma**2 + 2 / epsilon**2, -inf
     for best_at, weight in _COMPONENTS:
-        tilt = sqrt(BEST / (best_at * variance))
+        tilt = sqrt(BEST_PULLS_PER_RHO / (best_at * variance))
         both = log_add(tilt * distance, -tilt * distance)
         fall = pulls * psi(tilt, epsilon, sigma) + missing * psi(tilt, inf, sigma)
         mixed = log_add(mixed, weight - log(2) + both - fall)
@@ -184,7 +186,7 @@ def _least(function: Callable[[float], float]) -> float:
     return (low + high) / 2
 
 
-ALONE = 0.1
+SINGLE_EPSILON_WEIGHT = 0.1
 """The weight of the tilts that look at one epsilon alone: they find bits that no mean explains, and cost little."""
 
 _Term: TypeAlias = tuple[float, tuple[tuple[float, float], ...]]
@@ -195,8 +197,8 @@ def log_mixed_martingale(cells: Sequence[float], levels: Sequence[float], mean: 
     """log M(m), with M(m) = product over bits of e^(l slope b) / (1 - q + q e^(l slope)), mixed over l and -l and |l|.
 
     Each factor has mean 1 for a bit b of chance q = low + slope m, so M is a martingale, in whatever order epsilons
-    come. The tilt grows with the slope, as the information of a bit does; tilts are best at so many bits of slope 1. In
-    q, and so in m, the logarithm of each factor is convex. A part of M tilts the bits of one epsilon alone.
+    come. The tilt grows with the slope, as the information of a bit does; each is best at a number of bits of slope
+    1. In q, and so in m, the logarithm of each factor is convex. A part of M tilts the bits of one epsilon alone.
     """
     return _log_mixed_martingale(cells, levels, _mixed_terms(tuple(levels)), mean)
 
@@ -207,7 +209,7 @@ def _mixed_terms(levels: tuple[float, ...]) -> list[_Term]:
     return [
         (weight - log(2), tuple((tilt * slope, expm1(tilt * slope)) for slope in levels[1::2]))
         for best_at, weight in _COMPONENTS
-        for tilt in (sqrt(4 * BEST / best_at), -sqrt(4 * BEST / best_at))
+        for tilt in (sqrt(4 * BEST_PULLS_PER_RHO / best_at), -sqrt(4 * BEST_PULLS_PER_RHO / best_at))
     ]
 
 
@@ -218,7 +220,7 @@ def _log_mixed_martingale(
     bits = [
         (n, ones, low + slope * mean) for (n, ones), (low, slope) in zip(_pairs(cells), _pairs(levels), strict=True)
     ]
-    together, alone = log(1 - ALONE), log(ALONE / len(bits))
+    together, alone = log(1 - SINGLE_EPSILON_WEIGHT), log(SINGLE_EPSILON_WEIGHT / len(bits))
     mixed = []
     for weight, tilts in terms:
         zeros = [-log1p(q * tilted) for (_, _, q), (_, tilted) in zip(bits, tilts, strict=True)]
@@ -234,7 +236,7 @@ def psi(tilt: float, epsilon: float, sigma: float) -> float:
 
 
 def log_add(one: float, other: float) -> float:
-    """Return log(e^one + e^other)."""
+    """Return log(e^one + e^other) without overflow."""
     largest, least = max(one, other), min(one, other)
     return largest + log1p(exp(least - largest)) if least > -inf else largest
 
@@ -262,7 +264,7 @@ def _edge(log_martingale: Callable[[float], float], limit: float, near: float, f
     if above < 0:
         return far
     was_inside = None
-    while abs(outer - inner) > PRECISION * max(abs(inner), abs(outer)) + NOTHING:
+    while abs(outer - inner) > RELATIVE_EDGE_TOLERANCE * max(abs(inner), abs(outer)) + ABSOLUTE_EDGE_TOLERANCE:
         middle = (inner + outer) / 2 if above == inf else inner + (outer - inner) * below / (below - above)
         if not min(inner, outer) < middle < max(inner, outer):
             middle = (inner + outer) / 2

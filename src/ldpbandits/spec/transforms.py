@@ -20,10 +20,10 @@ Number = TypeVar("Number", float, Fraction)
 
 @runtime_checkable
 class Transform(Protocol):
-    """What every transform says of itself."""
+    """The members that every transform has."""
 
     kind: ClassVar[str]
-    """Its name in JSON."""
+    """The name of the transform in JSON."""
     bounded: ClassVar[bool]
     """Values lie in [0, 1]; otherwise anywhere on the real line."""
     exact: ClassVar[bool]
@@ -31,15 +31,15 @@ class Transform(Protocol):
 
     @property
     def of(self) -> str:
-        """What is estimated: the mean of 'reward', or of a function of it; or a chance, by its name."""
+        """The quantity whose mean is estimated: 'reward', a function of it, or a probability, by its name."""
 
     @property
     def parameters(self) -> tuple[float, ...]:
-        """The numbers that `apply` takes beside the reward."""
+        """The numbers that `apply` takes besides the reward."""
 
     @property
     def neighbours(self) -> float:
-        """How far apart two rewards may be that no response tells apart; infinite when it is any two."""
+        """The largest distance of two rewards that the guarantee covers; infinite when it covers any two."""
 
     @property
     def promise(self) -> str:
@@ -51,10 +51,10 @@ class Transform(Protocol):
 
     @property
     def default_reward(self) -> float:
-        """What silence counts as, unless an experiment declares something else."""
+        """The reward that a missing answer counts as, unless an experiment declares another."""
 
     def refusal(self, reward: float) -> str | None:
-        """Say which rule a reward breaks, without the reward; None if it can be taken."""
+        """Return the rule that a reward breaks, without the reward itself; None if it is valid."""
 
     def nearest(self, reward: float) -> float | None:
         """Return the nearest reward that can be taken; None if there is no such thing."""
@@ -110,7 +110,7 @@ class Range:
 
     @property
     def parameters(self) -> tuple[float, float]:
-        """(low, width)."""
+        """The parameters (low, width) of `apply`."""
         return self.low, self.high - self.low
 
     @property
@@ -179,7 +179,7 @@ class Sigmoid:
     default_reward: ClassVar[float] = 0.0
 
     def refusal(self, reward: float) -> str | None:
-        """Refuse infinity."""
+        """Refuse rewards that are not finite."""
         return None if isfinite(reward) else "a reward must be finite"
 
     def nearest(self, reward: float) -> float:
@@ -227,7 +227,7 @@ class Threshold:
     and the theta that halves the users could not be found."""
 
     def __post_init__(self) -> None:
-        """Check theta."""
+        """Check that theta is in range."""
         if not is_number(self.theta) or abs(self.theta) > LARGEST_THETA:
             rule = f"a threshold needs a finite theta of size <= {LARGEST_THETA:g}"
             raise SpecError(f"{rule}, got {brief(self.theta)}")
@@ -245,7 +245,7 @@ class Threshold:
 
     @property
     def parameters(self) -> tuple[float]:
-        """(theta,)."""
+        """The one parameter of `apply`: theta."""
         return (self.theta,)
 
     @property
@@ -255,7 +255,7 @@ class Threshold:
         return self.theta - away, self.theta + away
 
     def refusal(self, reward: float) -> str | None:
-        """Refuse infinity."""
+        """Refuse rewards that are not finite."""
         return None if isfinite(reward) else "a reward must be finite"
 
     def nearest(self, reward: float) -> float:
@@ -306,7 +306,7 @@ class RealLine:
     default_reward: ClassVar[float] = 0.0
 
     def refusal(self, reward: float) -> str | None:
-        """Refuse infinity."""
+        """Refuse rewards that are not finite."""
         return None if isfinite(reward) else "a reward must be finite, and a float must hold it"
 
     def nearest(self, reward: float) -> float | None:

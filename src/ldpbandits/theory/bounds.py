@@ -27,10 +27,10 @@ h is the slope of the sigmoid and convex in x^2, so E h(m + Z) >= h(sqrt(E (m + 
 
 
 _PULLS_B = 1 + pi**2 / 3
-"""How many pulls of a suboptimal arm do not grow with T: in UCB1's theorem and in Theorem 3."""
+"""Number of pulls of a suboptimal arm that do not grow with T, in UCB1's theorem and in Theorem 3."""
 
 _PULLS_L = 1 + 2 * pi**2 / 3
-"""The same in Theorem 2."""
+"""Number of pulls of a suboptimal arm that do not grow with T, in Theorem 2."""
 
 
 def privacy_factor_b(epsilon: float) -> float:

@@ -1,4 +1,4 @@
-"""Every bound of the theory for one bandit, each with what it assumes and whether the bandit satisfies that."""
+"""Every bound of the theory for one bandit, with its assumption and whether the bandit satisfies it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -23,7 +23,7 @@ C_S = {"general c_s": bounds.PAPER_GENERAL, "Gaussian c_s": bounds.PAPER_GAUSSIA
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One line of the table.
+    """A bound: one line of the table.
 
     A lower bound is `per_log_t` times log T for T to infinity: `at_horizon` is that product, not a bound at this T.
     An upper bound holds at this T.
@@ -74,7 +74,7 @@ class BoundTable:
         self._same_noise = self._means_in_unit and len(sds) == 1 and all(sd is not None and sd <= 1 for sd in sds)
 
     def bounds(self) -> list[Bound]:
-        """All of them, lower bounds first."""
+        """All bounds of the table, lower bounds first."""
         return [
             *self._lower(),
             *self._threshold_lower(),
@@ -215,5 +215,5 @@ def _ordered(threshold: Threshold) -> str:
 
 
 def _finite(fields: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no infinity: what is beyond the floats is null."""
+    """Replace infinity, which JSON cannot express, by None."""
     return {name: None if isinstance(value, float) and not isfinite(value) else value for name, value in fields.items()}

@@ -1,4 +1,4 @@
-"""Upper bounds on regret, by name: what a theorem says of an algorithm on any bandit, at any horizon."""
+"""Upper bounds on regret by the name of the algorithm: the theorem for any bandit, at any horizon."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

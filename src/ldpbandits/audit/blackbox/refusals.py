@@ -86,7 +86,7 @@ class Tries:
 
     @property
     def words(self) -> list[bytes]:
-        """Everything that was said."""
+        """All output of each try, without memory addresses."""
         return [ADDRESS.sub(b"at", b"\n".join([each.beside, _ending(each), *each.texts])) for each in self.heard]
 
     @property

@@ -24,7 +24,7 @@ from ldpbandits.audit.sample import Sample
 
 PARTS = 32
 NEAR_ENDS = 8
-"""Rewards near each end."""
+"""Number of rewards near each end."""
 NEAREST, FARTHEST = 1e-9, 0.05
 """How near to an end these are, as parts of the range."""
 GRID = (*(tenth / 10 for tenth in range(1, 10)), 1 / 4, 3 / 4, 1 / 8, 7 / 8, 2 / 3)

@@ -14,7 +14,7 @@ seed left in, a seed of few bits, the clock. If so, the coins of one betray thos
 a coin are the same, guess the same coin, else the other one. Runs come in an order, and a run is guessed from the one
 before it that is like it; which runs are alike, and which responses, depends on responses only. So each guess is right
 with probability e^epsilon / (1 + e^epsilon) at most, given all coins of the runs before, whatever the law of the
-responses, be they numbered, dated or remembered: stakes.py applies. One run may be a few responses behind the other.
+responses, be they numbered, dated or remembered: betting.py applies. One run may be a few responses behind the other.
 """
 
 from collections.abc import Iterator

@@ -70,7 +70,7 @@ def prove(curator: BernoulliCurator, epsilon: float) -> Finding:
 
 
 def words_each(_curator: BernoulliCurator) -> int:
-    """One word a response."""
+    """Return the number of words per response."""
     return 1
 
 

@@ -167,7 +167,7 @@ class _Reader:
         self._row, self._random_bytes, self.at = row, random_bytes, at
 
     def draw(self, count: int) -> Row:
-        """Return the next words."""
+        """Return the next `count` words of the row."""
         self.at += count
         self._row.extend(draw_words(max(0, self.at - len(self._row)), self._random_bytes))
         return self._row[self.at - count : self.at]

@@ -36,12 +36,12 @@ class WhiteBox(Evidence):
 
     @property
     def is_known(self) -> bool:
-        """Its code is."""
+        """Whether the audit knows the code: always, here."""
         return True
 
     @property
     def spec(self) -> CuratorSpec:
-        """The curator as data."""
+        """The spec of the audited curator."""
         return self.curator.spec
 
     @property

@@ -20,7 +20,7 @@ read the command lines of all processes."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add its verbs, each with its options."""
+    """Add the subcommands, each with its options."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = ABOUT
     parsers = parser.add_subparsers(required=True, metavar="VERB")

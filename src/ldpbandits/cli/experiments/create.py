@@ -19,13 +19,13 @@ from ldpbandits.spec.mechanisms import MECHANISMS
 from ldpbandits.spec.transforms import Range, Sigmoid, Threshold, Transform
 
 KEYS = tuple(signature(Admin.create).parameters)[2:]
-"""What a file may say: what `Admin.create` takes beside the name."""
+"""Keys of the file: the parameters of `Admin.create` besides the name."""
 
 FILE_HELP = "TOML or JSON with arms, epsilon, rewards and so on, as in docs/experiments.md; options override it"
 
 
 def add_create(parser: argparse.ArgumentParser) -> None:
-    """Add its options."""
+    """Add the options of `ldpbandits experiments create`."""
     add = parser.add_argument
     add("name", metavar="NAME", help="lower-case letters, digits and hyphens")
     add("--from", dest="file", type=Path, metavar="FILE", help=FILE_HELP)

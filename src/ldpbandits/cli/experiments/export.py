@@ -9,12 +9,12 @@ from ldpbandits.admin.admin import Admin, experiment_path
 from ldpbandits.cli.common import Stdout, note, plural, say, show
 from ldpbandits.output.files import check_file, write
 
-PAUSE = 0.2
-"""Seconds between two notes."""
+PROGRESS_INTERVAL_S = 0.2
+"""Interval between two progress notes."""
 
 
 def add_export(parser: argparse.ArgumentParser) -> None:
-    """Add its options."""
+    """Add the options of `ldpbandits experiments export`."""
     parser.add_argument("name", metavar="NAME", help="the experiment")
     parser.add_argument("--out", type=Path, metavar="FILE", help="the file to write; it appears once it is complete")
     told = "the exact tallies as JSON, from which another experiment can start (create --warm-start)"
@@ -47,9 +47,9 @@ class _Progress:
     """A note on stderr, now and then, where somebody watches."""
 
     def __init__(self) -> None:
-        self._next = monotonic() + PAUSE
+        self._next = monotonic() + PROGRESS_INTERVAL_S
 
     def __call__(self, responses: int) -> None:
         if monotonic() >= self._next:
             note(f"{responses:,} responses so far")
-            self._next = monotonic() + PAUSE
+            self._next = monotonic() + PROGRESS_INTERVAL_S

@@ -14,10 +14,10 @@ WHY = "everybody on this machine can read a command line: put the key into the e
 
 
 class NoKeyOption(argparse.Action):
-    """Says why there is no such option, and does not repeat the key."""
+    """Rejects --key with the reason, and does not repeat the key."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:  # noqa: ANN401 - as argparse calls it
-        """End with one line."""
+        """Exit with a one-line error."""
         parser.error(f"there is no --key, because {WHY}")
 
 

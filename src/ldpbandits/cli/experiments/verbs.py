@@ -1,4 +1,4 @@
-"""The verbs of `ldpbandits experiments`, as a table: what `Admin` does, asked for and told in a terminal."""
+"""The subcommands of `ldpbandits experiments`, as a table: each calls `Admin` and prints the result."""
 
 import argparse
 from collections.abc import Callable
@@ -14,23 +14,23 @@ from ldpbandits.cli.experiments.create import add_create, create
 from ldpbandits.cli.experiments.export import add_export, export
 from ldpbandits.errors import ParameterError
 
-SECONDS = 1.0
-"""Between two drawings of --watch."""
+WATCH_INTERVAL_S = 1.0
+"""Interval between two redraws of --watch."""
 
-LONGEST_NUMBER = 5
-"""Digits; no arm has more."""
+MAX_ARM_DIGITS = 5
+"""No number of an arm has more digits."""
 
 
 @dataclass(frozen=True)
 class Verb:
-    """One thing that can be done."""
+    """A subcommand: its name, help and function."""
 
     name: str
     help: str
     run: Callable[[Admin, argparse.Namespace], int | None]
     add_arguments: Callable[[argparse.ArgumentParser], None]
     is_change: bool = True
-    """It needs the admin key."""
+    """Whether it needs the admin key."""
     has_json: bool = True
 
 
@@ -59,8 +59,8 @@ def _show(admin: Admin, options: argparse.Namespace) -> None:
     try:
         while True:
             show_over(legible(f"{report(admin.show(options.name), width())}\n\nCtrl-C ends this."))
-            sleep(SECONDS)
-    except KeyboardInterrupt:  # as it says
+            sleep(WATCH_INTERVAL_S)
+    except KeyboardInterrupt:  # Ctrl-C is the documented end
         return
 
 
@@ -107,17 +107,17 @@ def _retire_arm(admin: Admin, options: argparse.Namespace) -> None:
 
 def _arm(shown: Report, text: str) -> int:
     """Return the number of an arm that is called by its name or, where none has this name, by its number."""
-    is_number = text.isascii() and text.isdigit() and len(text) <= LONGEST_NUMBER
+    is_number = text.isascii() and text.isdigit() and len(text) <= MAX_ARM_DIGITS
     return shown.arm(int(text) if is_number and text not in {arm.name for arm in shown.arms} else text).arm
 
 
 def _telling(change: Callable[[Admin, Any], Report]) -> Callable[[Admin, argparse.Namespace], None]:
-    """Return a verb that makes a change and prints what it led to."""
+    """Return a function that makes a change and prints the changed experiment."""
     return lambda admin, options: _tell(change(admin, options), options)
 
 
 def _nothing(_: argparse.ArgumentParser) -> None:
-    """Add no options."""
+    """Add no options: for subcommands without any."""
 
 
 def _name(parser: argparse.ArgumentParser) -> None:
@@ -149,20 +149,20 @@ def _with_yes(add_arguments: Callable[[argparse.ArgumentParser], None]) -> Calla
 
 VERBS = (
     Verb("list", "list the experiments", _list, _nothing, is_change=False),
-    Verb("show", "show what is known of each arm, and which is best", _show, _watch, is_change=False),
+    Verb("show", "show the estimate of each arm, and the best arm", _show, _watch, is_change=False),
     Verb("create", "create an experiment and start it", _telling(create), add_create),
     Verb(
         "pause",
-        "give no more decisions; responses that are out still count",
+        "stop assigning arms; responses still outstanding count",
         _telling(lambda admin, options: admin.pause(options.name)),
         _name,
     ),
-    Verb("resume", "give decisions again", _telling(lambda admin, options: admin.resume(options.name)), _name),
-    Verb("ship", "give everybody one arm, and ask for no more responses", _ship, _with_yes(_name_and_arm)),
+    Verb("resume", "assign arms again", _telling(lambda admin, options: admin.resume(options.name)), _name),
+    Verb("ship", "assign one arm to everybody, and collect no more responses", _ship, _with_yes(_name_and_arm)),
     Verb("close", "end an experiment for good", _close, _with_yes(_name)),
     Verb("delete", "remove an experiment and all its responses", _delete, _with_yes(_name)),
     Verb("add-arm", "add an arm", _telling(lambda admin, options: admin.add_arm(options.name, options.arm)), _new_arm),
-    Verb("retire-arm", "stop handing out an arm", _retire_arm, _name_and_arm),
+    Verb("retire-arm", "stop assigning an arm", _retire_arm, _name_and_arm),
     Verb(
         "export",
         "write the responses as CSV, or the tallies as JSON",

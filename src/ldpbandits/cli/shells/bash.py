@@ -39,7 +39,7 @@ complete -o default -F _ldpbandits ldpbandits
 
 
 def script(places: Sequence[Place]) -> str:
-    """Return the script."""
+    """Return the completion script for bash."""
     values, files, others = list[str](), list[str](), list[str]()
     for place in places:
         for option in place.options:

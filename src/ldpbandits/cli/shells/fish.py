@@ -21,7 +21,7 @@ complete -c ldpbandits -f
 
 
 def script(places: Sequence[Place]) -> str:
-    """Return the script."""
+    """Return the completion script for fish."""
     paths = " ".join(_quoted(_place(place)) for place in places if place.path)
     return SCRIPT.format(paths=paths, lines="\n".join(line for place in places for line in _lines(place)))
 

@@ -44,7 +44,7 @@ fi
 
 
 def script(places: Sequence[Place]) -> str:
-    """Return the script."""
+    """Return the completion script for zsh."""
     values, files, others = list[str](), list[str](), list[str]()
     for place in places:
         for option in place.options:

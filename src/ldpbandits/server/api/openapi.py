@@ -13,7 +13,7 @@ from ldpbandits.server.api.messages import NAME_PATTERN, Problem
 from ldpbandits.server.api.operations import Operation
 from ldpbandits.server.experiments.limits import LARGEST, LARGEST_PARAMETER, SMALLEST_EPSILON
 from ldpbandits.spec.mechanisms import MECHANISMS
-from ldpbandits.spec.menu import MOST
+from ldpbandits.spec.menu import MAX_MENU_EPSILONS
 from ldpbandits.spec.registry import Registry
 from ldpbandits.spec.transforms import TRANSFORMS
 
@@ -68,7 +68,7 @@ def _kinds() -> dict[str, Any]:
     number = {"type": "number", "minimum": -LARGEST, "maximum": LARGEST}
     transform = {"Transform": _any_of(TRANSFORMS, number, {}, only=lambda kind: kind.bounded)}
     epsilon = {"type": "number", "minimum": SMALLEST_EPSILON, "maximum": LARGEST_EPSILON}
-    menu = {"type": "array", "items": epsilon, "minItems": 1, "maxItems": MOST, "uniqueItems": True}
+    menu = {"type": "array", "items": epsilon, "minItems": 1, "maxItems": MAX_MENU_EPSILONS, "uniqueItems": True}
     known = {"epsilon": {"anyOf": [epsilon, menu]}, "transform": {"$ref": _REF.format(name="Transform")}}
     size = {"type": "number", "minimum": -LARGEST_PARAMETER, "maximum": LARGEST_PARAMETER}
     return {**transform, "Curator": _any_of(MECHANISMS, number, known), "Rule": _any_of(RULES, size, {})}
