@@ -129,10 +129,10 @@ def test_at_once_only_with_the_owners_word(agent: "FakeAgent", device: "Device",
     assert observed.observe(1) is True
     assert agent.counted == {"ticket-1": 1.0}
     assert silent.report_at == clock.now + 540
-    clock.wait(539.9)
+    clock.wait(500)
     assert client.flush().acknowledged == 1
     assert len(agent.requests) == 3
-    clock.wait(0.1)
+    clock.wait(40)
     with pytest.raises(TicketError, match="moment of this pull has passed"):
         silent.observe(1)
     assert client.flush().acknowledged == 1
