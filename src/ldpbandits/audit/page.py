@@ -67,7 +67,7 @@ def _layers(outcome: Audit) -> str:
 def _reading(outcome: Audit) -> str:
     return (
         '<h2>How to read it</h2><p class="note">The layer exact is a proof, where it applies. The empirical layers can '
-        "only refute: nothing found in so many responses does not prove that nothing is there. Lower bounds hold "
+        "only refute: that they find no leak does not prove that there is none. Lower bounds hold "
         f"together with probability {100 * outcome.confidence:.10g} %. Layers that are reported do not decide; those "
         "that are not applicable have nothing to look at in this curator, and say why. Those that are not finished "
         "apply, and saw nothing or too little: an audit with such a layer is incomplete.</p>"

@@ -184,7 +184,7 @@ def bad_rewards(evidence: Evidence, alpha: float) -> Finding:
         return Finding("violated" if evidence.is_known else "reported", text)
     refused = f"{', '.join(probes)}: refused"
     if is_side_told:
-        text = "what is said tells on which side of the range it lay, to whoever reads errors; no response does"
+        text = "the error tells its reader on which side of the range the reward lay; no response does"
         return Finding("reported", f"{refused}; {text}")
     return Finding("consistent", f"{refused}, and nothing that is said depends on the reward")
 

@@ -148,7 +148,7 @@ def memory(evidence: Evidence, alpha: float) -> Finding:
     except Late:
         raise
     except Unanswered:
-        return Finding("not applicable", "so many rewards, or rewards between those given, are refused")
+        return Finding("not applicable", "the curator refuses this number of rewards, or rewards between those given")
     soon, later = responses[: 3 * half].reshape(half, 3), responses[3 * half :]
     first = np.concatenate([soon[:, :2], later[: 2 * half].reshape(half, 2)])
     second = np.concatenate([soon[:, 2], later[2 * half :]])
