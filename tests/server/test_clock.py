@@ -67,7 +67,7 @@ def test_a_leap_ahead_is_believed_after_a_day(caplog: pytest.LogCaptureFixture) 
         before += LEAP_CONFIRMATION_S / 10
     assert clock.last_expired(0) == times.wall
     (line,) = caplog.messages
-    assert "leapt ahead by 3650.0 days" in line
+    assert "jumped ahead by 3650.0 days" in line
 
 
 def test_a_leap_that_was_undone_has_not_been() -> None:
