@@ -180,7 +180,7 @@ def test_a_store_that_hangs_leaves_nobody_waiting(monkeypatch: pytest.MonkeyPatc
         waiting += [asyncio.create_task(committer.count(each)) for each in given[1:]]
         told = await asyncio.gather(*waiting, return_exceptions=True)
         assert [type(each) for each in told] == [Unavailable] * 3
-        with pytest.raises(Unavailable, match="has written nothing for"):
+        with pytest.raises(Unavailable, match="has committed nothing for"):
             await committer.count(answer())
         assert committer.queued == 0
         store.go_on.set()
@@ -201,12 +201,12 @@ def test_a_change_behind_a_store_that_hangs_is_not_made(monkeypatch: pytest.Monk
         committer = Committer(store, lambda _: None)
         counting = asyncio.create_task(committer.count(answer()))
         await turns(2)
-        with pytest.raises(Unavailable, match="has written nothing for"):
+        with pytest.raises(Unavailable, match="has committed nothing for"):
             await asyncio.wait_for(committer.run(made.append, "behind"), 20)
         with pytest.raises(Unavailable):
             await counting
         monkeypatch.setattr(module, "COMMIT_TIMEOUT_S", 1e6)
-        with pytest.raises(Unavailable, match="has written nothing for"):
+        with pytest.raises(Unavailable, match="has committed nothing for"):
             await asyncio.wait_for(committer.run(made.append, "later"), 20)
         store.go_on.set()
         while committer._work is not None:

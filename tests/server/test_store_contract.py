@@ -215,7 +215,7 @@ def test_nobody_but_the_stores_knows_sql(root: Path) -> None:
         for path in package.rglob("*.py")
         if speaks_sql(path.read_text(encoding="utf-8"))
     }
-    device = {f"device/{name}.py" for name in ("database", "ledger", "outbox", "sums")}
+    device = {f"device/{name}.py" for name in ("database", "ledger", "outbox", "prefix_sums")}
     assert {path for path in speakers if not path.startswith("server/store/")} == device
     shared = {path for path in speakers if path in {"server/store/__init__.py", "server/store/opening.py"}}
     assert not shared

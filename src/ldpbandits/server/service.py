@@ -334,7 +334,7 @@ class Service:
             async with asyncio.timeout(READY_TIMEOUT_S):
                 await self.committer.run(self._store.check)
         except TimeoutError:
-            raise Unavailable(f"the store has written nothing for {READY_TIMEOUT_S:g} s") from None
+            raise Unavailable(f"the store has committed nothing for {READY_TIMEOUT_S:g} s") from None
 
     async def sizes(self) -> StoreSizes:
         """Return the sizes of the store, where known, without waiting for the writing thread."""
