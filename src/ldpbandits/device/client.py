@@ -38,7 +38,7 @@ from ldpbandits.spec.protocol import decisions_path
 from ldpbandits.types import Reward
 
 Allowance: TypeAlias = str | Callable[[], str] | None
-"""What the site's backend has signed for a decision, or a function that gets it."""
+"""The text that the site's backend has signed for a decision, or a function that returns it."""
 
 LEAVE_TIMEOUT_S = 2.0
 """The longest that leaving may take: a response that was not sent by then is sent at the next start."""

@@ -20,10 +20,10 @@ Date: TypeAlias = Literal["accepted_at", "left_at"]
 """The dates of a charge, by the names of their columns."""
 
 Sums: TypeAlias = tuple[Fraction, Fraction]
-"""What was ever accepted, and what has ever left."""
+"""The epsilons that were ever accepted, and those that have ever left, summed."""
 
 UNIT = Fraction(1, 1 << 72)
-"""Of which each sum is a whole multiple."""
+"""Each sum is a whole multiple of this."""
 
 _KINDS: dict[Date, int] = {"accepted_at": 0, "left_at": 1}
 _TABLE = """

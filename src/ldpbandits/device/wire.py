@@ -18,7 +18,7 @@ from ldpbandits.net import UNREADABLE, ServerAddress, bearer_header, decode_json
 from ldpbandits.types import Epsilon, Response
 
 Message: TypeAlias = Mapping[str, str | Response | Epsilon]
-"""What may leave a device: text, and private responses. A Reward, or a number that nobody privatised, does not fit."""
+"""Text and private responses may leave a device. A Reward, or a number that nobody privatised, does not fit."""
 
 Reply: TypeAlias = Mapping[str, Any]
 """An agent may say anything."""
