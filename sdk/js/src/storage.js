@@ -43,7 +43,7 @@ const shared = inMemory(() => console.warn("ldpbandits: the ledger is in memory,
 
 /**
  * The storage of a web page, else one memory for all clients of this process: there is one ledger, not one a client.
- * It warns when it is first used: whoever wants a memory names it, by memoryStorage().
+ * It warns when it is first used; a caller that wants a memory names memoryStorage() and gets no warning.
  * A page that may not store anything gets an error, not a memory that would forget on reload what was spent.
  *
  * @returns {Storage}
