@@ -1,6 +1,5 @@
-"""Checks at the edges: each returns the value it was given, or says in one line which rule it breaks."""
+"""Validation of arguments: each check returns the value, or raises an error of one line that names the broken rule."""
 
-import re
 from math import isfinite
 from numbers import Integral, Real
 from typing import TypeGuard
@@ -8,7 +7,7 @@ from typing import TypeGuard
 from ldpbandits.errors import ParameterError
 
 SMALLEST_EPSILON = 1e-6
-"""Below this a response says next to nothing: some 10^12 of them would be needed to tell a reward of 0 from 1."""
+"""Below this a response carries next to no information: it takes some 10^12 to tell a reward of 0 from 1."""
 
 LARGEST_EPSILON = 50.0
 """Above this a response hides nothing: e^-50 is 2 in 10^22."""
@@ -32,7 +31,7 @@ def is_whole(value: object) -> TypeGuard[int]:
 
 
 def brief(value: object) -> str:
-    """Write a value for an error, in one line of bearable length."""
+    """Return the repr of a value for an error message, in one line of at most 80 characters."""
     try:
         text = repr(value).replace("\n", " ")
     except ValueError:  # an int of more digits than Python prints
@@ -40,29 +39,11 @@ def brief(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."  # noqa: PLR2004 - about a line
 
 
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""What a text can do to a page or a terminal: C0, DEL, C1, ends of lines and paragraphs, the direction of writing."""
-
-
-def has_controls(text: str) -> bool:
-    r"""Tell whether a text has control characters in it.
-
-    >>> has_controls("plain, \u00fc and \u4e2d"), has_controls("\x1b[2J")
-    (False, True)
-    """
-    return _CONTROLS.search(text) is not None
-
-
-def without_controls(text: str) -> str:
-    """Return a stranger's text with a question mark for each control character, so that it can be shown."""
-    return _CONTROLS.sub("?", text)
-
-
-def check_epsilon(epsilon: object) -> float:
-    """Check that `epsilon` is finite and > 0, and no further out than anyone needs."""
+def check_epsilon(epsilon: object, error: type[ParameterError] = ParameterError) -> float:
+    """Check that `epsilon` is a number from `SMALLEST_EPSILON` to `LARGEST_EPSILON`; else raise `error`."""
     if not is_number(epsilon) or not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
         limits = f"from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}"
-        raise ParameterError(f"epsilon must be finite and > 0, {limits}, got {brief(epsilon)}")
+        raise error(f"epsilon must be finite and > 0, {limits}, got {brief(epsilon)}")
     return float(epsilon)
 
 

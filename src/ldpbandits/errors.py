@@ -1,10 +1,10 @@
-"""One exception tree. Each message names the rule that was broken, and the value unless that value is a reward.
+"""The exception tree. Each message names the broken rule, and the value unless that value is a reward.
 
 LDPBanditsError
-├── ParameterError   a number or name given by the caller is outside its rule   (also a ValueError)
+├── ParameterError   an argument breaks its rule                                (also a ValueError)
 │   ├── SpecError        a curator or rule spec is unknown or out of range
 │   ├── ArmError         no such arm, or an arm that cannot be read
-│   └── SnapshotError    a snapshot that does not add up
+│   └── SnapshotError    a snapshot that contradicts itself
 ├── RewardError      a reward the curator cannot take; never shows the reward   (also a ValueError)
 ├── ResponseError    a response the agent cannot count                          (also a ValueError)
 ├── LimitError       an agent asks for more privacy than the device's owner allows
@@ -18,11 +18,11 @@ LDPBanditsError
 
 
 class LDPBanditsError(Exception):
-    """Anything this library refuses to do."""
+    """The base class of all errors of this library."""
 
 
 class ParameterError(LDPBanditsError, ValueError):
-    """A number or name given by the caller is outside its rule."""
+    """An argument, a number or a name, breaks its rule."""
 
 
 class SpecError(ParameterError):
@@ -34,7 +34,7 @@ class ArmError(ParameterError):
 
 
 class SnapshotError(ParameterError):
-    """A snapshot does not add up."""
+    """A snapshot of an agent contradicts itself."""
 
 
 class RewardError(LDPBanditsError, ValueError):
@@ -46,22 +46,21 @@ class ResponseError(LDPBanditsError, ValueError):
 
 
 class LimitError(LDPBanditsError):
-    """An agent asks for more than the owner of the device allows. Nothing was drawn, nothing was sent."""
+    """An agent asks for more than the owner of the device allows. The device drew and sent no response."""
 
 
 class TicketError(LDPBanditsError):
-    """There is no such pull on this device, or it has had its one response."""
+    """The device has no such pull, or the pull has had its one response."""
 
 
 class LedgerError(LDPBanditsError):
-    """The ledger cannot be read or written. Without it nothing is drawn and nothing is sent."""
+    """The ledger cannot be read or written. Without it a device draws and sends no response."""
 
 
 class ServerError(LDPBanditsError):
     """An agent server refuses a request (`status` and `code` say why), or cannot be reached (`status` is 0)."""
 
     def __init__(self, message: str, *, status: int = 0, code: str = "unreachable") -> None:
-        """Say what the server said."""
         super().__init__(message)
         self.status = status
         self.code = code
@@ -75,10 +74,9 @@ class OutputError(LDPBanditsError, OSError):
     """Results cannot be written; `is_full` tells a full disk from a place that cannot be written to."""
 
     def __init__(self, message: str, *, is_full: bool = False) -> None:
-        """Say what cannot be written, and why."""
         super().__init__(message)
         self.is_full = is_full
 
 
-class MissingExtra(LDPBanditsError, ImportError):  # noqa: N818 - reads as what it is: an extra that is missing
-    """What was asked for needs an extra that is not installed."""
+class MissingExtra(LDPBanditsError, ImportError):  # noqa: N818 - a public name
+    """A feature needs an extra that is not installed."""

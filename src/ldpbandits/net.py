@@ -5,6 +5,7 @@ a byte now and then. The module needs the standard library alone.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from time import monotonic
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from ldpbandits.checks import brief, without_controls
+from ldpbandits.checks import brief
 from ldpbandits.errors import ParameterError, ServerError
 
 UNREACHABLE = "unreachable"
@@ -92,8 +93,26 @@ def reporting_failures(server: str = "the server") -> Iterator[None]:
 
 
 def failure_reason(error: Exception) -> str:
-    """Return why an exchange failed, in the words of the error, which may be the server's."""
+    """Return the message of an error, cleaned: it may contain text of the server."""
     return printable(str(getattr(error, "strerror", None) or error)) or type(error).__name__
+
+
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""Characters that control a page or a terminal: C0, DEL, C1, ends of lines and paragraphs, direction marks."""
+
+
+def has_controls(text: str) -> bool:
+    r"""Tell whether a text contains control characters.
+
+    >>> has_controls("plain, \u00fc and \u4e2d"), has_controls("\x1b[2J")
+    (False, True)
+    """
+    return _CONTROLS.search(text) is not None
+
+
+def without_controls(text: str) -> str:
+    """Return an untrusted text with a question mark for each control character, safe to print."""
+    return _CONTROLS.sub("?", text)
 
 
 def printable(text: str) -> str:
@@ -102,7 +121,7 @@ def printable(text: str) -> str:
 
 
 def decode_json(body: bytes) -> Any:  # noqa: ANN401 - JSON
-    """Return the JSON of a reply; None if it is none, or nested without end."""
+    """Return the JSON of a reply; None if it is invalid, or nested too deeply."""
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
@@ -144,7 +163,7 @@ class Connection(HTTPConnection):
 
     @property
     def response_class(self) -> "partial[_Reply]":  # type: ignore[override]
-        """Make replies that are read by the same deadline."""
+        """The class of replies, which share the deadline of this connection."""
         return partial(_Reply, self)
 
     @contextmanager
@@ -154,17 +173,17 @@ class Connection(HTTPConnection):
         """Send a request, and yield the reply as it begins to arrive. The deadline is one of `time.monotonic`."""
         self.set_deadline(deadline)
         self.request(method, self.prefix + path, body, headers)
-        with closing(self.getresponse()) as reply:  # on errors too: its socket is open as long as it is
+        with closing(self.getresponse()) as reply:  # on errors too: an open reply keeps its socket open
             yield reply
 
     def set_deadline(self, deadline: float) -> None:
-        """Move the deadline of what is sent and read from now on."""
+        """Set the deadline of all further sends and reads."""
         self.deadline = deadline
         if self.sock is not None:
             self.sock.settimeout(remaining(deadline))
 
     def connect(self) -> None:
-        """Connect by the deadline."""
+        """Open the socket before the deadline, by TCP or to a Unix socket."""
         if self.unix_socket is None:
             self.sock = connect(self.host, self.port, self.deadline)
         else:
@@ -197,7 +216,7 @@ class _Reply(HTTPResponse):
 
     def __init__(self, connection: Connection, sock: socket, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - as HTTPResponse takes them
         super().__init__(sock, *args, **kwargs)
-        self._keeps_open = self.fp  # while this is open, so is the socket, even when the connection is closed
+        self._keeps_open = self.fp  # keeps the socket open even when the connection is closed
         self.fp = BufferedReader(_Received(connection, sock))
 
     def _close_conn(self) -> None:

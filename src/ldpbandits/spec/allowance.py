@@ -1,4 +1,4 @@
-"""Allowances: a site's own backend says who may ask for a decision.
+"""Allowances: signed tokens by which a site's own backend admits a visitor to a decision.
 
 An allowance is `EXPERIMENT.EXPIRES.RANDOM.SIGNATURE`: the name of the experiment, the second at which it expires, at
 least 16 random characters, and in hexadecimal digits the HMAC-SHA256 of all before it. The key of the HMAC is the
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ldpbandits.checks import check_count
 from ldpbandits.errors import ParameterError
 
-LONGEST_ALLOWANCE = 400
+MAX_ALLOWANCE_CHARACTERS = 400
 """Largest number of characters of an allowance."""
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")

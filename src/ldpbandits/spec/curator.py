@@ -21,10 +21,10 @@ from math import exp, inf, isfinite
 from typing import Any
 
 from ldpbandits.checks import brief, check_epsilon
-from ldpbandits.errors import ParameterError, SpecError
-from ldpbandits.spec.mechanisms import MECHANISMS, Bernoulli, Laplace, Mechanism
+from ldpbandits.errors import SpecError
+from ldpbandits.spec.mechanisms import MECHANISMS, Mechanism
 from ldpbandits.spec.registry import build
-from ldpbandits.spec.transforms import TRANSFORMS, Range, Sigmoid, Transform, split_threshold
+from ldpbandits.spec.transforms import TRANSFORMS, Range, Transform
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,6 @@ class Guarantee:
         return 1 / (1 + exp(-self.epsilon))
 
     def __str__(self) -> str:
-        """Say the promise in a sentence that its holder can check."""
         return (
             f"For {self.covers}, every response is at most e^{self.epsilon} times as likely under one as under "
             "the other."
@@ -61,7 +60,7 @@ class Guarantee:
 
 @dataclass(frozen=True, slots=True)
 class CuratorSpec:
-    """Which curator: a mechanism with its epsilon, and the transform that stands before it.
+    """The spec of a curator: a mechanism with its epsilon, and the transform before it.
 
     >>> spec = CuratorSpec.from_json({"mechanism": "bernoulli", "epsilon": 1, "transform": {"kind": "sigmoid"}})
     >>> spec
@@ -74,7 +73,6 @@ class CuratorSpec:
     transform: Transform = field(default_factory=Range)
 
     def __post_init__(self) -> None:
-        """Refuse what no curator can honour."""
         if self.mechanism not in MECHANISMS:
             raise SpecError(f"mechanism must be one of {', '.join(MECHANISMS.kinds)}, got {brief(self.mechanism)}")
         if self.transform not in TRANSFORMS:
@@ -82,10 +80,7 @@ class CuratorSpec:
         if not (self.transform.bounded or self.mechanism.takes_any_value):
             use = "use Range(low, high), Sigmoid() or Threshold(theta)"
             raise SpecError(f"the {self.mechanism.kind} mechanism needs rewards in a range: {use}")
-        try:  # whatever the mechanism itself checks: an epsilon below 0 would give a device's budget back
-            check_epsilon(self.mechanism.epsilon)
-        except ParameterError as error:
-            raise SpecError(str(error)) from None
+        check_epsilon(self.mechanism.epsilon, SpecError)  # an epsilon below 0 would give a device's budget back
 
     @property
     def epsilon(self) -> float:
@@ -98,7 +93,7 @@ class CuratorSpec:
         return Guarantee(self.epsilon, self.transform.neighbours, self.transform.promise)
 
     def value(self, reward: float) -> float:
-        """Return the value that the mechanism takes for a reward that can be taken."""
+        """Return the value of a valid reward, which the mechanism takes."""
         return self.transform.apply(reward, self.transform.parameters)
 
     def in_units(self, response: float) -> int | None:
@@ -108,7 +103,7 @@ class CuratorSpec:
         return int(units) if least <= units <= most and isfinite(units) and units == int(units) else None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the spec as plain JSON-able data; `from_json` takes it back."""
+        """Return the spec as plain JSON-able data; `from_json` is the inverse."""
         return {**MECHANISMS.to_json(self.mechanism), "transform": TRANSFORMS.to_json(self.transform)}
 
     @classmethod
@@ -119,36 +114,9 @@ class CuratorSpec:
 
     @classmethod
     def from_json(cls, data: object) -> "CuratorSpec":
-        """Read a spec, or say what is wrong with it; a key that is not known is refused, not ignored."""
+        """Read a spec; raise SpecError if it is invalid. An unknown key is refused, not ignored."""
         if not isinstance(data, Mapping) or "mechanism" not in data:
             raise SpecError(f"a curator spec must be an object with the keys epsilon, mechanism, got {brief(data)}")
         fields = {key: value for key, value in data.items() if key not in {"mechanism", "transform"}}
         mechanism = build(MECHANISMS.find(data["mechanism"]), fields, "curator")
         return cls(mechanism, TRANSFORMS.from_json(data.get("transform", {"kind": "range"})))
-
-
-PAPER_CURATORS: dict[str, tuple[type[Bernoulli | Laplace], Transform]] = {
-    "ctb": (Bernoulli, Range()),
-    "ctl": (Laplace, Range()),
-    "ctb-s": (Bernoulli, Sigmoid()),
-    "ctl-s": (Laplace, Sigmoid()),
-}
-"""The curators of the paper by its own names, up to their epsilon."""
-
-THRESHOLD_CURATORS: dict[str, type[Bernoulli | Laplace]] = {"ctb-t": Bernoulli, "ctl-t": Laplace}
-"""Those behind a threshold, up to epsilon and theta: theta stands in the name, as in ctb-t(0.9)."""
-
-CURATOR_NAMES = (*PAPER_CURATORS, *(f"{name}(THETA)" for name in THRESHOLD_CURATORS))
-
-
-def find_curator(name: str) -> tuple[type[Bernoulli | Laplace], Transform] | None:
-    """Return the curator of a name up to its epsilon; None if there is none.
-
-    >>> find_curator("ctb-t(0.9)")
-    (<class 'ldpbandits.spec.mechanisms.Bernoulli'>, Threshold(theta=0.9))
-    """
-    base, threshold = split_threshold(name)
-    if threshold is None:
-        return PAPER_CURATORS.get(name)
-    mechanism = THRESHOLD_CURATORS.get(base)
-    return None if mechanism is None else (mechanism, threshold)

@@ -3,7 +3,7 @@
     {"mechanism": "bernoulli", "epsilon": [0.2, 1, 4], "transform": {"kind": "range", "low": 0.0, "high": 1.0}}
 
 A curator is a menu of one. Responses to a longer menu are bits, each sent with the epsilon by which it was drawn: then
-the likelihood of a mean is a product over the epsilons, and nothing is lost by mixing them.
+the likelihood of a mean is a product over the epsilons, and mixing them loses no information.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from ldpbandits.spec.mechanisms import Mechanism, is_bits
 from ldpbandits.spec.transforms import Transform
 
 MAX_MENU_EPSILONS = 8
-"""Epsilons on a menu. More would tell more of an owner than the choice is worth, and cost the agent a tally each."""
+"""Epsilons on a menu. More would reveal more about an owner than the choice is worth, and cost a tally each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,6 @@ class Menu:
     curators: tuple[CuratorSpec, ...]
 
     def __post_init__(self) -> None:
-        """Check that they are one question with several epsilons."""
         if not 1 <= len(self.curators) <= MAX_MENU_EPSILONS:
             raise SpecError(f"a menu has from 1 to {MAX_MENU_EPSILONS} epsilons, got {len(self.curators)}")
         if any(later <= earlier for earlier, later in pairwise(self.epsilons)):
@@ -44,7 +43,6 @@ class Menu:
             raise SpecError(f"a menu of several epsilons is for bits; those of the mechanism {self.first.kind} are not")
 
     def __len__(self) -> int:
-        """Return how many epsilons there are to pick from."""
         return len(self.curators)
 
     @property
@@ -54,7 +52,7 @@ class Menu:
 
     @property
     def first(self) -> Mechanism:
-        """The mechanism of smallest epsilon; which values and responses it takes and gives is common to all."""
+        """The mechanism of smallest epsilon; all mechanisms of the menu take the same values and responses."""
         return self.curators[0].mechanism
 
     @property
@@ -79,7 +77,7 @@ class Menu:
         )
 
     def level(self, epsilon: float | None) -> int | None:
-        """Return the level of an epsilon, None when it is not on the menu; on a menu of one it need not be said."""
+        """Return the level of an epsilon, None when it is not on the menu; on a menu of one, None is level 0."""
         if epsilon is None:
             return 0 if len(self) == 1 else None
         return next((level for level, curator in enumerate(self.curators) if curator.epsilon == epsilon), None)

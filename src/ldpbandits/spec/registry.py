@@ -1,7 +1,7 @@
-"""Open worlds: each sort of data (mechanisms, transforms, rules) has one registry of its kinds.
+"""Registries: each sort of data (mechanisms, transforms, rules) has one registry of its kinds.
 
-A kind is a frozen dataclass with a name, `kind`; its fields are its JSON. What is registered can be read from JSON,
-announced by a server and written into a file, without any other part of the library knowing of it.
+A kind is a frozen dataclass with a name, `kind`; its fields are its JSON. A registered kind can be read from JSON,
+announced by a server and written into a file, without a change to any other module of the library.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from ldpbandits.errors import ParameterError, SpecError
 
 
 class Kind(Protocol):
-    """Data that says by its `kind` what it is."""
+    """Data that names its class in JSON by its `kind`."""
 
     kind: ClassVar[str]
 
@@ -25,7 +25,7 @@ class Registry(Generic[T]):
     """The kinds of one sort of data, by name."""
 
     def __init__(self, sort: str, protocol: type, key: str = "kind") -> None:
-        """Start empty; `sort` is what errors call the data, `key` the JSON key that holds the kind's name."""
+        """Start empty; `sort` names the data in errors, `key` is the JSON key that holds the kind's name."""
         self.sort, self.key = sort, key
         parts = (vars(base) for base in protocol.__mro__ if base not in Protocol.__mro__)
         self._needs = {name for part in parts for name in (*part, *part.get("__annotations__", ())) if name[0] != "_"}
@@ -47,11 +47,9 @@ class Registry(Generic[T]):
         return data
 
     def __iter__(self) -> Iterator[type[T]]:
-        """Return every kind, the first registered first."""
         return iter(self._types.values())
 
     def __contains__(self, data: object) -> bool:
-        """Tell whether this is an object of a registered kind."""
         return type(data) in self._types.values()
 
     @property
@@ -60,7 +58,7 @@ class Registry(Generic[T]):
         return tuple(self._types)
 
     def find(self, kind: object) -> type[T]:
-        """Return the class of a kind, or say which kinds there are."""
+        """Return the class of a kind; raise SpecError with the known kinds if it is unknown."""
         if not isinstance(kind, str) or kind not in self._types:
             what = self.sort if self.key == self.sort else f"a {self.sort}'s {self.key}"
             raise SpecError(f"{what} must be one of {', '.join(self._types)}, got {brief(kind)}")
@@ -71,19 +69,19 @@ class Registry(Generic[T]):
         return {self.key: data.kind, **field_values(data)}
 
     def from_json(self, data: object) -> T:
-        """Read data of any kind, or say what is wrong with it; a key that is not known is refused, not ignored."""
+        """Read data of any kind; raise SpecError if it is invalid. An unknown key is refused, not ignored."""
         if not isinstance(data, Mapping) or self.key not in data:
             raise SpecError(f"a {self.sort} must be an object with the key {self.key}, got {brief(data)}")
         return build(self.find(data[self.key]), data, self.sort, ignore=self.key)
 
 
 def field_values(data: object) -> dict[str, Any]:
-    """Return the fields of a dataclass by name, as they are."""
+    """Return the fields of a dataclass by name, without conversion."""
     return {field.name: getattr(data, field.name) for field in fields(data)}  # type: ignore[arg-type]
 
 
 def build(data: type[T], values: Mapping[Any, Any], sort: str, ignore: str = "kind") -> T:
-    """Make an object of this class from JSON; say which key is missing, and which there is not."""
+    """Make an object of this class from JSON; raise SpecError for a missing or an unknown key."""
     listed: dict[str, Field[Any]] = {field.name: field for field in fields(data)}  # type: ignore[arg-type]
     required = {n for n, f in listed.items() if f.default is MISSING and f.default_factory is MISSING}
     kind = getattr(data, "kind", data.__name__)
@@ -94,14 +92,14 @@ def build(data: type[T], values: Mapping[Any, Any], sort: str, ignore: str = "ki
         return data(**values)
     except SpecError:
         raise
-    except ParameterError as error:  # of a check that does not know what it checks for
+    except ParameterError as error:  # of a check that is not specific to specs
         raise SpecError(str(error)) from None
 
 
 def check_keys(
     what: str, data: object, required: set[str], known: set[str], *, ignore: str | None = None
 ) -> dict[str, Any]:
-    """Return the keys and values of a JSON object without those to ignore, or say what it lacks or must not have."""
+    """Return a JSON object without the key `ignore`; raise SpecError for a missing or an unknown key."""
     if not isinstance(data, Mapping):
         raise SpecError(f"{what} must be an object with the keys {', '.join(sorted(required))}, got {brief(data)}")
     values = {key: value for key, value in data.items() if key != ignore}

@@ -1,11 +1,10 @@
-"""Transforms: what stands between a user's reward and a mechanism. Public data; both sides know them.
+"""Transforms: the maps between a user's reward and a mechanism. Public data; both sides know them.
 
-A transform says which rewards can be taken, maps each to the *value* that the mechanism takes, and says which rewards
-are neighbours: those that no response tells apart. The map is a plain function of numbers: a device calls it, and the
+A transform declares the valid rewards, maps each to the *value* that the mechanism takes, and declares which rewards
+are neighbours: those that no response tells apart. The map is a pure function of numbers: a device calls it, and the
 lab compiles it.
 """
 
-import re
 from dataclasses import dataclass
 from fractions import Fraction
 from math import exp, inf, isfinite
@@ -43,7 +42,7 @@ class Transform(Protocol):
 
     @property
     def promise(self) -> str:
-        """Which pairs of rewards are neighbours, in words."""
+        """The pairs of rewards that are neighbours, in words."""
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -57,14 +56,14 @@ class Transform(Protocol):
         """Return the rule that a reward breaks, without the reward itself; None if it is valid."""
 
     def nearest(self, reward: float) -> float | None:
-        """Return the nearest reward that can be taken; None if there is no such thing."""
+        """Return the nearest valid reward; None if there is none."""
 
     @staticmethod
     def apply(reward: float, parameters: tuple[float, ...]) -> float:
-        """Map a reward that can be taken to its value."""
+        """Map a valid reward to its value."""
 
     def reward(self, value: float) -> float:
-        """Return a mean value as a mean of what `of` says, in its units."""
+        """Convert a mean value to a mean of the quantity that `of` names, in its units."""
 
 
 TRANSFORMS: Registry[Transform] = Registry("transform", Transform)
@@ -99,7 +98,6 @@ class Range:
     of: ClassVar[str] = "reward"
 
     def __post_init__(self) -> None:
-        """Check that the range is finite and not empty."""
         interval = f"[{brief(self.low)}, {brief(self.high)}]"
         if not (is_number(self.low) and is_number(self.high) and float(self.low) < float(self.high)):
             raise SpecError(f"a range needs two finite numbers low < high, got {interval}")
@@ -110,22 +108,18 @@ class Range:
 
     @property
     def parameters(self) -> tuple[float, float]:
-        """The parameters (low, width) of `apply`."""
         return self.low, self.high - self.low
 
     @property
     def neighbours(self) -> float:
-        """All rewards in the range are neighbours."""
         return self.high - self.low
 
     @property
     def promise(self) -> str:
-        """Which pairs of rewards are neighbours, in words."""
         return f"any two rewards in [{self.low}, {self.high}]"
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The ends of the range."""
         return self.low, self.high
 
     @property
@@ -134,30 +128,48 @@ class Range:
         return 0.0 if self.low <= 0 <= self.high else self.low
 
     def refusal(self, reward: float) -> str | None:
-        """Refuse what is out of range."""
-        return None if self.low <= reward <= self.high else f"a reward must lie in the declared range {self._interval}"
+        rule = f"a reward must lie in the declared range [{self.low}, {self.high}]"
+        return None if self.low <= reward <= self.high else rule
 
     def nearest(self, reward: float) -> float:
-        """Return the nearest reward in range."""
         return min(max(reward, self.low), self.high)
 
     @staticmethod
     def apply(reward: float, parameters: tuple[float, ...]) -> float:
-        """(reward - low) / (high - low)."""
         return (reward - parameters[0]) / parameters[1]
 
     def reward(self, value: float) -> float:
-        """Low + (high - low) value."""
         return self.low + (self.high - self.low) * value
 
-    @property
-    def _interval(self) -> str:
-        return f"[{self.low}, {self.high}]"
+
+class _AnyFinite:
+    """Members of transforms that take any finite reward, hide any two from each other, and have no way back."""
+
+    __slots__ = ()
+
+    bounded: ClassVar[bool] = True
+    exact: ClassVar[bool] = False
+    neighbours: ClassVar[float] = inf
+    promise: ClassVar[str] = "any two finite rewards"
+    default_reward: ClassVar[float] = 0.0
+    """The same at every theta: a default that moved with theta would be below whatever theta is tried, and the theta
+    that halves the users could not be found."""
+
+    def refusal(self, reward: float) -> str | None:
+        return None if isfinite(reward) else "a reward must be finite"
+
+    def nearest(self, reward: float) -> float:
+        """Return infinity itself: its sigmoid is 0 or 1, and it is on one side of every theta."""
+        return reward
+
+    def reward(self, value: float) -> float:
+        """Return the mean of the quantity that `of` names: the mean of the reward does not follow from it."""
+        return value
 
 
 @TRANSFORMS.register
 @dataclass(frozen=True, slots=True)
-class Sigmoid:
+class Sigmoid(_AnyFinite):
     """Rewards may be any finite number r and are mapped to 1 / (1 + e^-r).
 
     The order of the arms' means survives when every arm has the same law of noise (paper, Lemma 4); with noise that
@@ -168,32 +180,14 @@ class Sigmoid:
     """
 
     kind: ClassVar[str] = "sigmoid"
-    bounded: ClassVar[bool] = True
-    exact: ClassVar[bool] = False
     of: ClassVar[str] = "sigmoid(reward)"
     parameters: ClassVar[tuple[float, ...]] = ()
-    neighbours: ClassVar[float] = inf
-    promise: ClassVar[str] = "any two finite rewards"
     ends: ClassVar[tuple[float, float]] = (-1000.0, 1000.0)
     """Mapped to 0 and 1, to the last bit of a double."""
-    default_reward: ClassVar[float] = 0.0
-
-    def refusal(self, reward: float) -> str | None:
-        """Refuse rewards that are not finite."""
-        return None if isfinite(reward) else "a reward must be finite"
-
-    def nearest(self, reward: float) -> float:
-        """Infinity itself: its sigmoid is 0 or 1."""
-        return reward
 
     @staticmethod
     def apply(reward: float, _: tuple[float, ...]) -> float:
-        """1 / (1 + e^-reward)."""
         return sigmoid(reward)
-
-    def reward(self, value: float) -> float:
-        """Return the mean of sigmoid(reward) itself: there is no way back to the mean of the reward."""
-        return value
 
 
 LARGEST_THETA = 1e300
@@ -202,11 +196,11 @@ LARGEST_THETA = 1e300
 
 @TRANSFORMS.register
 @dataclass(frozen=True, slots=True)
-class Threshold:
+class Threshold(_AnyFinite):
     """Rewards may be any finite number and are mapped to 1 if they are above theta, else to 0.
 
-    What is estimated is P(reward > theta), and by it arms are ranked. That is the order of their means when every arm
-    has the same law of noise; with noise that differs between arms it may not be.
+    The agent estimates P(reward > theta), and ranks arms by it. That is the order of their means when every arm has
+    the same law of noise; with noise that differs between arms it may not be.
 
     >>> above = Threshold(0.9)
     >>> above.apply(0.9, above.parameters), above.apply(1.0, above.parameters)
@@ -218,16 +212,8 @@ class Threshold:
     theta: float
 
     kind: ClassVar[str] = "threshold"
-    bounded: ClassVar[bool] = True
-    exact: ClassVar[bool] = False
-    neighbours: ClassVar[float] = inf
-    promise: ClassVar[str] = "any two finite rewards"
-    default_reward: ClassVar[float] = 0.0
-    """Silence is a reward of 0 at every theta. A default that moved with theta would be below whatever theta is tried,
-    and the theta that halves the users could not be found."""
 
     def __post_init__(self) -> None:
-        """Check that theta is in range."""
         if not is_number(self.theta) or abs(self.theta) > LARGEST_THETA:
             rule = f"a threshold needs a finite theta of size <= {LARGEST_THETA:g}"
             raise SpecError(f"{rule}, got {brief(self.theta)}")
@@ -235,7 +221,6 @@ class Threshold:
 
     @property
     def of(self) -> str:
-        """The chance that is estimated."""
         return f"P(reward > {self.shown})"
 
     @property
@@ -245,7 +230,6 @@ class Threshold:
 
     @property
     def parameters(self) -> tuple[float]:
-        """The one parameter of `apply`: theta."""
         return (self.theta,)
 
     @property
@@ -254,44 +238,15 @@ class Threshold:
         away = max(1.0, abs(self.theta))
         return self.theta - away, self.theta + away
 
-    def refusal(self, reward: float) -> str | None:
-        """Refuse rewards that are not finite."""
-        return None if isfinite(reward) else "a reward must be finite"
-
-    def nearest(self, reward: float) -> float:
-        """Infinity itself: it is on one side of theta."""
-        return reward
-
     @staticmethod
     def apply(reward: float, parameters: tuple[float, ...]) -> float:
-        """1 if reward > theta, else 0."""
         return 1.0 if reward > parameters[0] else 0.0
-
-    def reward(self, value: float) -> float:
-        """Return P(reward > theta) itself: there is no way back to the mean of the reward."""
-        return value
-
-
-def split_threshold(name: str) -> tuple[str, Threshold | None]:
-    """Split what is named behind a threshold into the name and the threshold; any other name has none.
-
-    >>> split_threshold("ctb-t(0.9)")
-    ('ctb-t', Threshold(theta=0.9))
-    >>> split_threshold("ctb-s")
-    ('ctb-s', None)
-    """
-    if parts := re.fullmatch(r"(.*t)\(([^()]*)\)", name):
-        try:
-            return parts[1], Threshold(float(parts[2]))
-        except (ValueError, SpecError):  # no number, or none that can be a theta: then it is no such name
-            pass
-    return name, None
 
 
 @TRANSFORMS.register
 @dataclass(frozen=True, slots=True)
 class RealLine:
-    """Rewards may be any finite number and are taken as they are; only those within 1 of each other are neighbours."""
+    """Rewards may be any finite number and are not changed; only those within 1 of each other are neighbours."""
 
     kind: ClassVar[str] = "real-line"
     bounded: ClassVar[bool] = False
@@ -306,7 +261,6 @@ class RealLine:
     default_reward: ClassVar[float] = 0.0
 
     def refusal(self, reward: float) -> str | None:
-        """Refuse rewards that are not finite."""
         return None if isfinite(reward) else "a reward must be finite, and a float must hold it"
 
     def nearest(self, reward: float) -> float | None:
@@ -315,9 +269,7 @@ class RealLine:
 
     @staticmethod
     def apply(reward: Number, _: tuple[float, ...]) -> Number:
-        """Return the reward as it is."""
         return reward
 
     def reward(self, value: float) -> float:
-        """Return the value as it is."""
         return value
