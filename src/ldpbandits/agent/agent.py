@@ -12,12 +12,14 @@ from typing import Any, Literal
 
 from ldpbandits.agent.bound_rule import bind_rule, rule_for
 from ldpbandits.agent.bounded_argmax import BoundedArgmax
-from ldpbandits.agent.estimates import Estimate, estimate_arm, share
-from ldpbandits.agent.forecast import Prospect, more_by_rule
+from ldpbandits.agent.duels import Choice, Design, DuelTally
+from ldpbandits.agent.inference.differences import Pair
+from ldpbandits.agent.inference.estimates import Estimate, estimate_arm, share
+from ldpbandits.agent.inference.forecast import Prospect, more_by_rule
+from ldpbandits.agent.inference.separation import ALPHA, leading
+from ldpbandits.agent.inference.verdicts import Criteria, Verdict, judge
 from ldpbandits.agent.kernels import Random, select
 from ldpbandits.agent.rules import Rule, rule_from_json, rule_to_json
-from ldpbandits.agent.separation import ALPHA, leading
-from ldpbandits.agent.sieve import Sieve
 from ldpbandits.agent.tally import ArmTally, LevelTally, Tally
 from ldpbandits.checks import brief, check_count, check_probability, is_number, is_whole
 from ldpbandits.errors import ArmError, ParameterError, ResponseError, SnapshotError
@@ -58,8 +60,11 @@ class Agent:
         self.rule, self.bound_rule = rule, bind_rule(rule, self.menu)
         self.names = _names(arms)
         self.tally = Tally((ArmTally() for _ in self.names), self.bound_rule.levels)
+        design, unit = self.bound_rule.design, self.bound_rule.unit
+        self.duels = None if design is Design.ADAPTIVE or unit is None else DuelTally(design, unit)
+        """The responses by pair of arms, under a rule with a fair coin."""
         self._random = SystemRandom() if random is None else random
-        self._choice: BoundedArgmax | Sieve | None = None
+        self._choice: BoundedArgmax | None = None
 
     @classmethod
     def for_curator(
@@ -87,63 +92,61 @@ class Agent:
         """The number of pulls so far, answered or out."""
         return self.tally.t
 
-    def select(self, among: Sequence[Arm] | None = None) -> Arm:
-        """Return the arm to pull next; the agent does not change.
+    def choose(self, among: Sequence[Arm] | None = None) -> Choice:
+        """Return the arm to pull next with its rival, which `update` takes back; the agent does not change.
 
         `among` are the arms to choose from; the rule then chooses as if the others were retired.
         """
-        if among is not None:
-            return self._select_among(among)
+        if self.duels is None:
+            return Choice(self._select(among))
         tally = self.tally
-        arms = tally.in_use
-        choice = self._bounded_choice() if len(arms) >= self.bound_rule.many else None
+        arms = tally.in_use if among is None else [tally.in_use[place] for place in tally.places(among)]
+        if len(arms) == 1:
+            return Choice(arms[0])
+        if self.duels.design is Design.EQUAL:
+            # The coin is fair between any two arms before the first arm in use that could not be drawn.
+            first_left_out = min(set(tally.in_use) - set(arms), default=len(tally.arms)) if among else len(tally.arms)
+            rival = Arm(first_left_out - 1) if first_left_out else None
+            return Choice(arms[int(self._random.random() * len(arms))], rival)
+        tally.spread_mean()
+        means = tally.means if among is None else [tally.means[place] for place in tally.places(among)]
+        leader = means.index(max(means))
+        rival = self.duels.challenger(leader, arms, [tally.arms[arm] for arm in arms])
+        pair = (arms[leader], rival)
+        return Choice(*(pair if self._random.random() < 0.5 else pair[::-1]))  # noqa: PLR2004 - a fair coin
+
+    def select(self, among: Sequence[Arm] | None = None) -> Arm:
+        """Return the arm to pull next, of all or `among` these; the agent does not change."""
+        return self.choose(among).arm
+
+    def _select(self, among: Sequence[Arm] | None) -> Arm:
+        """Return the arm of largest index; the bounds of `BoundedArgmax` are for all arms in use, not for some."""
+        tally, rule = self.tally, self.bound_rule
+        arms = tally.in_use if among is None else among
+        places = None if among is None else tally.places(among)
+        if places is not None and len(places) == 1:
+            return arms[0]
+        choice = self._bounded_choice() if places is None and len(arms) >= rule.many else None
         if choice is not None:
             return arms[choice.select()]
         tally.spread_mean()
+        rows: Any = (tally.means, tally.pulls, tally.counts, tally.cells, tally.indexes)
+        if places is not None:
+            rows = ([row[place] for place in places] for row in rows)
+        means, pulls, counts, cells, indexes = rows
+        if rule.sharing is not None:  # the index gets a number that follows from the counts of all arms
+            cells = rule.sharing(counts, [0.0] * len(counts))
         place = select(
-            self.bound_rule.index,
-            self.bound_rule.parameters,
-            self.bound_rule.floor,
-            tally.means,
-            tally.pulls,
-            tally.counts,
-            tally.cells,
-            tally.t,
-            self._random,
-            tally.indexes,
+            rule.index, rule.parameters, rule.floor, means, pulls, counts, cells, tally.t, self._random, indexes
         )
         return arms[place]
 
-    def _select_among(self, among: Sequence[Arm]) -> Arm:
-        """Scan these arms in full: the bounds of `BoundedArgmax` and `Sieve` are for all arms in use."""
-        tally, rule = self.tally, self.bound_rule
-        places = tally.places(among)
-        if len(places) == 1:
-            return among[0]
-        tally.spread_mean()
-        chosen = select(
-            rule.index,
-            rule.parameters,
-            rule.floor,
-            [tally.means[place] for place in places],
-            [tally.pulls[place] for place in places],
-            [tally.counts[place] for place in places],
-            [tally.cells[place] for place in places],
-            tally.t,
-            self._random,
-            [0.0] * len(places),
-        )
-        return among[chosen]
-
-    def _bounded_choice(self) -> BoundedArgmax | Sieve | None:
-        """Return the `BoundedArgmax` or `Sieve` for the present rows of the tally; None if there is neither."""
+    def _bounded_choice(self) -> BoundedArgmax | None:
+        """Return the `BoundedArgmax` for the present rows of the tally; None where the rule declares no moves."""
         found = self._choice
-        if found is None or found.touched is not self.tally.touched:
-            if self.bound_rule.moves is not None:
-                found = BoundedArgmax(self.bound_rule, self.bound_rule.moves, self.tally, self._random)
-            elif self.bound_rule.log_density is not None:
-                found = Sieve(self.bound_rule, self.bound_rule.log_density, self.tally, self._random)
-            self._choice = found
+        moves = self.bound_rule.moves
+        if moves is not None and (found is None or found.touched is not self.tally.touched):
+            found = self._choice = BoundedArgmax(self.bound_rule, moves, self.tally, self._random)
         return found
 
     def issue(self, among: Sequence[Arm] | None = None) -> Arm:
@@ -162,12 +165,21 @@ class Agent:
             raise ArmError(f"no pull of arm {brief(arm)} is out")
         self.tally.take_back(number)
 
-    def update(self, arm: Arm | str, response: Response, *, epsilon: float | None = None) -> None:
+    def update(
+        self,
+        arm: Arm | str,
+        response: Response,
+        *,
+        epsilon: float | None = None,
+        rival: Arm | str | None = None,
+    ) -> None:
         """Count one response of this arm, given by its number or name. If a pull of the arm is out, it is that one.
 
-        With a menu of several epsilons, say by which of them the response was drawn.
+        With a menu of several epsilons, say by which of them the response was drawn. Under duels and equal shares, give
+        the `rival` of the choice: a response without one proves nothing about other arms.
         """
         number = self._number(arm)
+        against = None if rival is None else self._number(rival)
         if not is_number(response):
             raise ResponseError(f"a response must be a finite number, got {brief(response)}")
         if self.menu is None and epsilon is not None:
@@ -180,7 +192,38 @@ class Agent:
             )
         if self.tally.arms[number].out:
             self.tally.take_back(number)
-        self.tally.add(number, 1, float(response), self.bound_rule.read(response), level)
+        self.count(Choice(number, against), 1, float(response), self.bound_rule.read(response), level)
+
+    def count(self, choice: Choice, pulls: int, total: float, read: float | None = None, level: int = 0) -> None:
+        """Count `pulls` more responses of a choice: their sum, and the sum of the rule's readings of them."""
+        self.tally.add(choice.arm, pulls, total, read, level)
+        if self.duels is not None:
+            self.duels.add(choice, pulls, total if read is None else read, level)
+
+    def pair(self, b: int, a: int, missing: tuple[float, float] = (0.0, 0.0)) -> Pair | None:
+        """Return the responses by which two arms are compared; None where there are none, or the rule allows none."""
+        if self.duels is not None:
+            return self.duels.pair(b, a, missing)
+        unit, arms = self.bound_rule.unit, (self.tally.arms[b], self.tally.arms[a])
+        if unit is None or not all(arm.pulls for arm in arms):
+            return None
+        levels = [arm.cells or [LevelTally(arm.pulls, arm.counted)] for arm in arms]
+        sums = ((cell.pulls, unit.total(*cell)) for level in zip(*levels, strict=True) for cell in level)
+        return Pair(tuple(number for cell in sums for number in cell), unit.scale, False, missing)  # noqa: FBT003 - no coin
+
+    def verdict(self, criteria: Criteria | None = None) -> Verdict:
+        """Return whether the best arm is known; you may ask after every response.
+
+        >>> from ldpbandits.agent.rules import Duels
+        >>> agent = Agent.for_curator({"mechanism": "bernoulli", "epsilon": 1}, arms=2, rule=Duels())
+        >>> agent.count(Choice(Arm(0), Arm(1)), 10_000, 4_540)
+        >>> agent.count(Choice(Arm(1), Arm(0)), 10_000, 5_000)
+        >>> found = agent.verdict()
+        >>> found.kind, found.leader, found.drift_proof
+        ('better', 1, True)
+        """
+        in_use = [number for number, arm in enumerate(self.tally.arms) if not arm.retired]
+        return judge(in_use, self.pair, criteria or Criteria(arms=len(in_use)))
 
     @staticmethod
     def _level(menu: Menu, response: Response, epsilon: float | None) -> int:
@@ -251,6 +294,8 @@ class Agent:
             more["read"] = [arm.read or 0.0 for arm in arms]
         if self.bound_rule.levels is not None:
             more["cells"] = [[list(cell) for cell in arm.cells] for arm in arms]
+        if self.duels is not None:
+            more["duels"] = self.duels.to_json()
         return {
             "rule": rule_to_json(self.rule),
             "curator": None if self.menu is None else self.menu.to_json(),
@@ -269,7 +314,10 @@ class Agent:
 
         `may_import` is as in `rule_from_json`: only for trusted snapshots that hold a custom rule.
         """
-        required, optional = {"rule", "t", "pulls", "totals"}, {"cells", "curator", "names", "out", "read", "retired"}
+        required, optional = (
+            {"rule", "t", "pulls", "totals"},
+            {"cells", "curator", "duels", "names", "out", "read", "retired"},
+        )
         if not isinstance(snapshot, Mapping) or not required <= snapshot.keys() <= required | optional:
             told = f"{', '.join(sorted(required))}, and {', '.join(sorted(optional))} if there are any"
             raise SnapshotError(f"a snapshot is an object with the keys {told}")
@@ -299,6 +347,8 @@ class Agent:
         if agent.bound_rule.levels is not None:
             _read_cells(snapshot.get("cells"), tallies, agent.bound_rule.levels.count)
         agent.tally = Tally(tallies, agent.bound_rule.levels)
+        if agent.duels is not None:
+            _read_duels(snapshot.get("duels", []), agent.duels, tallies)
         return agent
 
     def _number(self, arm: Arm | str) -> Arm:
@@ -360,3 +410,18 @@ def _read_cells(snapshot: object, arms: list[ArmTally], count: int) -> None:
             raise SnapshotError(f"a total of bits of arm {number} must be from 0 to their number, got {brief(cells)}")
         if sum(cell.pulls for cell in read) != arm.pulls or sum(cell.total for cell in read) != arm.total:
             raise SnapshotError(f"the cells of arm {number} must add up to its pulls and total")
+
+
+def _read_duels(snapshot: object, duels: DuelTally, arms: list[ArmTally]) -> None:
+    """Count the responses by pair of arms, after a check that no arm has more of them than pulls."""
+    width = 2 + 2 * duels.levels
+    for row in snapshot if isinstance(snapshot, list) else [None]:
+        numbers = row if isinstance(row, list) and len(row) == width and all(map(is_number, row)) else ()
+        if not numbers or not all(is_whole(arm) and 0 <= arm < len(arms) for arm in numbers[:2]):
+            raise SnapshotError(f"duels list an arm, its rival, and {width - 2} sums, got {brief(row)}")
+        for level in range(duels.levels):
+            pulls, counted = numbers[2 + 2 * level : 4 + 2 * level]
+            duels.add(Choice(Arm(numbers[0]), Arm(numbers[1])), pulls, counted, level)
+    for number, arm in enumerate(arms):
+        if sum(sum(cells[::2]) for (each, _), cells in duels.cells.items() if each == number) > arm.pulls:
+            raise SnapshotError(f"arm {number} has more responses in duels than pulls")

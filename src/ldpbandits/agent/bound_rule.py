@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ldpbandits.agent.bounded_argmax import CHEAP_INDEX_MIN_ARMS, COSTLY_INDEX_MIN_ARMS, Moves
-from ldpbandits.agent.kernels import Index, LogDensity, Parameters, Reading
+from ldpbandits.agent.duels import Design, UnitScale
+from ldpbandits.agent.kernels import Index, Parameters, Reading, Sharing
+from ldpbandits.agent.laplace_kernels import clipped
 from ldpbandits.agent.levels import Levels
-from ldpbandits.agent.rules import Rule, check_fit, check_rule, default_rule, paper_rule, reading_of
+from ldpbandits.agent.rules import Rule, check_fit, check_rule, default_rule, is_unit, name_of, paper_rule
 from ldpbandits.errors import SpecError
 from ldpbandits.spec.menu import Menu
 
@@ -27,10 +29,13 @@ class BoundRule:
     """The levels by which responses are counted; None where all have one epsilon."""
     moves: Moves | None = None
     """How the index moves, if the rule declares it: then a `BoundedArgmax` decides."""
-    log_density: LogDensity | None = None
-    """The log-density of an index that is drawn, if the rule declares it: then a `Sieve` decides."""
+    design: Design = Design.ADAPTIVE
+    unit: UnitScale | None = None
+    """How sums of what is counted become sums of numbers in [0, 1], for verdicts; None where there is no such way."""
+    sharing: Sharing | None = None
+    """Computes a number for each arm from N of all arms, which the index gets."""
     many: int = CHEAP_INDEX_MIN_ARMS
-    """Number of arms from which the bounded argmax or the sieve is used."""
+    """Number of arms from which the bounded argmax is used."""
 
     def read(self, response: float) -> float | None:
         """Return the number that the rule counts in the place of a response; None: the response itself."""
@@ -40,31 +45,32 @@ class BoundRule:
 def bind_rule(rule: Rule, menu: Menu | None) -> BoundRule:
     """Bind a rule to the responses of a menu, or raise SpecError where it cannot take them; None: any responses.
 
-    With several epsilons a rule needs a `mixed_index`: a kernel that takes the levels of the menu as its parameters and
-    moves as `index` does.
+    With several epsilons a rule needs a `mixed_index`.
     """
     check_rule(rule)
     if menu is None or len(menu) == 1:
         if menu is not None:
             check_fit(rule, menu.curators[0])
-        moves, log_density = getattr(rule, "moves", None), getattr(rule, "log_density", None)
-        return BoundRule(
-            rule.index,
-            rule.parameters,
-            rule.floor,
-            reading_of(rule),
-            moves=moves,
-            log_density=log_density,
-            many=getattr(rule, "many", CHEAP_INDEX_MIN_ARMS),
-        )
-    index: Index | None = getattr(rule, "mixed_index", None)
-    if index is None:
-        name = getattr(rule, "kind", type(rule).__name__)
-        raise SpecError(f"the rule {name} is for responses of one epsilon; kl-ucb++, imed and others take several")
-    levels = Levels.of(menu)
-    return BoundRule(
-        index, levels.numbers, rule.floor, levels=levels, moves=getattr(rule, "moves", None), many=COSTLY_INDEX_MIN_ARMS
-    )
+        kernel, levels, unit, many = (rule.index, rule.parameters), None, unit_scale(rule, menu), rule.many
+    else:
+        if rule.mixed_index is None:
+            taken = "kl-ucb++, imed and others take several"
+            raise SpecError(f"the rule {name_of(rule)} is for responses of one epsilon; {taken}")
+        levels = Levels.of(menu)
+        kernel, unit, many = (rule.mixed_index, levels.numbers), UnitScale(levels.numbers), COSTLY_INDEX_MIN_ARMS
+    reading, sharing = (None, None) if levels else (rule.reading, rule.sharing)
+    return BoundRule(*kernel, rule.floor, reading, levels, rule.moves, rule.design, unit, sharing, many)
+
+
+def unit_scale(rule: Rule, menu: Menu | None) -> UnitScale | None:
+    """Return how sums of what a rule counts become sums of numbers in [0, 1]; None where there is no such way."""
+    if rule.reading is clipped:
+        excess = rule.parameters[0]
+        width = 1 + 2 * excess
+        return UnitScale((excess / width, 1 / width), excess, width)
+    if rule.reading is not None or (menu is not None and not is_unit(menu.curators[0])):
+        return None
+    return UnitScale((0.0, 1.0) if menu is None else Levels.of(menu).numbers)
 
 
 def rule_for(menu: Menu, rule: Rule | Literal["paper"] | None) -> Rule:

@@ -4,7 +4,7 @@ A kernel takes only numbers, sequences of numbers and other kernels. It has no s
 """
 
 from collections.abc import Callable, MutableSequence, Sequence
-from math import cos, expm1, inf, lgamma, log, log1p, sqrt
+from math import cos, expm1, inf, log, log1p, sqrt
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 Parameters: TypeAlias = tuple[float, ...]
@@ -28,7 +28,7 @@ class ArmView(NamedTuple):
     arms: float
     """The number of arms, the paper's K."""
     cells: Any = ()
-    """Its responses by epsilon, where there are several: see `mixed.py`."""
+    """Its responses by epsilon, where there are several, see `mixed.py`; or what the rule's `sharing` says of it."""
 
 
 class Random(Protocol):
@@ -44,8 +44,8 @@ Index: TypeAlias = Callable[[ArmView, Random, Parameters], float]
 Only rules that draw use `random`.
 """
 
-LogDensity: TypeAlias = Callable[[ArmView, float], tuple[float, float]]
-"""log_density(arm, x): the logarithm of the density of an index that is drawn, at x, and its derivative there."""
+Sharing: TypeAlias = Callable[[Sequence[float], MutableSequence[float]], Sequence[float]]
+"""A kernel that computes a number for each arm from N of all arms; `ArmView.cells` has it."""
 
 Reading: TypeAlias = Callable[[float, Parameters], float]
 """reading(response, parameters): the number that a rule counts for a response; `ArmView.mean` is the mean of these."""
@@ -62,6 +62,16 @@ def ucb_index(arm: ArmView, _: Random, parameters: Parameters) -> float:
     Pulls that are out count as if their responses were in, but only for the width: nothing is assumed about them.
     """
     return arm.mean + parameters[0] * sqrt(log(arm.t) / arm.n)
+
+
+def mean_index(arm: ArmView, _: Random, __: Parameters) -> float:
+    """Return the mean: the leader of the duels has the largest."""
+    return arm.mean
+
+
+def random_index(_: ArmView, random: Random, __: Parameters) -> float:
+    """Draw a number: every arm is equally likely to have the largest."""
+    return random.random()
 
 
 def kl(p: float, q: float) -> float:
@@ -127,6 +137,32 @@ def plus_function(x: float) -> float:
     return log(x * (1 + log(x) ** 2)) if x > 1 else 0.0
 
 
+def ada_ucb_index(arm: ArmView, _: Random, parameters: Parameters) -> float:
+    """U(mean, log+(x / H) / N), with parameters = (x, low) and the mean at least low and at most 1 - low.
+
+    H is the arm's `shared_counts`, and low the smallest mean that an arm can have. Few responses may have a smaller
+    mean: then the arm is better than they tell, and without the bound some trials give it up for good.
+    """
+    x = parameters[0] / arm.cells
+    mean = min(max(arm.mean, parameters[1]), 1 - parameters[1])
+    return upper_confidence(mean, log(x) / arm.n if x > 1 else 0.0)
+
+
+def shared_counts(counts: Sequence[float], shared: MutableSequence[float]) -> MutableSequence[float]:
+    """Write H of each arm into `shared`: the sum of min(N, sqrt(N M)) over the N = M of all arms (Lattimore 2018)."""
+    for arm in range(len(counts)):
+        total = 0.0
+        for other in counts:
+            total += min(counts[arm], sqrt(counts[arm] * other))
+        shared[arm] = total
+    return shared
+
+
+def own_counts(counts: Sequence[float], _: MutableSequence[float]) -> Sequence[float]:
+    """Return the counts themselves: most rules take of each arm its own."""
+    return counts
+
+
 def imed_index(arm: ArmView, _: Random, __: Parameters) -> float:
     """Minus N kl(mean, best) + log N (Honda and Takemura 2015): the agent pulls where that is smallest."""
     if arm.mean >= arm.best:
@@ -142,14 +178,6 @@ def thompson_index(arm: ArmView, random: Random, _: Parameters) -> float:
     ones = min(max(arm.mean, 0.0), 1.0) * arm.pulls
     g, h = gamma(1 + ones, random), gamma(1 + arm.pulls - ones, random)
     return g / (g + h)
-
-
-def thompson_log_density(arm: ArmView, x: float) -> tuple[float, float]:
-    """The logarithm of the density of Beta(1 + S, 1 + pulls - S) at x in (0, 1), and its slope there."""
-    ones = min(max(arm.mean, 0.0), 1.0) * arm.pulls
-    zeros = arm.pulls - ones
-    scale = lgamma(2 + arm.pulls) - lgamma(1 + ones) - lgamma(1 + zeros)
-    return scale + ones * log(x) + zeros * log1p(-x), ones / x - zeros / (1 - x)
 
 
 def gamma(shape: float, random: Random) -> float:

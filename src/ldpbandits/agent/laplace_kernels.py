@@ -1,8 +1,8 @@
 """The kernels of the agent for responses of CTL: a value in [0, 1] plus Laplace noise of scale 1 / epsilon.
 
 Such a response X of mean m has log E e^(l (X - m)) <= psi(l) = l^2 / 8 - log(1 - l^2 / epsilon^2) for |l| < epsilon, by
-Hoeffding's lemma and the law of the noise; noise on the grid has less (`spec/sequences.py`). Its conjugate is the rate:
-the mean of N responses is d or more away from m, on one side, with probability at most e^(-N rate(d)).
+Hoeffding's lemma and the law of the noise; noise on the grid has less (`agent/inference/sequences.py`). Its conjugate
+is the rate: the mean of N responses is d or more away from m, on one side, with probability at most e^(-N rate(d)).
 """
 
 from math import hypot, log, log1p, sqrt

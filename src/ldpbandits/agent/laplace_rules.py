@@ -14,7 +14,8 @@ from math import expm1
 from typing import ClassVar
 
 from ldpbandits.agent.bounded_argmax import COSTLY_INDEX_MIN_ARMS, Moves
-from ldpbandits.agent.kernels import Index, Parameters, Reading, imed_index, kl_ucb_plus_index
+from ldpbandits.agent.duels import Design
+from ldpbandits.agent.kernels import Parameters, imed_index, kl_ucb_plus_index, mean_index, random_index
 from ldpbandits.agent.laplace_kernels import (
     above_half,
     clipped,
@@ -23,9 +24,9 @@ from ldpbandits.agent.laplace_kernels import (
     kl_ucb_plus_clip_index,
     kl_ucb_plus_laplace_index,
 )
-from ldpbandits.agent.rules import RULES
+from ldpbandits.agent.rules import RULES, Rule
 from ldpbandits.checks import check_epsilon
-from ldpbandits.errors import ParameterError, SpecError
+from ldpbandits.errors import SpecError
 from ldpbandits.spec.curator import CuratorSpec
 from ldpbandits.spec.mechanisms import Laplace
 
@@ -35,26 +36,46 @@ CLIP_BELOW = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class _ForLaplace:
+class _ForLaplace(Rule):
     """A rule for responses of CTL with this epsilon; the base of all rules here."""
 
     epsilon: float
 
-    many: ClassVar[int] = COSTLY_INDEX_MIN_ARMS
-    floor: ClassVar[float] = 0.0
+    many = COSTLY_INDEX_MIN_ARMS
 
     def __post_init__(self) -> None:
-        """Check epsilon, and convert it to a float."""
-        try:
-            object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
-        except ParameterError as error:
-            raise SpecError(str(error)) from None
+        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon, SpecError))
+
+    @property
+    def parameters(self) -> Parameters:
+        """The epsilon of the responses."""
+        return (self.epsilon,)
 
     def refusal(self, curator: CuratorSpec | None) -> str | None:
         """Refuse all responses but those of CTL with the same epsilon."""
         if curator is not None and _is_laplace(curator) and curator.epsilon == self.epsilon:
             return None
         return f"is for responses of the mechanism laplace with epsilon = {self.epsilon:g} to values in [0, 1]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Clipped(_ForLaplace):
+    """A rule that counts clipped responses, which are bounded and of the same mean."""
+
+    reading = staticmethod(clipped)
+
+    @property
+    def parameters(self) -> Parameters:
+        """The mean excess at epsilon."""
+        return (mean_excess(self.epsilon),)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bits(_ForLaplace):
+    """A rule that counts 1 for each response above 1/2, else 0."""
+
+    reading = staticmethod(above_half)
+    parameters = ()
 
 
 def _is_laplace(curator: CuratorSpec) -> bool:
@@ -85,17 +106,8 @@ class IMEDLaplace(_ForLaplace):
     """
 
     kind: ClassVar[str] = "imed-laplace"
-    moves: ClassVar[Moves] = Moves.AGAINST_BEST
-
-    @property
-    def parameters(self) -> Parameters:
-        """The one parameter: epsilon of the responses."""
-        return (self.epsilon,)
-
-    @property
-    def index(self) -> Index:
-        """Minus (N I(best - mean) + log N)."""
-        return imed_laplace_index
+    index = staticmethod(imed_laplace_index)
+    moves = Moves.AGAINST_BEST
 
 
 @RULES.register
@@ -104,112 +116,75 @@ class KLUCBPlusLaplace(_ForLaplace):
     """Pull the arm of largest mean + d, where N I(d) = f(t / (K N)) as in kl-ucb++. For rewards in [0, 1]."""
 
     kind: ClassVar[str] = "kl-ucb++-laplace"
-    moves: ClassVar[Moves] = Moves.WITH_T
+    index = staticmethod(kl_ucb_plus_laplace_index)
+    moves = Moves.WITH_T
 
     @classmethod
     def default_for(cls, curator: CuratorSpec) -> "KLUCBPlusLaplace | None":
         """Return the rule for CTL with an epsilon at which clipping does not pay."""
         return cls(curator.epsilon) if _is_laplace(curator) and curator.epsilon >= CLIP_BELOW else None
 
-    @property
-    def parameters(self) -> Parameters:
-        """The one parameter: epsilon of the responses."""
-        return (self.epsilon,)
-
-    @property
-    def index(self) -> Index:
-        """Mean + d with N I(d) = f(t / (K N))."""
-        return kl_ucb_plus_laplace_index
-
 
 @RULES.register
 @dataclass(frozen=True, slots=True)
-class IMEDLaplaceClip(_ForLaplace):
-    """IMED on clipped responses, which are bounded and of the same mean. For rewards in [0, 1]."""
+class IMEDLaplaceClip(_Clipped):
+    """IMED on clipped responses, rescaled to [0, 1]. For rewards in [0, 1]."""
 
     kind: ClassVar[str] = "imed-laplace-clip"
-    moves: ClassVar[Moves] = Moves.AGAINST_BEST
-
-    @property
-    def parameters(self) -> Parameters:
-        """The one parameter: the mean excess at epsilon."""
-        return (mean_excess(self.epsilon),)
-
-    @property
-    def index(self) -> Index:
-        """The index of IMED on means rescaled to [0, 1]."""
-        return imed_clip_index
-
-    @property
-    def reading(self) -> Reading:
-        """The clipped response, which `clipped` computes."""
-        return clipped
+    index = staticmethod(imed_clip_index)
+    moves = Moves.AGAINST_BEST
 
 
 @RULES.register
 @dataclass(frozen=True, slots=True)
-class KLUCBPlusLaplaceClip(_ForLaplace):
-    """KL-UCB++ on clipped responses, which are bounded and of the same mean. For rewards in [0, 1]."""
+class KLUCBPlusLaplaceClip(_Clipped):
+    """KL-UCB++ on clipped responses, rescaled to [0, 1]. For rewards in [0, 1]."""
 
     kind: ClassVar[str] = "kl-ucb++-laplace-clip"
-    moves: ClassVar[Moves] = Moves.WITH_T
+    index = staticmethod(kl_ucb_plus_clip_index)
+    moves = Moves.WITH_T
 
     @classmethod
     def default_for(cls, curator: CuratorSpec) -> "KLUCBPlusLaplaceClip | None":
         """Return the rule for CTL with an epsilon at which clipping pays."""
         return cls(curator.epsilon) if _is_laplace(curator) and curator.epsilon < CLIP_BELOW else None
 
-    @property
-    def parameters(self) -> Parameters:
-        """The one parameter: the mean excess at epsilon."""
-        return (mean_excess(self.epsilon),)
-
-    @property
-    def index(self) -> Index:
-        """The index of KL-UCB++ on means rescaled to [0, 1]."""
-        return kl_ucb_plus_clip_index
-
-    @property
-    def reading(self) -> Reading:
-        """The clipped response, which `clipped` computes."""
-        return clipped
-
 
 @RULES.register
 @dataclass(frozen=True, slots=True)
-class IMEDLaplaceBit(_ForLaplace):
+class IMEDLaplaceBit(_Bits):
     """IMED on bits: whether a response exceeds 1/2. For rewards that are 0 or 1; other laws may change their order."""
 
     kind: ClassVar[str] = "imed-laplace-bit"
-    moves: ClassVar[Moves] = Moves.AGAINST_BEST
-    parameters: ClassVar[Parameters] = ()
-
-    @property
-    def index(self) -> Index:
-        """The index of IMED, on bits."""
-        return imed_index
-
-    @property
-    def reading(self) -> Reading:
-        """1 if the response exceeds 1/2, else 0."""
-        return above_half
+    index = staticmethod(imed_index)
+    moves = Moves.AGAINST_BEST
 
 
 @RULES.register
 @dataclass(frozen=True, slots=True)
-class KLUCBPlusLaplaceBit(_ForLaplace):
+class KLUCBPlusLaplaceBit(_Bits):
     """KL-UCB++ on bits: whether a response exceeds 1/2. For rewards that are 0 or 1, as with IMED."""
 
     kind: ClassVar[str] = "kl-ucb++-laplace-bit"
-    moves: ClassVar[Moves] = Moves.WITH_T
-    parameters: ClassVar[Parameters] = ()
+    index = staticmethod(kl_ucb_plus_index)
+    moves = Moves.WITH_T
 
-    @property
-    def index(self) -> Index:
-        """The index of KL-UCB++, on bits."""
-        return kl_ucb_plus_index
 
-    @property
-    def reading(self) -> Reading:
-        """1 if the response exceeds 1/2, else 0."""
-        return above_half
+@RULES.register
+@dataclass(frozen=True, slots=True)
+class DuelsLaplace(_Clipped):
+    """Duels on clipped responses, rescaled to [0, 1]. For rewards in [0, 1]."""
+
+    kind: ClassVar[str] = "duels-laplace"
+    index = staticmethod(mean_index)
+    design = Design.DUELS
+
+
+@RULES.register
+@dataclass(frozen=True, slots=True)
+class EqualSharesLaplace(_Clipped):
+    """Equal shares, with clipped responses for verdicts. For rewards in [0, 1]."""
+
+    kind: ClassVar[str] = "equal-laplace"
+    index = staticmethod(random_index)
+    design = Design.EQUAL

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from ldpbandits.checks import brief, check_epsilon, is_number
 from ldpbandits.errors import ParameterError
-from ldpbandits.lab.rewards import Bernoulli, Gaussian, Law, arm_text, gaps
+from ldpbandits.lab.rewards import Bernoulli, Drift, Gaussian, Law, arm_text, gaps
 from ldpbandits.spec.mechanisms import response_mean
 from ldpbandits.spec.transforms import Threshold
 from ldpbandits.theory import bounds
@@ -17,6 +17,8 @@ Kind: TypeAlias = Literal["lower", "upper"]
 
 CONSISTENT = "Bernoulli arms of best mean below 1, consistent policies"
 """The assumption of the lower bounds. A best mean of 1 has the trivial bound 0: no arm could be better."""
+
+ON_BITS = "any policy on those bits"
 
 C_S = {"general c_s": bounds.PAPER_GENERAL, "Gaussian c_s": bounds.PAPER_GAUSSIAN, "Jensen c_s": bounds.JENSEN}
 
@@ -57,6 +59,8 @@ class BoundTable:
         """
         if not arms:
             raise ParameterError("a bandit needs at least one arm")
+        if any(isinstance(arm, Drift) for arm in arms):
+            raise ParameterError("bounds are for arms whose mean rewards stay what they are, not for drift")
         if not is_number(horizon) or horizon < max(len(arms), 2):
             least = max(len(arms), 2)
             raise ParameterError(
@@ -118,8 +122,7 @@ class BoundTable:
     def _lower(self) -> list[Bound]:
         def line(name: str, of: str, constant: Callable[[], float]) -> Bound:
             value = None if not self._means_in_unit else constant() if max(self.means) < 1 else 0.0
-            at_horizon = None if value is None else value * log(self.horizon)
-            return Bound(name, "lower", of, value, at_horizon, CONSISTENT, self._has_lower)
+            return self._multiple(name, of, value, CONSISTENT, applies=self._has_lower)
 
         private = "any private policy"
         return [
@@ -134,37 +137,26 @@ class BoundTable:
             return []
         chances = [arm.above(self.threshold.theta) for arm in self.arms]
         value = bounds.threshold_constant(self.means, chances, self.epsilon)
-        return [
-            Bound(
-                f"exact constant of {self.threshold.of}",
-                "lower",
-                "any policy on those bits",
-                value,
-                value * log(self.horizon),
-                _ordered(self.threshold),
-                isfinite(value) and max(chances) < 1,
-            )
-        ]
+        applies, of = isfinite(value) and max(chances) < 1, self.threshold.of
+        return [self._multiple(f"exact constant of {of}", ON_BITS, value, _ordered(self.threshold), applies=applies)]
 
     def _mixed_lower(self) -> list[Bound]:
         """Return the exact constant for users of their own epsilons; behind the threshold, if there is one."""
         if self.mix is None:
             return []
-        behind = self.threshold
-        chances = self.means if behind is None else [arm.above(behind.theta) for arm in self.arms]
-        applies = self._has_lower if behind is None else max(chances) < 1
+        behind, name = self.threshold, "exact constant, own epsilons"
+        if behind is None:
+            chances, assumes, applies = self.means, CONSISTENT, self._has_lower
+        else:
+            chances = [arm.above(behind.theta) for arm in self.arms]
+            name, assumes, applies = f"{name}, of {behind.of}", _ordered(behind), max(chances) < 1
         value = bounds.mixed_constant(self.means, chances, self.mix) if self._means_in_unit or behind else None
-        return [
-            Bound(
-                "exact constant, own epsilons" + ("" if behind is None else f", of {behind.of}"),
-                "lower",
-                "any policy on those bits",
-                value,
-                None if value is None else value * log(self.horizon),
-                CONSISTENT if behind is None else _ordered(behind),
-                applies and value is not None and isfinite(value),
-            )
-        ]
+        applies = applies and value is not None and isfinite(value)
+        return [self._multiple(name, ON_BITS, value, assumes, applies=applies)]
+
+    def _multiple(self, name: str, of: str, value: float | None, assumes: str, *, applies: bool) -> Bound:
+        at_horizon = None if value is None else value * log(self.horizon)
+        return Bound(name, "lower", of, value, at_horizon, assumes, applies)
 
     def _bounded_upper(self) -> list[Bound]:
         n, epsilon = len(self.arms), self.epsilon

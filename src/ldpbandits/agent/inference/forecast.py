@@ -8,14 +8,17 @@ learns gives worse arms ever less, which takes longer: `more_by_rule` uses the r
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import ceil, sqrt
+from math import ceil, log, sqrt
 from typing import TypeAlias
 
 from ldpbandits.agent.bound_rule import BoundRule
-from ldpbandits.agent.estimates import Estimate, estimate_arm
-from ldpbandits.agent.expected_allocation import ExpectedAllocation, is_foreseeable
+from ldpbandits.agent.inference.differences import Pair, Scale
+from ldpbandits.agent.inference.estimates import Estimate, estimate_arm
+from ldpbandits.agent.inference.expected_allocation import ExpectedAllocation, is_foreseeable
+from ldpbandits.agent.inference.mechanisms import inference_for
+from ldpbandits.agent.inference.missing import worst_case
+from ldpbandits.agent.inference.verdicts import Criteria, log_evidence
 from ldpbandits.agent.levels import Levels
-from ldpbandits.agent.missing import worst_case
 from ldpbandits.agent.tally import ArmTally, LevelTally
 from ldpbandits.spec.mechanisms import Mechanism
 from ldpbandits.spec.menu import Menu
@@ -25,6 +28,9 @@ MAX_FORECAST_RESPONSES = 10**9
 
 FORECAST_TOLERANCE_FACTOR = 1.01
 """The search stops when its bracket is this narrow: the result is a guess anyway."""
+
+VERDICT_TOLERANCE_FACTOR = 1.001
+"""The same for the responses until a verdict, which take microseconds."""
 
 Shares: TypeAlias = Callable[[float], Sequence[float]]
 """shares(more): the shares of the best arm and of the others, in this order, in the next `more` responses."""
@@ -57,7 +63,7 @@ class Prospect:
 def _grown(arm: ArmTally, new: float, menu: Menu) -> ArmTally:
     """Return the tally with `new` responses more, of the same mix of epsilons, to values of the mean so far."""
     if len(menu) == 1:
-        mean = min(max(menu.first.debiased_mean(arm.total / arm.pulls), 0.0), 1.0)
+        mean = min(max(inference_for(menu.first).debiased_mean(arm.total / arm.pulls), 0.0), 1.0)
         return ArmTally(*_added(LevelTally(arm.pulls, arm.total), new, menu.first, mean))
     mean = Levels.of(menu).mean([number for cell in arm.cells for number in cell])
     cells = [
@@ -124,3 +130,28 @@ def more_by_rule(
         return None
     allocation = ExpectedAllocation.of(rule, [best.arm, *(other.arm for other in others)], minimum_share)
     return more_responses(best, others, menu, allocation.shares)
+
+
+def responses_until_verdict(scale: Scale, values: tuple[float, float], criteria: Criteria) -> int | None:
+    """Return about how many responses duels take until the verdict, from the expected tallies.
+
+    `values` are the mean values of the best arm's rivals, all alike, and of the best arm. Each rival gets its share of
+    the duels with the best arm. None: more than MAX_FORECAST_RESPONSES.
+
+    >>> responses_until_verdict((0.2689414213699951, 0.4621171572600098), (0.3, 0.6), Criteria(arms=2))
+    740
+    """
+    means = [low + slope * value for value in reversed(values) for low, slope in [scale]]
+
+    def is_decided(responses: float) -> bool:
+        each = responses / (2 * (criteria.arms - 1))
+        pair = Pair((each, each * means[0], each, each * means[1]), scale, is_fair=True)
+        return log_evidence(pair, criteria) >= log(criteria.needed(0))
+
+    least, most = 2.0 * criteria.arms, float(MAX_FORECAST_RESPONSES)
+    if not is_decided(most):
+        return None
+    while most > least * VERDICT_TOLERANCE_FACTOR:
+        middle = sqrt(least * most)
+        least, most = (least, middle) if is_decided(middle) else (middle, most)
+    return ceil(most)

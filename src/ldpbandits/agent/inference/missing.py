@@ -25,19 +25,15 @@ the reward, the arm, the moment, or on anything but the noise: a device that dro
 not covered. (A response beyond 28 / epsilon is refused for what it says, with probability 7e-13.)
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from math import inf
-from typing import TypeAlias
 
-from ldpbandits.agent.estimates import HOEFFDING, Estimate, in_rewards
+from ldpbandits.agent.inference.estimates import HOEFFDING, Estimate, in_rewards
+from ldpbandits.agent.inference.mechanisms import inference_for
+from ldpbandits.agent.inference.sequences import bernoulli_edge, mixed_worst_interval
 from ldpbandits.agent.levels import Levels
 from ldpbandits.agent.tally import ArmTally
-from ldpbandits.spec.mechanisms import Mechanism
 from ldpbandits.spec.menu import Menu
-from ldpbandits.spec.sequences import bernoulli_edge, mixed_worst_interval
-
-WorstInterval: TypeAlias = Callable[[int, float, int, float, float], tuple[float, float]]
 
 
 def worst_case(known: Estimate, arm: ArmTally, menu: Menu, unanswered: int) -> Estimate:
@@ -52,7 +48,8 @@ def worst_case(known: Estimate, arm: ArmTally, menu: Menu, unanswered: int) -> E
     edges = -inf, inf
     if arm.pulls and menu.transform.bounded:
         if len(menu) == 1:
-            edges = _one_epsilon(menu.first, arm, unanswered, known.alpha)
+            inference = inference_for(menu.first)
+            edges = inference.worst_interval(arm.pulls, arm.total, unanswered, known.alpha, HOEFFDING)
         else:
             cells = [number for cell in arm.cells for number in cell]
             edges = mixed_worst_interval(cells, Levels.of(menu).numbers, unanswered, known.alpha)
@@ -61,16 +58,6 @@ def worst_case(known: Estimate, arm: ArmTally, menu: Menu, unanswered: int) -> E
         return worst
     # The interval contains the estimate's own but for rounding, which min and max correct.
     return replace(worst, low=min(worst.low, known.low), high=max(worst.high, known.high), fits=True)
-
-
-def _one_epsilon(mechanism: Mechanism, arm: ArmTally, unanswered: int, alpha: float) -> tuple[float, float]:
-    own: WorstInterval | None = getattr(mechanism, "worst_interval", None)
-    if own is not None:
-        return own(arm.pulls, arm.total, unanswered, alpha, HOEFFDING)
-    least, most = (unanswered * limit * mechanism.unit for limit in mechanism.limits)
-    low, _ = mechanism.interval(arm.pulls + unanswered, arm.total + least, alpha, HOEFFDING)
-    _, high = mechanism.interval(arm.pulls + unanswered, arm.total + most, alpha, HOEFFDING)
-    return low, high
 
 
 def missing_interval(answered: int, missing: int, out: int, alpha: float) -> tuple[float, float]:

@@ -6,7 +6,7 @@ with its `share` of ALPHA, so with probability 1 - ALPHA no arm but the best is 
 
 from collections.abc import Sequence
 
-from ldpbandits.agent.estimates import Estimate
+from ldpbandits.agent.inference.estimates import Estimate
 
 ALPHA = 0.05
 """The probability that any interval of an experiment ever misses its mean, however many arms are added."""

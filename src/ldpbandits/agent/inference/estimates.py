@@ -1,8 +1,10 @@
 """Estimates of an arm: its debiased mean, and an anytime-valid confidence interval."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
+from ldpbandits.agent.inference.mechanisms import inference_for
+from ldpbandits.agent.inference.sequences import mixed_interval
 from ldpbandits.agent.levels import Levels
 from ldpbandits.agent.mixed import likeliest
 from ldpbandits.agent.tally import ArmTally
@@ -10,7 +12,6 @@ from ldpbandits.checks import brief, check_count, check_probability, is_number
 from ldpbandits.errors import ParameterError, ResponseError
 from ldpbandits.spec.curator import CuratorSpec
 from ldpbandits.spec.menu import Menu
-from ldpbandits.spec.sequences import mixed_interval
 from ldpbandits.spec.transforms import Transform
 
 HOEFFDING = 0.5
@@ -38,6 +39,10 @@ class Estimate:
     alpha: float
     pulls: int
     fits: bool
+
+    def hidden(self, ends: tuple[float, float]) -> "Estimate":
+        """Return the estimate of somebody who has seen no response: the mean lies between these ends."""
+        return replace(self, mean=None, low=ends[0], high=ends[1], fits=True)
 
 
 def share(alpha: float, arm: int) -> float:
@@ -70,8 +75,9 @@ def estimate(
     sigma = _sigma(spec, sub_gaussian)
     mean, low, high = None, -inf, inf
     if pulls:
-        mean = spec.mechanism.debiased_mean(total / pulls)
-        low, high = spec.mechanism.interval(pulls, total, alpha, sigma)
+        inference = inference_for(spec.mechanism)
+        mean = inference.debiased_mean(total / pulls)
+        low, high = inference.interval(pulls, total, alpha, sigma)
     return in_rewards(spec.transform, mean, (low, high), alpha, pulls)
 
 

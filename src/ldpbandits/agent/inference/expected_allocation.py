@@ -14,7 +14,7 @@ from random import Random
 from typing import NamedTuple
 
 from ldpbandits.agent.bound_rule import BoundRule
-from ldpbandits.agent.kernels import ArmView, kl_ucb_index
+from ldpbandits.agent.kernels import ArmView, kl_ucb_index, thompson_index
 from ldpbandits.agent.tally import ArmTally
 
 PULLS_TOLERANCE = 1e-3
@@ -84,7 +84,7 @@ class ExpectedAllocation:
 
         A rule that draws its index from a posterior gets kl-ucb's index: both pull an arm about equally often.
         """
-        index = self.rule.index if self.rule.log_density is None else kl_ucb_index
+        index = kl_ucb_index if self.rule.index is thompson_index else self.rule.index
         highest = max(each.mean for each in self.shapes)
         cells = tuple(cell * n for cell in shape.cells)
         view = ArmView(shape.mean, n, 0.0, n, max(t, 2.0), highest, float(len(self.shapes)), cells)
@@ -92,8 +92,8 @@ class ExpectedAllocation:
 
 
 def is_foreseeable(rule: BoundRule) -> bool:
-    """Tell whether a rule declares how its index moves, or the law by which it is drawn."""
-    return rule.moves is not None or rule.log_density is not None
+    """Tell whether a rule declares how its index moves, or draws it from a posterior."""
+    return rule.moves is not None or rule.index is thompson_index
 
 
 def _find_root(excess: Callable[[float], float], least: float, most: float) -> float:
