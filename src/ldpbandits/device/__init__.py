@@ -1,1 +1,1 @@
-"""TRUSTED: the only live part that sees a reward. It runs on the user's own device, on the standard library alone."""
+"""TRUSTED: the only live package that sees a reward. It runs on the user's device, on the standard library alone."""

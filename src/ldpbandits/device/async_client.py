@@ -5,22 +5,23 @@
         await pull.observe(reward)
 
 The promises are those of `Client`, because each call is a call of one. The ledger is a file that outlasts a loss of
-power: a write waits for the disk, and perhaps for another process. An agent may take seconds to answer. So a client has
-two threads: calls that ask the agent take turns in one, calls that need the ledger alone take turns in the other.
+power: a write waits for the disk, and perhaps for another process. An agent may take seconds to answer. A client
+therefore has two threads: calls that ask the agent take turns in one, calls that need only the ledger in the other.
 
-A call may be cancelled at any moment. A call that still waits for its turn is not made. A call that has begun is
-finished in its thread: a pull that was charged is in `pulls()`, and its response, that of the default unless a reward
-is observed, is sent at its moment; a reward is observed, or its pull is still open.
+A call may be cancelled at any time. A call that still waits for its turn is not made. A call that has begun finishes
+in its thread: a charged pull is in `pulls()`, and its response, that of the default unless a reward is observed, is
+sent at its reporting moment; a reward is observed, or its pull is still open.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
-from functools import partial
+from dataclasses import dataclass, field
+from functools import partial, wraps
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock, Thread
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Any, ParamSpec, Self, TypeAlias, TypeVar
 from weakref import finalize
 
 from ldpbandits.device.client import (
@@ -28,20 +29,55 @@ from ldpbandits.device.client import (
     SHUTDOWN_TIMEOUT_S,
     Allowance,
     Client,
+    Pull,
+    Shown,
     check_arguments,
     leave_deadline,
 )
 from ldpbandits.device.ledger import Ledger
 from ldpbandits.device.limits import Limits
-from ldpbandits.device.pull import AsyncPull, Pull
-from ldpbandits.device.sealed import sealed_async
-from ldpbandits.device.sender import Flushed
+from ldpbandits.device.outbox import Flushed
+from ldpbandits.device.sealed import without_frames
 from ldpbandits.errors import LedgerError, ParameterError
 from ldpbandits.types import Reward
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 CLOSED = "the ledger cannot be used: this client is closed"
+
+
+def sealed_async(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Seal a coroutine function, also against exceptions thrown in from outside, as when a task is cancelled."""
+
+    @wraps(function)
+    async def seal(*args: P.args, **kwargs: P.kwargs) -> T:
+        coroutine = function(*args, **kwargs)
+        del args, kwargs  # as above
+        try:
+            return await coroutine
+        except BaseException as error:  # noqa: BLE001 - as above
+            failure = error
+        finally:
+            del coroutine
+        try:
+            raise without_frames(failure)
+        finally:
+            del failure  # as above
+
+    return seal
+
+
+@dataclass(frozen=True)
+class AsyncPull(Shown):
+    """One arm to show, with the method that observes its reward, of an `AsyncClient`."""
+
+    _respond: Callable[[Reward | float, bool], Awaitable[bool]] = field(repr=False, compare=False)
+
+    @sealed_async
+    async def observe(self, reward: Reward | float, *, clip: bool = True) -> bool:
+        """Draw the response to a reward and keep it until it is sent, as `Pull.observe` does."""
+        return await self._respond(reward, clip)
 
 
 class AsyncClient:
@@ -73,9 +109,9 @@ class AsyncClient:
     ) -> None:
         """Take part in this experiment of the agent at `url`; the ledger is opened with the block, or at first use.
 
-        The ledger is that of this user, unless you name another. With `background`, a thread sends what is due; without
-        it, call `flush()` from time to time. An `allowance` is what the site's backend has signed for a decision, where
-        the experiment needs one; a function is called for each decision, in a thread.
+        The ledger is that of this user, unless you name another. With `background`, a thread sends due responses;
+        without it, call `flush()` from time to time. An `allowance` is the text that the site's backend has signed for
+        a decision, where the experiment needs one; a function is called for each decision, in a thread.
         """
         check_arguments(url, experiment, key, limits, timeout)
         self._make_client = partial(
@@ -98,7 +134,7 @@ class AsyncClient:
     async def decide(self, *, epsilon: float | None = None) -> AsyncPull:
         """Ask which arm to pull; accept it only within the owner's limits, as `Client.decide` does.
 
-        If it is cancelled, the pull may still be charged: then `pulls()` has it, and it is answered at its moment.
+        If it is cancelled, the pull may still be charged: then `pulls()` has it, and its response is sent on time.
         """
         return self._async_pull(await self._call(self._agent_calls, lambda client: client.decide(epsilon=epsilon)))
 
@@ -106,6 +142,11 @@ class AsyncClient:
     async def observe(self, ticket: str, reward: Reward | float, *, clip: bool = True) -> bool:
         """Draw the response to the reward of the pull with this ticket and keep it, as `AsyncPull.observe` does."""
         return await self._observe(ticket, reward, clip)
+
+    @sealed_async
+    async def observe_latest(self, reward: Reward | float, *, clip: bool = True) -> bool:
+        """Observe the reward of the newest pull that awaits one, as `Client.observe_latest` does."""
+        return await self._call(self._ledger_calls, lambda client: client.observe_latest(reward, clip=clip))
 
     async def pulls(self) -> list[AsyncPull]:
         """Return the pulls of this experiment that still await a reward, also from before a restart."""
@@ -116,18 +157,18 @@ class AsyncClient:
         return await self._call(self._ledger_calls, Client.spent)
 
     async def remaining(self) -> float:
-        """Return what is left of the owner's budget: what further pulls may cost within the window."""
+        """Return the rest of the owner's budget: the epsilon that further pulls may cost within the window."""
         return await self._call(self._ledger_calls, Client.remaining)
 
     async def flush(self, *, now: float | None = None) -> Flushed:
-        """Send what is due; tell what has become of responses since the last call, also of those sent by themselves."""
+        """Send due responses; return the outcomes since the last call, including those of the background thread."""
         return await self._call(self._agent_calls, lambda client: client.flush(now=now))
 
     async def leave(self) -> Flushed:
-        """Send now what was decided here, reward or not, as on leaving a page; tell what has become of it.
+        """Send the responses of this client's pulls now, reward or not, as on leaving a page; return the outcomes.
 
-        Pulls that were open can be observed no more. It takes a few seconds at the most; what could not be sent by then
-        is sent later, or at the next start.
+        Open pulls can be observed no more. It takes a few seconds at most; a response that was not sent by then is
+        sent later, or at the next start.
         """
         leaving = CallThread("ldpbandits-leave")  # it waits for no other call
         try:
@@ -136,10 +177,10 @@ class AsyncClient:
             leaving.stop()
 
     async def close(self, *, keep: bool = False) -> None:
-        """Leave, end the threads, and close the connection and the ledger; to close twice is harmless.
+        """Leave, stop the threads, and close the connection and the ledger; closing twice is harmless.
 
-        With `keep`, pulls stay as they are, for an app that goes on in another process: there their rewards may be
-        observed, and what is due is sent. If it is cancelled, a thread goes on to close.
+        With `keep`, pulls stay unchanged, for an app that goes on in another process: there their rewards may be
+        observed, and due responses are sent. If it is cancelled, a thread goes on to close.
         """
         if self._is_closed:
             return
@@ -151,7 +192,7 @@ class AsyncClient:
             await asyncio.wrap_future(closed)
 
     async def __aenter__(self) -> Self:
-        """Open the ledger."""
+        """Open the ledger; close the client if that fails."""
         try:
             await self._call(self._ledger_calls, lambda _: None)
         except BaseException:  # the block is not entered: nobody else would close this client
@@ -189,7 +230,7 @@ class AsyncClient:
                 raise LedgerError(CLOSED)
             if self._client is None:
                 client = self._make_client()
-                if self._is_closed:  # meanwhile: who closes may have stopped waiting for the ledger
+                if self._is_closed:  # meanwhile: `close` does not wait for the ledger forever
                     client.close(keep=True)
                     raise LedgerError(CLOSED)
                 _open_clients.add(client)
@@ -199,7 +240,7 @@ class AsyncClient:
             self._opening.release()
 
     def _close(self, closed: "Future[None]", deadline: float, keep: bool) -> None:  # noqa: FBT001 - of a thread
-        """Close the client before this deadline on the monotonic clock, then let the calls under way end."""
+        """Close the client before this deadline on the monotonic clock, then wait for the calls under way."""
         try:
             if self._opening.acquire(timeout=LEAVE_TIMEOUT_S):
                 self._opening.release()
@@ -216,21 +257,20 @@ class AsyncClient:
 
 
 class CallThread:
-    """Makes one call after the other, in the order in which they come. The first call starts the thread.
+    """A queue of calls and the thread that makes them in their order. The first call starts the thread.
 
-    The thread is a daemon: a program that ends waits neither for an agent nor for a ledger that somebody has locked. It
-    ends when it is stopped, or when its client is garbage: who could not even open a ledger may not think of closing.
+    The thread is a daemon: a program that exits waits neither for an agent nor for a locked ledger. The thread ends
+    when it is stopped, or when its client is garbage-collected: a caller whose ledger cannot be opened may not close.
     """
 
     def __init__(self, name: str) -> None:
-        """Name the thread that the first call will start."""
         self._name = name
         self._calls: _Calls = SimpleQueue()
         self._thread: Thread | None = None
         finalize(self, self._calls.put, None).atexit = False
 
     def submit(self, call: Callable[[], T]) -> "Future[T]":
-        """Make this call when those before it are over, unless its future is cancelled by then."""
+        """Queue a call; it is not made if its future is cancelled before its turn."""
         future: Future[T] = Future()
         self._calls.put((future, call))
         if self._thread is None:
@@ -239,7 +279,7 @@ class CallThread:
         return future
 
     def stop(self) -> None:
-        """Let the thread end after the calls that have come so far."""
+        """Let the thread end after the calls that are queued now."""
         self._calls.put(None)
 
     def join(self, timeout: float) -> None:
@@ -259,12 +299,12 @@ def _make_calls(calls: _Calls) -> None:
                 future.set_result(call())
             except BaseException as error:  # noqa: BLE001 - the caller gets it
                 future.set_exception(error)
-        del item, future, call  # a reward may be in it, until it is privatised
+        del item, future, call  # the call may hold a reward
 
 
-async def _no_response(reward: Reward | float, clip: bool) -> bool:  # noqa: ARG001, FBT001 - nothing is done with it
+async def _no_response(reward: Reward | float, clip: bool) -> bool:  # noqa: ARG001, FBT001 - the reward is ignored
     return False
 
 
 _open_clients: set[Client] = set()
-"""The clients that were not closed. When the event loop has ended, nobody else remembers that they have responses."""
+"""Strong references to open clients: after the end of the event loop, the exit handler still sends their responses."""

@@ -2,15 +2,13 @@
 
 `BernoulliCurator` is the paper's CTB, `LaplaceCurator` its CTL; behind `Sigmoid()` they are CTB-S and CTL-S.
 
-Every check of a reward is in `transformed`. A reward that cannot be taken is answered with the rule it breaks. What
-sees a reward is `sealed`: whatever interrupts it, no frame of a traceback holds the reward.
+`transformed` makes every check of a reward, and raises the rule that a reward breaks. The methods that see a reward are
+`sealed`: whatever interrupts them, no frame of a traceback holds the reward.
 """
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from fractions import Fraction
-from functools import cached_property, lru_cache
 from math import inf, isnan
 from numbers import Rational, Real
 from typing import Any, ClassVar
@@ -20,7 +18,6 @@ from ldpbandits.device.sealed import sealed
 from ldpbandits.errors import RewardError, SpecError
 from ldpbandits.spec.curator import CuratorSpec, Guarantee
 from ldpbandits.spec.mechanisms import GRID_BITS, Bernoulli, Laplace, Mechanism
-from ldpbandits.spec.menu import Menu
 from ldpbandits.spec.registry import field_values
 from ldpbandits.spec.transforms import Range, Transform
 from ldpbandits.types import Response, Reward
@@ -28,38 +25,29 @@ from ldpbandits.types import Response, Reward
 UNIT_BITS = 53
 """CTB takes a reward in [0, 1] to a multiple of 2^-53, which loses nothing above 2^-53 in a float."""
 
-
 _PLAIN = frozenset({float, int, bool, Fraction})
 
 
-class Refused(str):
-    """The rule that a reward breaks."""
-
-    __slots__ = ()
-
-
-def transformed(transform: Transform, reward: object, *, clip: bool = False) -> float | Fraction | Refused:
+def transformed(transform: Transform, reward: object, *, clip: bool = False) -> float | Fraction:
     """Check a reward and apply the transform. With `clip`, a reward out of range counts as the nearest one in range."""
     plain = _plain(reward)
-    number = plain if isinstance(plain, Refused) else _number(plain)
-    if isinstance(number, Refused):
-        return number
+    number = _float(plain)
     nearest = transform.nearest(number) if clip else None
-    if nearest is None:  # not to be clipped, or so far out that nothing is nearest
+    if nearest is None:  # without `clip`, or where the transform has no nearest reward
         rule = transform.refusal(number)
         if rule is not None:
-            return Refused(rule)
+            raise RewardError(rule)
         nearest = number
     if not transform.exact:
         return transform.apply(nearest, transform.parameters)
     if not isinstance(reward, (float, Rational)):
-        return Refused("a reward on the real line must be an int, a float or a Fraction")
+        raise RewardError("a reward on the real line must be an int, a float or a Fraction")
     exact = Fraction(plain if nearest == number else nearest)  # a float would move large ints, and neighbours apart
     return transform.apply(exact, transform.parameters)  # type: ignore[arg-type]
 
 
-def _plain(reward: object) -> float | Fraction | Refused:
-    """Return the reward as a number of Python's own. Only here does a reward run code of its own, which may fail."""
+def _plain(reward: object) -> float | Fraction:
+    """Return the reward as a built-in number. Only here may code of the reward's own class run, and fail."""
     if type(reward) in _PLAIN:
         return reward  # type: ignore[return-value]
     try:
@@ -67,24 +55,26 @@ def _plain(reward: object) -> float | Fraction | Refused:
             return Fraction(int(reward.numerator), int(reward.denominator))
         if isinstance(reward, Real):
             return float(reward)
-    except Exception:  # noqa: BLE001 - what it says may have the reward in it
-        return Refused("a reward must be a number, and this one cannot be read")
-    return Refused("a reward must be a number: an int, a float or another real number")
+    except Exception:  # noqa: BLE001 - its message may have the reward in it
+        raise RewardError("a reward must be a number, and this one cannot be read") from None
+    raise RewardError("a reward must be a number: an int, a float or another real number")
 
 
-def _number(plain: float | Fraction) -> float | Refused:
+def _float(plain: float | Fraction) -> float:
     """Return the number as a float, infinite when it is beyond the floats."""
     try:
         number = float(plain)
     except OverflowError:
         return inf if plain > 0 else -inf
-    return Refused("a reward must be a number, not NaN") if isnan(number) else number
+    if isnan(number):
+        raise RewardError("a reward must be a number, not NaN")
+    return number
 
 
 class Curator(ABC):
-    """What all curators share: a spec that says what is promised, and the ways to ask for a response.
+    """The base class of curators: a spec that states the guarantee, and the methods that draw a response.
 
-    A curator of your own names its mechanism and draws in `_privatise`; `CURATORS.register` makes it known.
+    A curator of your own names its mechanism and draws in `_privatise`; `CURATORS.register` registers it.
     """
 
     mechanism: ClassVar[type[Mechanism]]
@@ -96,7 +86,7 @@ class Curator(ABC):
 
     @property
     def spec(self) -> CuratorSpec:
-        """The curator as data."""
+        """The curator as data: its mechanism and its transform."""
         return self._spec
 
     @property
@@ -106,58 +96,41 @@ class Curator(ABC):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised, and for which pairs of rewards."""
+        """The promise: an epsilon, and the pairs of rewards for which it holds."""
         return self._spec.guarantee
 
     def to_json(self) -> dict[str, Any]:
         """Return this curator as plain JSON-able data; `curator_from_json` takes it back."""
         return self._spec.to_json()
 
-    @cached_property
-    def text(self) -> str:
-        """The JSON of this curator; `curator_from_text` takes it back."""
-        return json.dumps(self.to_json(), sort_keys=True)
-
     @sealed
     def respond(self, reward: Reward | float, *, clip: bool = False) -> Response:
         """Return one private response to this reward; each call spends epsilon anew."""
-        return self._respond(reward, system_words, clip=clip)
+        return self._privatise(transformed(self._spec.transform, reward, clip=clip), system_words)
 
     @sealed
     def respond_many(self, rewards: Iterable[Reward | float], *, clip: bool = False) -> list[Response]:
         """Return one private response to each reward; nothing is drawn unless every reward can be taken."""
         values = [transformed(self._spec.transform, reward, clip=clip) for reward in rewards]
-        refused = [value for value in values if isinstance(value, Refused)]
-        if refused:
-            raise RewardError(refused[0])
-        return [self._privatise(value, system_words) for value in values if not isinstance(value, Refused)]
+        return [self._privatise(value, system_words) for value in values]
 
     @sealed
     def respond_not_private(self, reward: Reward | float, draw: Draw, *, clip: bool = False) -> Response:
-        """Respond with the caller's randomness, for tests and vectors: whoever knows the words knows the reward."""
-        return self._respond(reward, draw, clip=clip)
-
-    def _respond(self, reward: Reward | float, draw: Draw, *, clip: bool) -> Response:
-        value = transformed(self._spec.transform, reward, clip=clip)
-        if isinstance(value, Refused):
-            raise RewardError(value)
-        return self._privatise(value, draw)
+        """Respond with the caller's randomness, for tests and vectors. Not private: the words reveal the reward."""
+        return self._privatise(transformed(self._spec.transform, reward, clip=clip), draw)
 
     @abstractmethod
     def _privatise(self, value: float | Fraction, draw: Draw) -> Response:
         """Draw the response to a transformed reward."""
 
     def __repr__(self) -> str:
-        """Show the call that makes this curator."""
         numbers = ", ".join(f"{name}={value!r}" for name, value in field_values(self._spec.mechanism).items())
         return f"{type(self).__name__}({numbers}, transform={self._spec.transform})"
 
     def __eq__(self, other: object) -> bool:
-        """Curators are equal when their specs are."""
         return isinstance(other, Curator) and self.spec == other.spec
 
     def __hash__(self) -> int:
-        """Hash as the spec does."""
         return hash(self.spec)
 
 
@@ -176,13 +149,12 @@ class BernoulliCurator(Curator):
     mechanism = Bernoulli
 
     def __init__(self, epsilon: float, transform: Transform | None = None) -> None:
-        """Make a CTB curator; behind `Sigmoid()`, CTB-S."""
         super().__init__(epsilon, transform)
         self._least = first_bits(Fraction(self.epsilon), 1, WORD) + 1
         self._spread = (1 << WORD) - 2 * self._least
 
     def threshold(self, value: float | Fraction) -> int:
-        """How many of the 2^64 words give the response 1, for a value in [0, 1]."""
+        """Return the number of the 2^64 words that give the response 1, for a value in [0, 1]."""
         return self._least + (int(value * (1 << UNIT_BITS)) * self._spread >> UNIT_BITS)
 
     def _privatise(self, value: float | Fraction, draw: Draw) -> Response:
@@ -206,7 +178,6 @@ class LaplaceCurator(Curator):
     mechanism = Laplace
 
     def __init__(self, epsilon: float, transform: Transform | None = None) -> None:
-        """Make a CTL curator; behind `Sigmoid()`, CTL-S."""
         super().__init__(epsilon, transform)
         self._noise = discrete_laplace(Fraction(self.epsilon) / (1 << GRID_BITS))
 
@@ -226,10 +197,9 @@ class LaplaceCurator(Curator):
 
 
 class Curators:
-    """Which curator draws the responses of a mechanism."""
+    """The registry of curators, by the mechanism whose responses they draw."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._by_mechanism: dict[type[Mechanism], type[Curator]] = {}
 
     def register(self, curator: type[Curator]) -> type[Curator]:
@@ -242,7 +212,7 @@ class Curators:
         return curator
 
     def find(self, mechanism: Mechanism) -> type[Curator]:
-        """Return the curator of a mechanism, or say that this device has none."""
+        """Return the curator of a mechanism; raise SpecError if this device has none."""
         if type(mechanism) not in self._by_mechanism:
             raise SpecError(f"this device has no curator for the mechanism {mechanism.kind}")
         return self._by_mechanism[type(mechanism)]
@@ -261,15 +231,3 @@ def curator_from_json(spec: object) -> Curator:
     """
     checked = CuratorSpec.of(spec)
     return CURATORS.find(checked.mechanism)(transform=checked.transform, **field_values(checked.mechanism))
-
-
-@lru_cache(maxsize=64)
-def curator_from_text(text: str) -> Curator:
-    """Make a curator from its JSON, once for all pulls that ask for the same one: it holds no state."""
-    return curator_from_json(json.loads(text))
-
-
-@lru_cache(maxsize=64)
-def curators_from_text(text: str) -> tuple[Curator, ...]:
-    """Make the curators that a menu leaves a choice of, from its JSON; the smallest epsilon comes first."""
-    return tuple(map(curator_from_json, Menu.from_json(json.loads(text)).curators))

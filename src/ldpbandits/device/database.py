@@ -1,33 +1,47 @@
-"""The file behind ledger and outbox: what is in it is there as a whole, and outlasts crashes.
+"""The SQLite file of ledger and outbox: transactions are atomic and durable.
 
-Each transaction is written as a whole and flushed to disk, or not written at all: neither a crash at any moment nor a
-loss of power leaves half of one. Threads and processes take turns. No reward is ever written: no column is for one.
+Each transaction is written as a whole and flushed to disk, or not written at all: neither a crash nor a loss of power
+leaves half of one. Threads and processes take turns. No column holds a reward.
 
-A new file appears under its name when it is complete. So an empty one has lost what was in it, and is refused: to start
-anew would forget what was spent. So is one that went back (high_water.py), or was deleted or replaced while in use.
+A new file gets its name when it is complete (atomic rename). An empty file has therefore lost its content, and is
+refused: a new ledger would forget what was spent. A file that was deleted or replaced while in use, or that was rolled
+back, is refused too.
+
+**The high-water mark.** A backup that replaces a ledger forgets the charges since. A second file therefore holds the
+largest sums that the ledger has had: of accepted epsilons, and of epsilons that have left. Both only grow. The mark is
+written after the ledger, which is then on the disk: it is never ahead of a healthy ledger, whatever crashes when, and
+needs no flush. A mark that is lost, old or half written detects less, and refuses nothing. It is read before the
+ledger, since another process may change both meanwhile.
 """
 
 import os
+import re
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from threading import RLock, local
 from time import monotonic
 from typing import TypeAlias
 
-from ldpbandits.device.high_water import HighWaterMark
-from ldpbandits.device.prefix_sums import add_prefix_sums, total_sums
+from ldpbandits.device.prefix_sums import UNIT, Sums, add_prefix_sums, total_sums
 from ldpbandits.errors import LedgerError
 
 MEMORY = ":memory:"
 LEDGER_BUSY_TIMEOUT_S = 30.0
-"""How long to wait for other threads and processes that use the ledger."""
+"""Seconds to wait for other threads and processes that use the ledger."""
+
+SUFFIX = ".high-water"
+_NOTHING: Sums = (Fraction(0), Fraction(0))
+_FILE = re.compile(rb"((\d{40}) (\d{40})\n)\1", re.ASCII)
+"""Both sums in units of 2^-72, written twice: a mark that was half written does not count."""
 
 FORMAT = 2
 _APPLICATION = 0x4C445042
-"""SQLite's application id of a ledger: nothing is written to a file that is something else."""
+"""SQLite's application id of a ledger: a file with another id is never written to."""
 
 _TABLES = (
     """
@@ -83,10 +97,10 @@ Transaction: TypeAlias = sqlite3.Connection
 
 
 class Database:
-    """One file. It may be used from any thread, and after a fork from any process."""
+    """One SQLite file, for any thread, and after a fork for any process."""
 
     def __init__(self, path: Path | str) -> None:
-        """Open the file, or make one that only this user can read; ':memory:' is for simulated devices."""
+        """Open the file, or create one that only this user can read; ':memory:' is for simulated devices."""
         self.path = path if path == MEMORY else Path(path).absolute()  # a process that forks may also change folder
         self._process = os.getpid()
         self._mark = HighWaterMark(self.path if isinstance(self.path, Path) else None)
@@ -97,19 +111,19 @@ class Database:
         self._connection = self._open()
 
     def close(self) -> None:
-        """Close the file; to close it twice does no harm."""
+        """Close the file; closing it twice is harmless."""
         self._busy_timeout()
         with _LOCK:
-            if os.getpid() == self._process:  # SQLite says that a connection must not even be closed after a fork
+            if os.getpid() == self._process:  # SQLite forbids even closing a connection after a fork
                 self._connection.close()
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """Write all that happens in the block, or nothing of it when the block raises. A block within joins it."""
+        """Commit the writes of the block, or roll all back when the block raises. An inner block joins the outer."""
         busy_timeout = self._busy_timeout()
         with _LOCK:  # and not by acquire(), after which an interrupt would leave it locked
             self._check_inode()
-            if os.getpid() != self._process:  # SQLite says that a connection must not be used after a fork
+            if os.getpid() != self._process:  # SQLite forbids using a connection after a fork
                 if self.path == MEMORY:
                     raise LedgerError("a ledger in memory cannot be shared with a forked process")
                 self._connection, self._process = self._open(), os.getpid()
@@ -127,9 +141,9 @@ class Database:
 
     @contextmanager
     def deadline(self, deadline: float | None) -> Iterator[None]:
-        """Let this thread wait for others until this deadline on the monotonic clock at most, while in the block.
+        """Bound the waits of this thread for other threads and processes by a deadline on the monotonic clock.
 
-        None: the thread waits as long as any.
+        It holds within the block. None: the thread waits for `LEDGER_BUSY_TIMEOUT_S`.
         """
         outer = self._deadline()
         self._waiting.deadline = deadline
@@ -143,7 +157,7 @@ class Database:
         return deadline
 
     def _busy_timeout(self) -> float:
-        """Return how long to wait for other processes; a thread with a deadline waits for other threads first."""
+        """Return the seconds to wait for other processes; a thread with a deadline waits for other threads first."""
         deadline = self._deadline()
         if deadline is None:
             return LEDGER_BUSY_TIMEOUT_S
@@ -153,7 +167,7 @@ class Database:
         return max(deadline - monotonic(), 0.0)
 
     def _check_inode(self) -> None:
-        """Refuse a file that is not the one that was opened: SQLite would go on with one that has no name any more."""
+        """Refuse a path whose inode has changed: SQLite would go on writing to the deleted file."""
         if isinstance(self.path, Path):
             with suppress(OSError):
                 if self.path.stat().st_ino == self._inode:
@@ -201,13 +215,13 @@ class Database:
 
 
 def _connect(path: Path | str, begin: Callable[[sqlite3.Connection], None]) -> sqlite3.Connection:
-    """Connect to a file that is there, and begin with this: SQLite must not make a file."""
+    """Connect to an existing file, and call `begin` with the connection; SQLite must not create the file."""
     uri = path.as_uri() + "?mode=rw" if isinstance(path, Path) else path
     connection = sqlite3.connect(
         uri, uri=isinstance(path, Path), timeout=LEDGER_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
     )
     try:
-        # What is committed must outlast a loss of power: after one, a response might be drawn anew otherwise.
+        # A commit must outlast a loss of power; otherwise a response might be drawn anew afterwards.
         connection.execute("PRAGMA synchronous = EXTRA")
         connection.execute("PRAGMA fullfsync = ON")
         begin(connection)
@@ -226,7 +240,7 @@ def _make_tables(connection: sqlite3.Connection) -> None:
 
 
 def _make_file(path: Path) -> None:
-    """Make a new file elsewhere, and give it its name at the end; if another process was first, keep that one's."""
+    """Create a temporary file, and rename it when it is complete; if another process was first, keep its file."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}-", suffix=".new", dir=path.parent)  # for its owner only
     os.close(handle)
     draft = Path(name)
@@ -240,7 +254,7 @@ def _make_file(path: Path) -> None:
 
 
 def _name(draft: Path, path: Path) -> None:
-    """Give a file its name, unless there is one of that name: then it is a FileExistsError."""
+    """Give a file its name; raise FileExistsError if that name is taken."""
     try:
         path.hardlink_to(draft)
     except FileExistsError:
@@ -252,12 +266,12 @@ def _name(draft: Path, path: Path) -> None:
 
 
 def _check_format(connection: sqlite3.Connection) -> None:
-    """Refuse a file that is not a ledger of this format, and leave it as it is."""
+    """Refuse a file that is not a ledger of this format, without changing it."""
     application, version = (
         connection.execute(f"PRAGMA {mark}").fetchone()[0] for mark in ("application_id", "user_version")
     )
     if (application, version) != (_APPLICATION, FORMAT):
-        kind = "of another version" if application == _APPLICATION else "something else than a ledger"
+        kind = "of another version" if application == _APPLICATION else "not a ledger"
         raise LedgerError(f"the file given as the ledger is {kind}, and left as it is")
     if not _has_prefix_sums(connection):
         connection.execute("BEGIN IMMEDIATE")
@@ -267,5 +281,63 @@ def _check_format(connection: sqlite3.Connection) -> None:
 
 
 def _has_prefix_sums(connection: sqlite3.Connection) -> bool:
-    """Tell whether the file has running sums; those of earlier versions have none."""
+    """Tell whether the file has prefix sums; files of earlier versions have none."""
     return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'sums'").fetchone() is not None
+
+
+class HighWaterMark:
+    """The largest sums that this ledger has had, as far as this process and the file beside it know."""
+
+    def __init__(self, ledger: Path | None) -> None:
+        """Keep the mark of this ledger; None is a ledger in memory, without a file."""
+        self._ledger = ledger
+        self._seen = _NOTHING
+
+    @cached_property
+    def _path(self) -> Path | None:
+        """The path of the mark, beside the ledger's file; symbolic links are resolved."""
+        return None if self._ledger is None else Path(f"{self._ledger.resolve()}{SUFFIX}")
+
+    def read(self) -> Sums:
+        """Return the mark. Call it before the ledger is read."""
+        if self._path is None:
+            return self._seen
+        with suppress(OSError):  # no mark, or one that only its owner may read
+            match = _FILE.fullmatch(self._path.read_bytes())
+            if match is not None:
+                return _largest((int(match[2]) * UNIT, int(match[3]) * UNIT), self._seen)
+        return self._seen
+
+    def check_present(self, mark: Sums) -> None:
+        """Refuse to create a ledger where the mark says that there was one."""
+        if mark != _NOTHING:
+            raise LedgerError(
+                f"the ledger {self._ledger} is gone, and with it what was spent: put it back. To begin anew with a "
+                f"full budget, delete {self._path} and start this program again"
+            )
+
+    def check(self, mark: Sums, sums: Sums) -> None:
+        """Refuse a ledger whose sums are smaller than the mark: it was rolled back."""
+        if _largest(mark, sums) != sums:
+            raise LedgerError(
+                f"the ledger {self._ledger} is older than it was, as after a restored backup: put the newest one back. "
+                f"To go on without what was spent since, delete {self._path} and start this program again"
+            )
+
+    def write(self, sums: Sums) -> None:
+        """Raise the mark to the sums of a ledger that is on the disk."""
+        self._seen = _largest(self._seen, sums)
+        if self._ledger is None or self._path is None:
+            return
+        line = b"%040d %040d\n" % (int(sums[0] / UNIT), int(sums[1] / UNIT))
+        flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+        with suppress(OSError):  # a full disk: the mark is a safeguard only
+            handle = os.open(self._path, flags, self._ledger.stat().st_mode & 0o666)
+            try:
+                os.write(handle, 2 * line)
+            finally:
+                os.close(handle)
+
+
+def _largest(one: Sums, other: Sums) -> Sums:
+    return max(one[0], other[0]), max(one[1], other[1])

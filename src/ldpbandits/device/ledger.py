@@ -1,12 +1,12 @@
-"""What privacy a device has spent.
+"""The ledger: the account of the epsilon that a device has spent.
 
-Epsilons add up: what a device has told with e_1, ..., e_n it has told with (e_1 + ... + e_n)-local differential
-privacy. A pull is charged when its arm is accepted, and a charge is never taken back. The budget of the owner bounds
-both what is accepted within any window and what leaves within any: responses that were hoarded do not leave together.
-All experiments of a device share one ledger.
+Epsilons add up (sequential composition): responses of e_1, ..., e_n are together (e_1 + ... + e_n)-private. The ledger
+charges a pull when its arm is accepted, and never refunds a charge. The budget of the owner bounds the epsilon that is
+accepted within any window, and the epsilon that leaves within any window: hoarded responses do not leave together. All
+experiments of a device share one ledger.
 
-A clock that is set back frees nothing; one that is set ahead does, because a device has no other clock to trust. What
-is dated ahead, because the clock was, counts for one window from when that is noticed, and not until the day comes.
+A clock that is set back frees nothing; a clock that is set ahead does, because a device has no other clock to trust. A
+charge dated ahead counts for one window from when the ledger first sees that, and not until its date comes.
 """
 
 import os
@@ -16,17 +16,17 @@ from math import inf
 from pathlib import Path
 
 from ldpbandits.device.database import Database, Transaction
-from ldpbandits.device.limits import DAY_S, Limits
+from ldpbandits.device.limits import Limits, in_words
 from ldpbandits.device.prefix_sums import DATED_AHEAD, Date, dated_within, spent_until
 from ldpbandits.errors import LimitError
 from ldpbandits.spec.curator import CuratorSpec
 
 ROUNDING = Fraction(1, 2**51)
-"""The sum is exact, but its terms are rounded: a hundred times 0.07 is a little more than 7, and is let pass for 7."""
+"""Tolerance of the budget: the sum is exact, but its terms are rounded, and 100 times 0.07 is a little more than 7."""
 
 
 class Ledger:
-    """The sum of what was spent, in a file. Clients that are to share a budget share a ledger.
+    """The charges of a device, in a file. Clients that share a budget share a ledger.
 
     >>> ledger = Ledger(":memory:")  # gone with the process: a real device has a file
     >>> ledger.spent(now=0.0, window=3600)
@@ -35,25 +35,25 @@ class Ledger:
     """
 
     def __init__(self, path: Path | str) -> None:
-        """Open the ledger, or start one that only this user can read; ':memory:' is for simulated devices."""
+        """Open the ledger, or create one that only this user can read; ':memory:' is for simulated devices."""
         self.database = Database(path)
 
     @property
     def path(self) -> Path | str:
-        """Where the file is."""
+        """The absolute path of the file, or ':memory:'."""
         return self.database.path
 
     def close(self) -> None:
-        """Close the file; to close it twice does no harm."""
+        """Close the file; closing it twice is harmless."""
         self.database.close()
 
     def spent(self, now: float, window: float) -> float:
-        """Return the epsilon spent in the window that ends now. What is dated later counts too: clocks go back."""
+        """Return the epsilon spent in the window that ends now. Charges dated later count too: clocks go back."""
         with self.database.transaction() as transaction:
             return float(_sum(transaction, "accepted_at", now, window))
 
     def remaining(self, now: float, limits: Limits) -> float:
-        """Return what is left of the owner's budget in the window that ends now, and never less than 0.
+        """Return the rest of the owner's budget in the window that ends now, and never less than 0.
 
         >>> from ldpbandits import Range
         >>> ledger = Ledger(":memory:")
@@ -65,27 +65,30 @@ class Ledger:
             spent = _sum(transaction, "accepted_at", now, limits.window)
         return float(max(Fraction(limits.budget) - spent, Fraction(0)))
 
-    def charge(self, transaction: Transaction, limits: Limits, spec: CuratorSpec, now: float) -> int:
-        """Charge one response of this curator, or say which limit of the owner it would break. Return its number.
-
-        The charge is part of the caller's transaction, which also writes down what it was for.
-        """
+    def check(self, transaction: Transaction, limits: Limits, spec: CuratorSpec, now: float) -> None:
+        """Raise LimitError if a response of this curator is beyond a limit now."""
         limits.check(spec)
         spent = _sum(transaction, "accepted_at", now, limits.window)
         if spent + Fraction(spec.epsilon) > _most(limits):
-            days = limits.window / DAY_S
             raise LimitError(
                 f"epsilon = {spec.epsilon:g} on top of the {float(spent):g} spent is too much: "
-                f"the owner of this device allows {limits.budget:g} within {days:g} day{'' if days == 1 else 's'}"
+                f"the owner of this device allows {limits.budget:g} within {in_words(limits.window)}"
             )
+
+    def charge(self, transaction: Transaction, limits: Limits, spec: CuratorSpec, now: float) -> int:
+        """Charge one response of this curator, and return the number of the charge; raise LimitError beyond a limit.
+
+        The charge is part of the caller's transaction, which also stores the pull.
+        """
+        self.check(transaction, limits, spec, now)
         row = transaction.execute("INSERT INTO spent (accepted_at, epsilon) VALUES (?, ?)", (now, spec.epsilon))
         assert row.lastrowid is not None  # noqa: S101 - it was inserted
         return row.lastrowid
 
     def let_leave(self, transaction: Transaction, limits: Limits, charge: int, now: float) -> float:
-        """Note that the response of a charge leaves now, and return 0; else the seconds until the budget has room.
+        """Record that the response of a charge leaves now, and return 0; else the seconds until the budget has room.
 
-        They are infinite when the budget is less than its epsilon. A response that has left before is free to go.
+        They are infinite when the budget is less than its epsilon. A retry of a response that has left is free.
         """
         epsilon, left_at = transaction.execute(
             "SELECT epsilon, left_at FROM spent WHERE number = ?", (charge,)
@@ -100,7 +103,7 @@ class Ledger:
 
 
 def default_path() -> Path:
-    """Return where the ledger of this user is, which all that take part from here share."""
+    """Return the path of this user's ledger, which all programs of the user share."""
     data = os.environ.get("XDG_DATA_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".local" / "share"
     return Path(data) / "ldpbandits" / "ledger.db"
 
@@ -110,9 +113,9 @@ def _most(limits: Limits) -> Fraction:
 
 
 def _sum(transaction: Transaction, date: Date, now: float, window: float) -> Fraction:
-    """Return the exact sum of what counts in the window that ends now: of what was accepted, or of what has left."""
-    # A date ahead is from before the clock was set back: either that date is wrong, or this one. It counts, from when
-    # it is first seen, for as long as any other: so no wrong date counts for years.
+    """Return the exact sum of the epsilons in the window that ends now, by this date of their charges."""
+    # A date ahead is from before the clock was set back: either that date is wrong, or this one. It counts for one
+    # window from when it is first seen, so that no wrong date counts for years.
     transaction.execute(
         "UPDATE spent SET seen_ahead_at = :now "  # noqa: S608 - our names
         f"WHERE number IN ({DATED_AHEAD}) AND coalesce(seen_ahead_at, :now + 1) > :now",
@@ -128,7 +131,7 @@ def _sum(transaction: Transaction, date: Date, now: float, window: float) -> Fra
 
 
 def _ahead(transaction: Transaction, date: Date, now: float, window: float) -> list[tuple[float, Fraction]]:
-    """Return what is dated ahead and counts now: since when, and its epsilon, the oldest first."""
+    """Return the charges dated ahead that count now: when each was first seen, and its epsilon, the oldest first."""
     rows = transaction.execute(
         "SELECT seen_ahead_at, epsilon FROM spent "  # noqa: S608 - our names
         f"WHERE seen_ahead_at > :now - :window AND {date} > :now ORDER BY seen_ahead_at",
@@ -138,7 +141,7 @@ def _ahead(transaction: Transaction, date: Date, now: float, window: float) -> l
 
 
 def _until_freed(transaction: Transaction, excess: Fraction, now: float, window: float) -> float:
-    """Return the seconds until so much of what has left ceases to count; infinite if all of it is not enough."""
+    """Return the seconds until `excess` of the epsilon that has left drops out of the window; infinite if never."""
     in_order = dated_within(transaction, "left_at", now - window, now)
     for since, epsilon in merge(in_order, _ahead(transaction, "left_at", now, window)):
         excess -= epsilon

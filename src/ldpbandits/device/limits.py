@@ -1,4 +1,4 @@
-"""What the owner of a device allows an agent to ask for."""
+"""The limits that the owner of a device sets to an agent."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,19 +12,19 @@ DAY_S = 24 * 3600.0
 MONTH_S = 30 * DAY_S
 
 _UNSAID: Any = None
-"""What is left out is refused in `__post_init__`, where the error can tell what to write."""
+"""The default of required fields: `__post_init__` refuses it, with an error that shows the call to make."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What rewards are, an epsilon a response, and a budget of epsilon over any `window` seconds.
+    """The transform of rewards, the largest epsilon of a response, and a budget of epsilon over any `window` seconds.
 
-    What rewards are is for the owner to say: an agent that could choose the range could choose one which some rewards
-    are not in. `rewards` is the transform that an agent may ask for, or the class `Threshold` for any theta. On the
-    real line, epsilon is promised only for rewards within 1 of each other: whoever allows that says `RealLine()`.
+    The owner declares the range of rewards: an agent that could choose it could choose one that some rewards are not
+    in. `rewards` is the transform that an agent may ask for, or the class `Threshold` for any theta. On the real line,
+    epsilon is promised only for rewards within 1 of each other: an owner who accepts that writes `RealLine()`.
 
-    A response is sent at a moment that does not depend on the reward, unless `at_once` allows it to be sent when the
-    reward comes. That tells when it came, and that it came.
+    A device sends a response at a time that does not depend on the reward, unless `at_once` allows it to be sent when
+    the reward comes. That reveals that it came, and when.
 
     >>> from ldpbandits import LaplaceCurator, Range
     >>> limits = Limits(rewards=Range(0, 1), epsilon=1, budget=10)
@@ -43,7 +43,7 @@ class Limits:
     at_once: bool = False
 
     def __post_init__(self) -> None:
-        """Check that each limit is one that limits something."""
+        """Check each limit: a transform, a valid epsilon, positive numbers."""
         if self.rewards is not Threshold and self.rewards not in TRANSFORMS:
             rule = "limits say what rewards are, as in Limits(rewards=Range(0, 1), ...)"
             raise ParameterError(f"{rule}, got {brief(self.rewards)}")
@@ -56,7 +56,7 @@ class Limits:
             raise ParameterError(f"at_once must be True or False, got {brief(self.at_once)}")
 
     def check(self, spec: CuratorSpec) -> None:
-        """Refuse a curator that the owner does not allow, whatever is left of the budget."""
+        """Refuse a curator that the owner does not allow, whatever the rest of the budget."""
         if spec.epsilon > self.epsilon:
             raise LimitError(
                 f"the agent asks for epsilon = {spec.epsilon:g} a response; "
@@ -80,3 +80,16 @@ class Limits:
                 "the agent asks for responses at once, which tells when a reward came; "
                 "the owner of this device allows that only by Limits(at_once=True)"
             )
+
+
+def in_words(seconds: float) -> str:
+    """Return a time in the largest unit that it fills.
+
+    >>> in_words(10), in_words(5400), in_words(86_400), in_words(30 * 86_400)
+    ('10 s', '1.5 hours', '1 day', '30 days')
+    """
+    for unit, size in (("day", DAY_S), ("hour", 3600.0), ("minute", 60.0)):
+        if seconds >= size:
+            number = round(seconds / size, 2)
+            return f"{number:g} {unit}{'' if number == 1 else 's'}"
+    return f"{seconds:g} s"

@@ -1,13 +1,13 @@
-"""Running sums of charges: what a window of any length holds is the difference of two of them.
+"""Prefix sums of charges: the sum of a window of any length is the difference of two of them.
 
 `sums` has a row for each date at which a charge was accepted, and for each at which its response left: the sum of all
-epsilons up to there, in the order of the dates. So the sum within a window takes two lookups, however many charges it
-holds. Only a charge that is dated before others changes their rows, as after a clock was set back. Triggers keep the
-rows right, whoever writes charges: also a program with an older version of this package, which uses the same file and
-knows nothing of sums.
+epsilons up to there, in the order of the dates. The sum of a window therefore takes two lookups, whatever the number of
+its charges. Only a charge that is dated before others changes their rows, as after a clock was set back. Triggers
+update the rows, also when a program with an older version of this package, which ignores `sums`, writes charges to the
+same file.
 
-A sum is exact. An epsilon is at least 1e-6, and so a whole multiple of 2^-72. It is kept in three parts, multiples of
-2^-20, 2^-46 and 2^-72, of which 2^36 add up within SQLite's whole numbers.
+A sum is exact. An epsilon is at least 1e-6, and so a whole multiple of 2^-72. It is stored in three parts, multiples of
+2^-20, 2^-46 and 2^-72; sums of 2^36 such parts fit into SQLite's integers.
 """
 
 import sqlite3
@@ -38,10 +38,10 @@ CREATE TABLE sums (
 ) WITHOUT ROWID
 """
 _AHEAD = "CREATE INDEX seen_ahead ON spent (number) WHERE seen_ahead_at IS NOT NULL"
-"""None, unless a clock was set back."""
+"""The index of charges dated ahead: empty, unless a clock was set back."""
 
 DATED_AHEAD = "SELECT number FROM sums WHERE kind IN (0, 1) AND at > :now"
-"""The charges of which some date lies ahead of now."""
+"""SQL for the numbers of the charges with a date ahead of now."""
 
 
 def spent_until(transaction: sqlite3.Connection, date: Date, moment: float) -> Fraction:
@@ -90,7 +90,7 @@ def add_prefix_sums(connection: sqlite3.Connection) -> None:
 
 
 def total_sums(transaction: sqlite3.Connection) -> Sums:
-    """Return what was ever accepted, and what has ever left, exactly."""
+    """Return the exact sums of all accepted epsilons, and of all epsilons that have left."""
     return spent_until(transaction, "accepted_at", inf), spent_until(transaction, "left_at", inf)
 
 
@@ -99,7 +99,7 @@ def _whole(high: int, middle: int, low: int) -> Fraction:
 
 
 def _parts(epsilon: str) -> dict[str, str]:
-    """Return SQL for the parts of an epsilon. It is exact: to scale by powers of two, and to take off what is ahead."""
+    """Return SQL for the parts of an epsilon. It is exact: it scales by powers of two and subtracts leading parts."""
     scaled = f"({epsilon} * 1048576.0)"
     high = f"CAST({scaled} AS INTEGER)"
     rest = f"(({scaled} - {high}) * 67108864.0)"
@@ -120,7 +120,7 @@ def _added(date: Date) -> str:
 
 
 def _removed(date: Date) -> str:
-    """Return SQL that takes an old charge out of the sums, if it had this date."""
+    """Return SQL that removes an old charge from the sums, if it had this date."""
     place = f"({_KINDS[date]}, OLD.{date}, OLD.number)"
     remove = f"DELETE FROM sums WHERE (kind, at, number) = {place};"  # noqa: S608 - our names
     return f"{_shifted('-', 'OLD', date)} {remove}"

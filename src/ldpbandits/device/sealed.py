@@ -1,21 +1,21 @@
-"""No exception carries a reward off the device: an error shows the rule that was broken, and no frame shows the reward.
+"""Sealed functions: no exception carries a reward off the device, neither in its message nor in a frame.
 
-Whoever collects errors collects the frames of their tracebacks, with the local variables in them. Below a function that
-is `sealed`, each frame may hold a reward, and an exception may come at any moment there: Ctrl-C, an alarm, a lack of
-memory, the randomness of the operating system, a task that is cancelled. So it leaves without those frames, and without
-the errors that were being handled there.
+Error trackers collect the frames of tracebacks with their local variables. Below a function that is `sealed` each frame
+may hold a reward, and an exception may be raised at any line: Ctrl-C, an alarm, a lack of memory, the randomness of the
+operating system, a cancelled task. The exception leaves without those frames, and without the errors that were being
+handled there.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 def sealed(function: Callable[P, T]) -> Callable[P, T]:
-    """Let the exceptions of a function that sees rewards out without a frame of it, or of what it calls."""
+    """Strip the frames of a function that sees rewards, and of its callees, from the exceptions that it raises."""
 
     @wraps(function)
     def seal(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -26,36 +26,15 @@ def sealed(function: Callable[P, T]) -> Callable[P, T]:
         finally:
             del args, kwargs  # the reward is one of them, and this frame is in the traceback
         try:
-            raise _bare(failure)
+            raise without_frames(failure)
         finally:
             del failure  # it holds its traceback, which holds this frame
 
     return seal
 
 
-def sealed_async(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Do the same for a coroutine function: also what is thrown in from outside, as when a task is cancelled."""
-
-    @wraps(function)
-    async def seal(*args: P.args, **kwargs: P.kwargs) -> T:
-        coroutine = function(*args, **kwargs)
-        del args, kwargs  # as above
-        try:
-            return await coroutine
-        except BaseException as error:  # noqa: BLE001 - as above
-            failure = error
-        finally:
-            del coroutine
-        try:
-            raise _bare(failure)
-        finally:
-            del failure  # as above
-
-    return seal
-
-
-def _bare(failure: BaseException) -> BaseException:
-    """Return an exception without its frames, and without what was being handled when it was raised."""
+def without_frames(failure: BaseException) -> BaseException:
+    """Return an exception without its frames, its cause and its context."""
     failure.__cause__ = failure.__context__ = None
-    failure.__suppress_context__ = False  # what the app itself was handling when it called may be shown
+    failure.__suppress_context__ = False  # an exception that the app itself was handling may be shown
     return failure.with_traceback(None)

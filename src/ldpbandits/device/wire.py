@@ -1,6 +1,6 @@
 """The messages to and from the agent: JSON over HTTP, on a connection that stays open.
 
-A request holds a message, a key, and nothing that tells who sends it. No message has a field for a reward.
+A request holds a message, a key, and nothing that identifies the sender. No message has a field for a reward.
 """
 
 import json
@@ -20,11 +20,14 @@ from ldpbandits.types import Epsilon, Response
 Message: TypeAlias = Mapping[str, str | Response | Epsilon]
 """Text and private responses may leave a device. A Reward, or a number that nobody privatised, does not fit."""
 
+Sent: TypeAlias = tuple[str, str, bytes | None, dict[str, str]]
+"""Method, path, body and headers of a request."""
+
 Reply: TypeAlias = Mapping[str, Any]
-"""An agent may say anything."""
+"""The JSON object of an agent's reply, not validated yet."""
 
 MAX_REPLY_BYTES = 1 << 20
-"""An agent must not fill the memory of a device."""
+"""Largest reply that is read: an agent must not fill the memory of a device."""
 
 MAX_CODE_CHARACTERS = 100
 
@@ -40,23 +43,30 @@ class AgentConnection:
         self._is_closed = False
 
     def post(self, path: str, message: Message, *, with_key: bool = True, timeout: float | None = None) -> Reply:
-        """Send a message and return the reply; raise a refusal.
+        """Send a message and return the reply; raise a ServerError for a refusal.
 
         It takes at most the timeout of this connection, or `timeout` seconds if that is less.
         """
         deadline = monotonic() + (self._timeout if timeout is None else min(timeout, self._timeout))
-        body = json.dumps(message).encode()
         headers = {**(self._key if with_key else {}), "Content-Type": "application/json"}
-        if timeout is not None:  # then do not wait longer for the requests of others
+        return self._ask(("POST", path, json.dumps(message).encode(), headers), deadline, timeout)
+
+    def get(self, path: str, *, past_caches: bool = False) -> Reply:
+        """Return the reply at a path that needs no key; `past_caches` asks the agent itself."""
+        headers = {"Cache-Control": "no-cache"} if past_caches else {}
+        return self._ask(("GET", path, None, headers), monotonic() + self._timeout)
+
+    def _ask(self, request: Sent, deadline: float, timeout: float | None = None) -> Reply:
+        if timeout is not None:  # bound the wait for the requests of other threads, too
             if not self._lock.acquire(timeout=max(timeout, 0)):
                 raise ServerError("the server cannot be reached: another request is still under way")
             self._lock.release()
         with self._lock, reporting_failures():  # and not by acquire(), after which an interrupt would leave it locked
-            status, text = self._send(path, body, headers, deadline)
+            status, text = self._send(request, deadline)
         return read_reply(status, text)
 
     def close(self, timeout: float = 1.0) -> None:
-        """Close the connection for good. A request under way is broken off, and has `timeout` seconds to end."""
+        """Close the connection for good. Abort a request under way, and wait `timeout` seconds for its end."""
         self._is_closed = True
         has_lock = self._lock.acquire(blocking=False)
         if not has_lock:
@@ -68,31 +78,31 @@ class AgentConnection:
             self._lock.release()
 
     def after_fork(self) -> None:
-        """Start anew in a child process: the connection, and the thread that held the lock, are in the parent."""
+        """Reset in a child process: the connection, and the thread that held the lock, are in the parent."""
         self._lock = Lock()
         self._connection.close()
 
-    def _send(self, path: str, body: bytes, headers: dict[str, str], deadline: float) -> tuple[int, bytes]:
-        """Send a request; send it again when a connection that was open turns out to be dead.
+    def _send(self, request: Sent, deadline: float) -> tuple[int, bytes]:
+        """Send a request; retry once when a connection that was open turns out to be dead.
 
-        To send it twice is safe: a decision changes nothing, and a response counts once however often it is sent.
+        The retry is idempotent: a decision changes nothing, and an acceptance or a response counts once.
         """
         was_open = self._connection.sock is not None
         try:
-            return self._exchange(path, body, headers, deadline)
+            return self._exchange(request, deadline)
         except (OSError, HTTPException) as error:
             if not was_open or isinstance(error, TimeoutError):
                 raise
-        return self._exchange(path, body, headers, deadline)
+        return self._exchange(request, deadline)
 
-    def _exchange(self, path: str, body: bytes, headers: dict[str, str], deadline: float) -> tuple[int, bytes]:
+    def _exchange(self, request: Sent, deadline: float) -> tuple[int, bytes]:
         if self._is_closed:
             raise ConnectionAbortedError("this client is closed")
         is_whole = False
         try:
-            with self._connection.exchange(deadline, "POST", path, body, headers) as reply:
+            with self._connection.exchange(deadline, *request) as reply:
                 text = reply.read(MAX_REPLY_BYTES + 1)
-                is_whole = reply.isclosed()  # else what comes next is no reply to the next request
+                is_whole = reply.isclosed()  # else the rest of this reply would be read as the next one
         finally:
             if not is_whole:
                 self._connection.close()
@@ -100,13 +110,13 @@ class AgentConnection:
 
 
 def read_reply(status: int, body: bytes) -> Reply:
-    """Return what the agent says; raise a refusal, and a reply that no agent should give."""
+    """Return the reply as JSON; raise a ServerError for a refusal, and for a reply that is not a JSON object."""
     reply = decode_json(body)
     if not isinstance(reply, dict):
         raise ServerError(f"the server's reply ({status}) is not an agent's", status=status, code=UNREADABLE)
     if status != HTTPStatus.OK:
         sentence, code = reply.get("message"), reply.get("code")
-        said = printable(sentence) if isinstance(sentence, str) else "unknown"
+        reason = printable(sentence) if isinstance(sentence, str) else "unknown"
         code = printable(code)[:MAX_CODE_CHARACTERS] if isinstance(code, str) else UNREADABLE
-        raise ServerError(f"the server refuses ({status}): {said}", status=status, code=code)
+        raise ServerError(f"the server refuses ({status}): {reason}", status=status, code=code)
     return reply
