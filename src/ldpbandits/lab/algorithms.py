@@ -10,8 +10,10 @@
 | ldp-ucb-ls | LDP-UCB-L(epsilon)  | CTL-S            | any          |
 | kl-ucb, kl-ucb++, imed, ts                 | the rule of that name, none      | in [0, 1]    |
 | ldp-kl-ucb, ldp-kl-ucb++, ldp-imed, ldp-ts | the rule of that name, CTB       | in [0, 1]    |
+| duels, equal, ldp-duels, ldp-equal         | the same, with a fair coin       | in [0, 1]    |
 | the same with -s behind                    | none or CTB-S, sigmoid           | any          |
 | ldp-imed-l, ldp-kl-ucb++-l   | imed-laplace, kl-ucb++-laplace, CTL            | in [0, 1]    |
+| ldp-duels-l, ldp-equal-l     | duels-laplace, equal-laplace, CTL              | in [0, 1]    |
 | ldp-imed-lc, ldp-kl-ucb++-lc | the same with -clip behind, CTL                | in [0, 1]    |
 | ldp-imed-lb, ldp-kl-ucb++-lb | the same with -bit behind, CTL                 | 0 or 1       |
 | -ls, -lcs in the place of -l, -lc          | CTL-S, sigmoid                   | any          |
@@ -21,12 +23,14 @@
 An algorithm's JSON is its identity: kept trials, random streams and records all go by it.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ldpbandits.agent.bound_rule import bind_rule
 from ldpbandits.agent.laplace_rules import (
+    DuelsLaplace,
+    EqualSharesLaplace,
     IMEDLaplace,
     IMEDLaplaceBit,
     IMEDLaplaceClip,
@@ -37,12 +41,15 @@ from ldpbandits.agent.laplace_rules import (
 from ldpbandits.agent.rules import (
     IMED,
     KLUCB,
+    Duels,
+    EqualShares,
     KLUCBPlus,
     Rule,
     Thompson,
     check_fit,
     check_rule,
     paper_rule,
+    rule_from_json,
     rule_to_json,
     ucb1,
 )
@@ -51,10 +58,12 @@ from ldpbandits.errors import ParameterError
 from ldpbandits.lab.mix import Mix
 from ldpbandits.lab.rewards import Law, arm_text
 from ldpbandits.output.colours import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, Look
-from ldpbandits.spec.curator import PAPER_CURATORS, THRESHOLD_CURATORS, CuratorSpec, find_curator
+from ldpbandits.spec.curator import CuratorSpec
 from ldpbandits.spec.mechanisms import Bernoulli, Laplace
 from ldpbandits.spec.menu import Menu
-from ldpbandits.spec.transforms import TRANSFORMS, Range, Sigmoid, Threshold, Transform, split_threshold
+from ldpbandits.spec.names import PAPER_CURATORS, THRESHOLD_CURATORS, find_curator, split_threshold
+from ldpbandits.spec.registry import check_keys
+from ldpbandits.spec.transforms import TRANSFORMS, Range, Sigmoid, Threshold, Transform
 from ldpbandits.theory.upper import UPPER_BOUNDS, UpperBound
 
 _LAPLACE, _BITS, _BASELINE = (VERMILION, (6.0, 2.0)), (BLUE, (1.0, 0.0)), (BLACK, (1.0, 1.2))
@@ -71,7 +80,6 @@ class NotPrivate:
     """The mechanism of no curator, in JSON."""
 
     def __post_init__(self) -> None:
-        """Check that the transform is one."""
         if self.transform not in TRANSFORMS:
             raise ParameterError(f"transform must be one of {', '.join(TRANSFORMS.kinds)}, got {brief(self.transform)}")
 
@@ -107,7 +115,6 @@ class Algorithm:
     bound: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        """Check the types of name, rule and curator, and that they fit together."""
         if not (self.name and isinstance(self.name, str)):
             raise ParameterError(f"an algorithm's name must be a string, got {brief(self.name)}")
         if not isinstance(self.curator, CuratorSpec | NotPrivate | Mix):
@@ -192,8 +199,11 @@ _BEYOND: dict[str, tuple[Rule, Look]] = {
     "kl-ucb++": (KLUCBPlus(), (GREEN, (1.0, 0.0))),
     "imed": (IMED(), (PURPLE, (6.0, 1.0, 1.0, 1.0))),
     "ts": (Thompson(), (ORANGE, (2.0, 1.0))),
+    "duels": (Duels(), (GREY, (1.0, 0.0))),
+    "equal": (EqualShares(), (GREY, (1.0, 1.2))),
 }
-"""Rules for responses in [0, 1] that reach the exact constant of the theory, and how they are drawn."""
+"""Rules for responses in [0, 1], and how they are drawn: those that reach the exact constant of the theory, and those
+with a fair coin, which find the best arm."""
 
 _BEYOND_LAPLACE: dict[str, tuple[Callable[[float], Rule], Transform, Look]] = {
     "ldp-imed-l": (IMEDLaplace, Range(), (PURPLE, (6.0, 2.0))),
@@ -204,6 +214,8 @@ _BEYOND_LAPLACE: dict[str, tuple[Callable[[float], Rule], Transform, Look]] = {
     "ldp-imed-lcs": (IMEDLaplaceClip, Sigmoid(), (PURPLE, (3.0, 1.5))),
     "ldp-kl-ucb++-lc": (KLUCBPlusLaplaceClip, Range(), (GREEN, (3.0, 1.5))),
     "ldp-kl-ucb++-lcs": (KLUCBPlusLaplaceClip, Sigmoid(), (GREEN, (3.0, 1.5))),
+    "ldp-duels-l": (DuelsLaplace, Range(), (GREY, (6.0, 2.0))),
+    "ldp-equal-l": (EqualSharesLaplace, Range(), (GREY, (3.0, 1.5))),
     "ldp-imed-lb": (IMEDLaplaceBit, Range(), (PURPLE, (1.0, 1.2))),
     "ldp-kl-ucb++-lb": (KLUCBPlusLaplaceBit, Range(), (GREEN, (1.0, 1.2))),
 }
@@ -337,3 +349,61 @@ def mixed(name: str, mix: Mix) -> Algorithm:
     rule = paper_rule(menu.first) if known.rule is None else known.rule
     looks = LineStyle(f"{known.looks.label}, own epsilons", known.looks.colour, known.looks.dashes)
     return Algorithm(f"{name}, epsilon {mix.text}", rule, Mix(menu, mix.shares), looks)
+
+
+def algorithms_from_json(table: object) -> list[Algorithm]:
+    """Read what a file says of an algorithm: one of ours by name, or a rule and a curator, for one epsilon or several.
+
+    {"name": "ldp-ucb-b", "epsilon": [0.2, 2]}            one of ours, twice
+    {"rule": "my_module:MyRule", "epsilon": 1}            a rule of your own on CTB; curator, name: see `with_rule`
+    {"name": "mine", "curator": {...}}                    the paper's rule on any curator
+    {"name": ..., "rule": {...}, "curator": {...}}        what `Algorithm.to_json` writes
+    """
+    if not isinstance(table, Mapping) or not table.keys() <= {"name", "epsilon", "rule", "curator"}:
+        raise ParameterError(f"an algorithm has a name or a rule, an epsilon and a curator, got {brief(table)}")
+    if not {"name", "rule", "curator"} & table.keys():
+        raise ParameterError("an algorithm needs a name, or a rule")
+    epsilons, curator, name = table.get("epsilon"), table.get("curator"), table.get("name", "")
+    if epsilons == []:
+        raise ParameterError("epsilon: a list of epsilons needs at least one")
+    listed: Sequence[Any] = epsilons if isinstance(epsilons, list) else [epsilons]
+    if "rule" not in table and "curator" not in table:
+        return [algorithm(name, epsilon) for epsilon in listed]
+    spec = curator_or_none(curator) if isinstance(curator, Mapping) else None
+    if spec is not None and epsilons is not None:
+        raise ParameterError("epsilon: is part of the curator")
+    played = []
+    for epsilon in listed:
+        seen = curator_of(curator, epsilon) if spec is None else spec
+        own = rule_from_json(table["rule"], may_import=True) if "rule" in table else _usual_rule(seen)
+        played.append(_like_ours(Algorithm(name or type(own).__name__, own, seen)))
+    return played
+
+
+def _usual_rule(curator: CuratorSpec | NotPrivate | Mix) -> Rule:
+    match curator:
+        case NotPrivate():
+            return ucb1()
+        case CuratorSpec(mechanism=mechanism):
+            return paper_rule(mechanism)
+        case Mix():
+            return KLUCBPlus()
+
+
+def curator_or_none(data: Mapping[str, Any]) -> CuratorSpec | NotPrivate | Mix:
+    """Read a curator from JSON, of one epsilon or a mix of several, or that there is none."""
+    if "shares" in data:
+        return Mix.from_json(data)
+    if data.get("mechanism") != NotPrivate.KIND:
+        return CuratorSpec.from_json(data)
+    check_keys("no curator", data, {"mechanism"}, {"mechanism", "transform"})
+    return NotPrivate(TRANSFORMS.from_json(data.get("transform", {"kind": "range"})))
+
+
+def _like_ours(played: Algorithm) -> Algorithm:
+    """Return one of ours with its looks and bound, if that is what this is."""
+    try:
+        ours = algorithm(played.name, played.epsilon)
+    except ParameterError:
+        return played
+    return ours if ours == played else played

@@ -38,8 +38,7 @@ from numpy.typing import NDArray
 from ldpbandits.checks import brief, check_count
 from ldpbandits.errors import LDPBanditsError, ParameterError
 from ldpbandits.lab import algorithms
-from ldpbandits.lab.algorithms import Algorithm
-from ldpbandits.lab.algorithms_json import algorithms_from_json
+from ldpbandits.lab.algorithms import Algorithm, algorithms_from_json
 from ldpbandits.lab.play import (
     Archive,
     Curve,
@@ -49,7 +48,7 @@ from ldpbandits.lab.play import (
     log_spaced,
     play_all,
 )
-from ldpbandits.lab.rewards import Law, arm_text, identity, parse_arms, read_arms
+from ldpbandits.lab.rewards import COLUMNS, Law, arm_text, identity, parse_arms, read_arms
 from ldpbandits.lab.simulation import Simulation
 
 MAX_TRIALS = 10**7
@@ -77,7 +76,6 @@ class Experiment:
     checkpoints: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        """Check everything, before anything is played."""
         if not self.algorithms or not all(isinstance(played, Algorithm) for played in self.algorithms):
             raise ParameterError(f"an experiment needs at least one Algorithm, got {brief(self.algorithms)}")
         if self.engine not in {None, *get_args(Engine)}:
@@ -209,13 +207,17 @@ def simulate(  # noqa: PLR0913 - an experiment's settings
     trials: int = 50,
     engine: Engine | None = None,
     checkpoints: Sequence[int] | None = None,
+    column: str = COLUMNS[1],
+    arm_column: str = COLUMNS[0],
     jobs: int | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Simulation:
     """Play trials of an algorithm on a bandit; the same seed gives the same numbers for any number of jobs.
 
-    The algorithm is one of ours by name, with its epsilon, or an `Algorithm`; arms are laws, or written as such. The
-    engine is leap where the algorithm can, else step. `progress` is called with the number of trials done, after each.
+    The algorithm is one of ours by name, with its epsilon, or an `Algorithm`. Arms are laws, or written as such, or
+    past rewards: a DataFrame or a dict with the columns `arm_column` and `column`, or with one column for each arm; or
+    a list of Series or arrays. The engine is leap where the algorithm can, else step. `progress` is called with the
+    number of trials done, after each.
 
     >>> simulate("ldp-ucb-b", epsilon=2, arms=["bernoulli(0.9)", "3*bernoulli(0.5)"], horizon=1e4, trials=5, seed=1)
     <Simulation ldp-ucb-b, epsilon=2: regret 185.0 ± 8.3, 5 trials of T=10,000 on 4 arms>
@@ -226,7 +228,8 @@ def simulate(  # noqa: PLR0913 - an experiment's settings
         raise ParameterError(f"{told}, got {brief(played)}")
     if played is algorithm and epsilon is not None:
         raise ParameterError("epsilon goes with an algorithm's name; an Algorithm has its own")
-    experiment = Experiment(arms, (played,), horizon, trials, seed, engine, checkpoints)  # type: ignore[arg-type]
+    laws = read_arms(arms, columns=(arm_column, column))
+    experiment = Experiment(laws, (played,), horizon, trials, seed, engine, checkpoints)  # type: ignore[arg-type]
     (simulation,) = experiment.play(jobs=None if jobs is None else check_count("jobs", jobs), progress=progress)
     return simulation
 

@@ -29,7 +29,6 @@ class Mix:
     shares: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        """Check that the shares are those of a whole crowd."""
         if len(self.menu) == 1:
             raise ParameterError("a mix has two epsilons or more: for one, say epsilon")
         if len(self.shares) != len(self.menu):
@@ -52,8 +51,8 @@ class Mix:
         )
 
     @classmethod
-    def parse(cls, text: str, transform: Mapping[str, Any] | None = None) -> "Mix":
-        """Read epsilons and their shares; the mechanism is CTB, for rewards in [0, 1] or with another transform."""
+    def parse(cls, text: str) -> "Mix":
+        """Read epsilons and their shares; the mechanism is CTB, for rewards in [0, 1]."""
         try:
             pairs = sorted(tuple(map(float, part.split(":", 1))) for part in text.split(","))
             epsilons, shares = (list(column) for column in zip(*pairs, strict=True))
@@ -61,8 +60,7 @@ class Mix:
             raise ParameterError(
                 f"a mix is written as epsilon:share,epsilon:share, such as 0.2:0.2,1:0.5,4:0.3, got {brief(text)}"
             ) from None
-        spec = {"mechanism": "bernoulli", "epsilon": epsilons}
-        return cls(Menu.from_json(spec if transform is None else {**spec, "transform": transform}), tuple(shares))
+        return cls(Menu.from_json({"mechanism": "bernoulli", "epsilon": epsilons}), tuple(shares))
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON of the menu, with the shares."""

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from math import ceil, log10
+from math import ceil, inf, log10
 from threading import Event
 from typing import Literal, Protocol, TypeAlias
 
@@ -22,9 +22,11 @@ from numpy.typing import NDArray
 from ldpbandits.checks import brief, check_count
 from ldpbandits.errors import ParameterError
 from ldpbandits.lab.algorithms import Algorithm
+from ldpbandits.lab.engine.duels import state_size
 from ldpbandits.lab.engine.leap import compile_leaps, encode_leaps
 from ldpbandits.lab.engine.mixed import compile_mixed_steps
 from ldpbandits.lab.engine.step import Advance, compile_steps
+from ldpbandits.lab.engine.verdicts import Test, judge_by
 from ldpbandits.lab.mix import Mix
 from ldpbandits.lab.rewards import Law
 
@@ -38,22 +40,22 @@ class Trials:
     """One algorithm on one bandit, ready to be played any number of times, also on several threads at once."""
 
     def __init__(self, algorithm: Algorithm, arms: Sequence[Law], engine: Engine = "leap") -> None:
-        """Compile what has to be compiled, by playing no round."""
         self._advance = compile_leaps(algorithm, arms) if engine == "leap" else _compile_rounds(algorithm, arms)
         self._arms, self._cells = len(arms), algorithm.cells
+        self._totals = state_size(algorithm.rule.design, len(arms))
         try:
-            list(self.play([0], np.random.default_rng(0)))
+            list(self.tallies([0], np.random.default_rng(0)))
         except NumbaError as error:
             reason = _reason(error)
             raise ParameterError(f"the index or channel of {algorithm.name} cannot be compiled: {reason}") from error
 
-    def play(
+    def tallies(
         self, checkpoints: Iterable[int], rng: np.random.Generator, is_stopped: Callable[[], bool] = lambda: False
-    ) -> Iterator[NDArray[np.float64]]:
-        """Play one trial; yield the pulls of each arm at each checkpoint, until `is_stopped`."""
+    ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        """Play one trial; yield the pulls and the totals at each checkpoint, until `is_stopped`. Later they change."""
         # Pulls are floats here: dividing by an integer would need a conversion that vector instructions lack.
         pulls = np.zeros(self._arms)
-        totals = np.zeros(self._arms) if self._cells == 1 else np.zeros((self._arms, 2 * self._cells))
+        totals = np.zeros(self._totals) if self._cells == 1 else np.zeros((self._arms, 2 * self._cells))
         t = 0
         for checkpoint in checkpoints:
             while True:
@@ -65,7 +67,13 @@ class Trials:
                     return
                 if t == checkpoint:
                     break
-            yield pulls.copy()
+            yield pulls, totals
+
+    def play(
+        self, checkpoints: Iterable[int], rng: np.random.Generator, is_stopped: Callable[[], bool] = lambda: False
+    ) -> Iterator[NDArray[np.float64]]:
+        """Play one trial; yield the pulls of each arm at each checkpoint, until `is_stopped`."""
+        return (pulls.copy() for pulls, _ in self.tallies(checkpoints, rng, is_stopped))
 
 
 def _compile_rounds(algorithm: Algorithm, arms: Sequence[Law]) -> Advance:
@@ -89,6 +97,21 @@ class Curve:
     checkpoints: tuple[int, ...]
     entropy: tuple[int, ...]
     engine: Engine
+    tests: tuple[Test, ...] = ()
+    """The tests by which a trial is judged at each checkpoint; without any, the pulls of each arm are recorded."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the numbers of a trial: the pulls by checkpoint and arm, or the first verdict of each test."""
+        return (len(self.tests),) if self.tests else (len(self.checkpoints), len(self.arms))
+
+    def fits(self, numbers: NDArray[np.float64]) -> bool:
+        """Tell whether these may be the numbers of a trial."""
+        if numbers.shape != self.shape:
+            return False
+        if self.tests:
+            return bool(np.isin(numbers, (*self.checkpoints, inf)).all())
+        return bool((numbers.sum(axis=1) == np.array(self.checkpoints)).all())
 
 
 @lru_cache(maxsize=64)
@@ -97,11 +120,26 @@ def _trials(algorithm: Algorithm, arms: tuple[Law, ...], engine: Engine) -> Tria
 
 
 def play(curve: Curve, trial: int, is_stopped: Callable[[], bool] = lambda: False) -> NDArray[np.float64]:
-    """Play one trial of a curve; return the pulls of each arm at each checkpoint."""
+    """Play one trial of a curve; return the pulls of each arm at each checkpoint, or the first verdict of each test."""
     rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(curve.entropy, spawn_key=(trial,))))
     trials = _trials(curve.algorithm, curve.arms, curve.engine)
+    if curve.tests:
+        return _first_verdicts(curve, trials.tallies(curve.checkpoints, rng, is_stopped))
     rows = list(trials.play(curve.checkpoints, rng, is_stopped))
     return np.array(rows) if rows else np.empty((0, len(curve.arms)))
+
+
+def _first_verdicts(curve: Curve, tallies: Iterable[tuple[NDArray[np.float64], ...]]) -> NDArray[np.float64]:
+    """Return the checkpoint at which each test first declares an arm; infinite where it declares none."""
+    judges = [judge_by(test, curve.algorithm, len(curve.arms)) for test in curve.tests]
+    first = np.full(curve.shape, inf)
+    for checkpoint, (pulls, totals) in zip(curve.checkpoints, tallies, strict=False):
+        for place in np.flatnonzero(np.isinf(first)):
+            if judges[place](pulls, totals) >= 0:
+                first[place] = checkpoint
+        if np.isfinite(first).all():
+            break
+    return first
 
 
 class Archive(Protocol):
@@ -136,12 +174,12 @@ def play_all(
     archive: Archive | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> list[NDArray[np.float64]]:
-    """Play trials 0 to `trials` - 1 of each curve but for those in the archive; return pulls by trial, checkpoint, arm.
+    """Play trials 0 to `trials` - 1 of each curve but for those in the archive; return the numbers of each trial.
 
     They are played on threads here, or on any executor: other processes or other machines. `progress` is called with
     the number of trials done.
     """
-    pulls = [np.empty((trials, len(curve.checkpoints), len(curve.arms))) for curve in curves]
+    pulls = [np.empty((trials, *curve.shape)) for curve in curves]
     missing = []
     for number, curve in enumerate(curves):
         for trial in range(trials):

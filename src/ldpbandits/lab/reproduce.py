@@ -2,17 +2,19 @@
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpbandits.lab.experiments import Experiment
-from ldpbandits.lab.panels.experiments import plan_experiments, simulations_of
 from ldpbandits.lab.panels.figures import draw
+from ldpbandits.lab.panels.judged import Judged, JudgedExperiment, inspection_times
+from ldpbandits.lab.panels.panel import PAPERS_TRIALS, FalseVerdicts, Panel
 from ldpbandits.lab.panels.report import beyond_section, paper_section, report
 from ldpbandits.lab.panels.resume import BEYOND, Selection
 from ldpbandits.lab.panels.summary import csv_table, panel_summary
@@ -21,8 +23,42 @@ from ldpbandits.lab.results import Folder, versions, write_results
 from ldpbandits.lab.simulation import Simulation
 from ldpbandits.output.files import write
 
+Played: TypeAlias = Sequence[Simulation] | Sequence[Judged]
+"""The results of an experiment: one for each curve."""
 
-def plan_parts(paper: Selection, beyond: Selection) -> dict[str, Experiment]:
+
+def plan_experiments(
+    panels: Sequence[Panel], horizon: int, trials: int, seed: int
+) -> dict[str, Experiment | JudgedExperiment]:
+    """Return the experiments by folder; no horizon is longer than this one, and trials scale those of each panel."""
+    planned: dict[str, Experiment | JudgedExperiment] = {}
+    sharing: dict[str, list[Panel]] = {}
+    for panel in panels:
+        for folder in panel.bandits:
+            sharing.setdefault(folder, []).append(panel)
+    for folder, (first, *others) in sharing.items():
+        longest = min(horizon, first.horizon or horizon)
+        experiment = Experiment(
+            first.bandits[folder],
+            tuple(dict.fromkeys(played for panel in (first, *others) for played in panel.curves)),
+            longest,
+            max(2, round(first.trials * trials / PAPERS_TRIALS)),
+            seed,
+        )
+        planned[folder] = experiment
+        if isinstance(first.shows, FalseVerdicts):
+            tests = tuple(first.shows.tests[played.name] for played in first.curves)
+            planned[folder] = JudgedExperiment(replace(experiment, checkpoints=inspection_times(longest)), tests)
+    return planned
+
+
+def results_of(panel: Panel, played: Mapping[str, Played]) -> list[Any]:
+    """Return the results of a panel by bandit, in the order of its curves, from those of all folders."""
+    by_curve = {(folder, one.algorithm): one for folder in panel.bandits for one in played[folder]}
+    return [by_curve[folder, curve] for folder in panel.bandits for curve in panel.curves]
+
+
+def plan_parts(paper: Selection, beyond: Selection) -> dict[str, Experiment | JudgedExperiment]:
     """Return the experiments of both parts, by the folder that gets their tables."""
     return {
         folder: experiment
@@ -31,7 +67,7 @@ def plan_parts(paper: Selection, beyond: Selection) -> dict[str, Experiment]:
     }
 
 
-def count_trials(experiments: Iterable[Experiment]) -> int:
+def count_trials(experiments: Iterable[Experiment | JudgedExperiment]) -> int:
     """Count the trials that the experiments need; a trial that several need counts once."""
     return sum(_count_by_curve(experiments).values())
 
@@ -53,11 +89,15 @@ def reproduce(
     started = time.perf_counter()
     pulls, kept = _play(experiments.values(), Folder(out), jobs=jobs, executor=executor, progress=progress)
     seconds = time.perf_counter() - started
-    by_folder: dict[str, list[Simulation]] = {}
+    by_folder: dict[str, Played] = {}
     for folder, experiment in experiments.items():
-        counts = [pulls[curve][: experiment.trials] for curve in experiment.curves]
-        by_folder[folder] = experiment.simulations(counts, seconds)
-        write_results(out / folder, experiment, by_folder[folder])
+        numbers = [pulls[curve][: experiment.trials] for curve in experiment.curves]
+        if isinstance(experiment, JudgedExperiment):
+            by_folder[folder] = judged = experiment.results(numbers)
+            experiment.write(out / folder, judged)
+        else:
+            by_folder[folder] = simulations = experiment.simulations(numbers, seconds)
+            write_results(out / folder, experiment, simulations)
     sections = []
     played, first, figures = _summarise(paper, by_folder, out)
     if paper.panels:
@@ -74,16 +114,16 @@ def reproduce(
 
 
 def _summarise(
-    selection: Selection, by_folder: Mapping[str, list[Simulation]], out: Path
-) -> tuple[dict[str, list[Simulation]], dict[str, Any], dict[str, bytes]]:
-    """Draw the panels of a part; return their simulations by panel, their numbers, and their figures by panel."""
-    played = {panel.id: simulations_of(panel, by_folder) for panel in selection.panels}
+    selection: Selection, by_folder: Mapping[str, Played], out: Path
+) -> tuple[dict[str, list[Any]], dict[str, Any], dict[str, bytes]]:
+    """Draw the panels of a part; return their results by panel, their numbers, and their figures by panel."""
+    played = {panel.id: results_of(panel, by_folder) for panel in selection.panels}
     numbers = [panel_summary(panel, played[panel.id]) for panel in selection.panels]
     figures = {panel.id: _write_figure(out, panel.id, draw(panel, played[panel.id])) for panel in selection.panels}
     return played, {**selection.settings.to_json(), "panels": numbers}, figures
 
 
-def _count_by_curve(experiments: Iterable[Experiment]) -> dict[Curve, int]:
+def _count_by_curve(experiments: Iterable[Experiment | JudgedExperiment]) -> dict[Curve, int]:
     """Return every curve that an experiment needs, with the largest number of trials that one of them needs."""
     needed: dict[Curve, int] = {}
     for experiment in experiments:
@@ -93,7 +133,7 @@ def _count_by_curve(experiments: Iterable[Experiment]) -> dict[Curve, int]:
 
 
 def _play(
-    experiments: Iterable[Experiment],
+    experiments: Iterable[Experiment | JudgedExperiment],
     folder: Folder,
     *,
     jobs: int | None,

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 import ldpbandits
 from ldpbandits.agent.kernels import as_it_is
-from ldpbandits.agent.rules import reading_of
 from ldpbandits.lab.engine.channels import channel_of
 from ldpbandits.lab.engine.compiled import code_hash, source_hash
 from ldpbandits.lab.experiments import Experiment, canonical
@@ -49,11 +48,10 @@ class Folder:
             pulls = np.load(self._place(curve, trial), allow_pickle=False)
         except (OSError, ValueError, EOFError):
             return None
-        fits = pulls.shape == (len(curve.checkpoints), len(curve.arms))
-        return pulls if fits and (pulls.sum(axis=1) == np.array(curve.checkpoints)).all() else None
+        return pulls if curve.fits(pulls) else None
 
     def save(self, curve: Curve, trial: int, pulls: NDArray[np.float64]) -> None:
-        """Store the pulls of a finished trial."""
+        """Store the numbers of a finished trial."""
         content = io.BytesIO()
         np.save(content, pulls)
         write(self._place(curve, trial), content.getvalue())
@@ -63,12 +61,12 @@ class Folder:
         algorithm = curve.algorithm
         respond, numbers = channel_of(algorithm.curator)
         rule = algorithm.rule
-        index = getattr(rule, "mixed_index", rule.index) if algorithm.cells > 1 else rule.index
-        ways = (index, reading_of(rule) or as_it_is, algorithm.curator.transform.apply, respond)
+        index = rule.mixed_index if algorithm.cells > 1 and rule.mixed_index is not None else rule.index
+        ways = (index, rule.reading or as_it_is, algorithm.curator.transform.apply, respond)
         codes = [code_hash(own) for own in ways]
         description = [
             self._source, codes, numbers, canonical(algorithm.to_json()), [identity(arm) for arm in curve.arms],
-            curve.checkpoints, curve.entropy, curve.engine,
+            curve.checkpoints, curve.entropy, curve.engine, curve.tests,
         ]  # fmt: skip
         key = sha256(json.dumps(description).encode()).hexdigest()[:16]
         epsilon = "" if algorithm.epsilon is None else f"-{algorithm.epsilon:g}"

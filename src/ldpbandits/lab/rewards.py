@@ -3,21 +3,23 @@
 Each knows its mean exactly, its range, and how likely a reward is above any theta.
 
 On the command line an arm is written as its law, with a count before it for several alike: `5*beta(4,1)`. Data of your
-own are a law too, one an arm: `empirical(past.csv)` reads a table with the columns arm and reward.
+own are a law too, one an arm: `empirical(past.csv)` reads a table with the columns arm and reward, and
+`empirical(past.csv, arm=variant, reward=clicked)` one with columns of other names.
 """
 
 import csv
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import sha256
 from importlib import import_module
-from math import erfc, fsum, inf, sqrt
+from itertools import count
+from math import erfc, fsum, inf, nan, sqrt
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, ClassVar, TypeAlias
 from urllib.parse import quote, unquote
 
 from ldpbandits.checks import brief, is_number
@@ -30,6 +32,11 @@ LARGEST = 1e100
 SMALLEST_SHAPE = 0.01
 MOST_ARMS = 100_000
 _SIZE = f"of size <= {LARGEST:g}"
+UNIT = (0.0, 1.0)
+"""The range of a law, the smallest interval that holds all rewards, where all of them are in [0, 1]."""
+COLUMNS = "arm", "reward"
+"""The columns of a table of data, unless others are named."""
+
 PLAIN = "/\\:,;+=&$!' ()[]{}~"
 """The characters that are not quoted in the name of a file or arm; # and @ and % are."""
 
@@ -44,19 +51,15 @@ class Bernoulli:
 
     p: float
 
+    range: ClassVar = UNIT
+
     def __post_init__(self) -> None:
-        """Check that p is a probability."""
         _require(is_number(self.p) and 0 <= self.p <= 1, "bernoulli(p) needs p in [0, 1]", self.p)
 
     @property
     def mean(self) -> float:
         """The mean reward, which is p."""
         return self.p
-
-    @property
-    def range(self) -> tuple[float, float]:
-        """The smallest interval that holds all rewards."""
-        return (0.0, 1.0)
 
     def above(self, theta: float) -> float:
         """Return the probability P(reward > theta)."""
@@ -70,6 +73,8 @@ class Beta:
     a: float
     b: float
 
+    range: ClassVar = UNIT
+
     def __post_init__(self) -> None:
         """Check that both shapes are positive, and not so small that samplers get lost between 0 and 1."""
         rule = f"beta(a, b) needs a > 0 and b > 0, from {SMALLEST_SHAPE:g} to {LARGEST:g}"
@@ -79,11 +84,6 @@ class Beta:
     def mean(self) -> float:
         """The mean reward, a / (a + b)."""
         return float(Fraction(self.a) / (Fraction(self.a) + Fraction(self.b)))
-
-    @property
-    def range(self) -> tuple[float, float]:
-        """The smallest interval that holds all rewards."""
-        return (0.0, 1.0)
 
     def above(self, theta: float) -> float:
         """P(reward > theta): 1 - I(theta; a, b), with I the regularised incomplete beta function."""
@@ -100,7 +100,6 @@ class Uniform:
     high: float
 
     def __post_init__(self) -> None:
-        """Check that low is below high."""
         ordered = _fits(self.low) and _fits(self.high) and self.low < self.high
         _require(ordered, f"uniform(low, high) needs low < high, {_SIZE}", self.low, self.high)
 
@@ -126,7 +125,6 @@ class Choice:
     values: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        """Check that there is something to choose from."""
         listed = len(self.values) > 0 and all(map(_fits, self.values))
         _require(listed, f"choice(v1, v2, ...) needs one value or more, {_SIZE}", *self.values)
 
@@ -152,15 +150,11 @@ class Gaussian:
     mean: float
     sd: float = 1.0
 
+    range: ClassVar = (-inf, inf)
+
     def __post_init__(self) -> None:
-        """Check the mean and the standard deviation."""
         valid = _fits(self.mean) and _fits(self.sd) and self.sd > 0
         _require(valid, f"gaussian(mean, sd) needs a mean and an sd > 0, {_SIZE}", self.mean, self.sd)
-
-    @property
-    def range(self) -> tuple[float, float]:
-        """All numbers: the rewards are not bounded."""
-        return (-inf, inf)
 
     def above(self, theta: float) -> float:
         """Return the probability P(reward > theta)."""
@@ -179,6 +173,8 @@ class Empirical:
     values: tuple[float, ...]
     counts: tuple[int, ...]
     digest: str
+    columns: tuple[str, str] = COLUMNS
+    """The columns of the arms and of the rewards in the file."""
 
     @property
     def mean(self) -> float:
@@ -196,9 +192,39 @@ class Empirical:
         return _share_above(theta, self.values, self.counts)
 
 
-Law: TypeAlias = Bernoulli | Beta | Uniform | Choice | Gaussian | Empirical
-FORMULAS: dict[str, type[Bernoulli | Beta | Uniform | Choice | Gaussian]] = {
-    kind.__name__.lower(): kind for kind in (Bernoulli, Beta, Uniform, Choice, Gaussian)
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """1 with a probability that moves with the round t, else 0: level + amplitude sin(2 pi t / period).
+
+    Arms of the same amplitude and period rise and fall together, as by day and night. Their order stays what it is, but
+    arms that are pulled at different times cannot be compared.
+    """
+
+    level: float
+    amplitude: float
+    period: float
+
+    range: ClassVar = UNIT
+
+    def __post_init__(self) -> None:
+        numbers = self.level, self.amplitude, self.period
+        valid = all(map(_fits, numbers)) and abs(self.amplitude) <= min(self.level, 1 - self.level) and self.period > 0
+        rule = "drift(level, amplitude, period) needs level +- amplitude in [0, 1] and a period > 0 in rounds"
+        _require(valid, rule, *numbers)
+
+    @property
+    def mean(self) -> float:
+        """The mean reward over whole periods, which is the level."""
+        return self.level
+
+    def above(self, theta: float) -> float:
+        """Return the probability P(reward > theta) over whole periods."""
+        return _share_above(theta, (0.0, 1.0), (1 - self.level, self.level))
+
+
+Law: TypeAlias = Bernoulli | Beta | Uniform | Choice | Gaussian | Drift | Empirical
+FORMULAS: dict[str, type[Bernoulli | Beta | Uniform | Choice | Gaussian | Drift]] = {
+    kind.__name__.lower(): kind for kind in (Bernoulli, Beta, Uniform, Choice, Gaussian, Drift)
 }
 """The laws that are written as a name and numbers."""
 
@@ -209,21 +235,26 @@ def gaps(arms: Iterable[Law]) -> list[float]:
     return [max(means) - mean for mean in means]
 
 
-def read_arms(arms: object, folder: Path | None = None) -> tuple[Law, ...]:
-    """Take arms as laws, as text, or as both: `["bernoulli(0.9)", "5*beta(4,1)", Gaussian(0.5)]`.
+def read_arms(arms: object, columns: tuple[str, str] = COLUMNS) -> tuple[Law, ...]:
+    """Take arms as laws, as text, as data, or mixed: `["bernoulli(0.9)", "5*beta(4,1)", Gaussian(0.5), rewards]`.
 
-    Files of data are looked for in a folder, by default the current one.
+    Data are a DataFrame or a dict with these columns of arms and of rewards, or else with one column of rewards for
+    each arm; a Series or an array is one arm.
     """
     if isinstance(arms, str | Law):
         arms = [arms]
+    if _column_names(arms) or hasattr(arms, "shape"):
+        return _arms_of_data(arms, columns)
     if not isinstance(arms, Iterable):
         raise ArmError(f"arms are a list of laws, such as ['bernoulli(0.9)', '5*beta(4,1)'], got {brief(arms)}")
     laws: list[Law] = []
     for arm in arms:
         if isinstance(arm, str):
-            laws += parse_arms(arm, folder)
+            laws += parse_arms(arm)
         elif isinstance(arm, Law):
             laws.append(arm)
+        elif hasattr(arm, "shape") or (isinstance(arm, list | tuple) and arm):
+            laws += _grouped((str(len(laws)), number, reward) for number, reward in enumerate(arm, 1))
         else:
             raise ArmError(f"an arm is a law, or written as one, such as 'bernoulli(0.9)', got {brief(arm)}")
     return tuple(laws)
@@ -240,13 +271,13 @@ def parse_arms(text: str, folder: Path | None = None) -> list[Law]:
     parts = re.fullmatch(r"\s*(?:(\d{1,20})\s*\*)?\s*(\w+)\s*\(([^()]*)\)\s*", text, flags=re.ASCII)
     if parts is None:
         raise ArmError(f"an arm is written law(numbers) or count*law(numbers), such as 5*beta(4,1), got {brief(text)}")
-    count, name, arguments = int(parts[1] or 1), parts[2], parts[3]
+    copies, name, arguments = int(parts[1] or 1), parts[2], parts[3]
     if name == "empirical":
         raise ArmError("empirical(FILE.csv) has the arms of its table, and takes no count before it")
     if name not in FORMULAS:
         raise ArmError(f"an arm's law must be one of {', '.join([*FORMULAS, 'empirical'])}, got {brief(name)}")
-    if not 1 <= count <= MOST_ARMS:
-        raise ArmError(f"the count before * must be from 1 to {MOST_ARMS}, got {count}")
+    if not 1 <= copies <= MOST_ARMS:
+        raise ArmError(f"the count before * must be from 1 to {MOST_ARMS}, got {copies}")
     try:
         numbers = [float(number) for number in arguments.split(",")] if arguments.strip() else []
     except ValueError:
@@ -256,14 +287,16 @@ def parse_arms(text: str, folder: Path | None = None) -> list[Law]:
         arm = Choice(tuple(numbers)) if law is Choice else law(*numbers)  # type: ignore[arg-type]
     except TypeError:
         raise ArmError(f"{name} takes {', '.join(law.__slots__)}, got {len(numbers)} numbers") from None
-    return [arm] * count
+    return [arm] * copies
 
 
 def arm_text(arm: Law, folder: Path | None = None) -> str:
     """Write an arm as the command line reads it; a file of data by its place seen from a folder, or in full."""
     if isinstance(arm, Empirical):
         file = arm.file if folder is None else os.path.relpath(arm.file, folder)
-        return f"empirical({quote(file, safe=PLAIN)}#{quote(arm.arm, safe=PLAIN)}@{arm.digest})"
+        pairs = zip(COLUMNS, arm.columns, strict=True)
+        named = "".join(f", {usual}={quote(name, safe='')}" for usual, name in pairs if name != usual)
+        return f"empirical({quote(file, safe=PLAIN)}#{quote(arm.arm, safe=PLAIN)}@{arm.digest}{named})"
     numbers = arm.values if isinstance(arm, Choice) else tuple(getattr(arm, name) for name in arm.__slots__)
     return f"{type(arm).__name__.lower()}({','.join(repr(number).removesuffix('.0') for number in numbers)})"
 
@@ -279,53 +312,104 @@ def identity(arm: Law) -> str:
 
 
 def _empirical(place: str, folder: Path) -> Iterable[Empirical]:
-    """Read `FILE` or `FILE#ARM`, the arms of a table or one of them; or what `arm_text` writes, `FILE#ARM@DIGEST`."""
+    """Read `FILE` or `FILE#ARM`, the arms of a table or one of them; or what `arm_text` writes, `FILE#ARM@DIGEST`.
+
+    Behind it the columns of other names: `, arm=NAME, reward=NAME`.
+    """
+    columns, named = COLUMNS, re.fullmatch(r"(.*?)(?:,\s*arm=([^,=]+))?(?:,\s*reward=([^,=]+))?", place, re.DOTALL)
+    if named is not None and not (folder / place).exists():
+        place, columns = named[1], (unquote(named[2] or COLUMNS[0]), unquote(named[3] or COLUMNS[1]))
     file, wanted, digest = place, "", ""
     if written := re.fullmatch(r"([^#]*)#([^#]*)@([0-9a-f]{16})", place):
         file, wanted, digest = unquote(written[1]), unquote(written[2]), written[3]
     elif "#" in place and not (folder / place).exists():
         file, _, wanted = place.rpartition("#")
-    rewards = _read_table(folder / file)
-    if wanted and wanted not in rewards:
-        raise ArmError(f"{file} has no arm {brief(wanted)}; it has {', '.join(map(brief, rewards))}")
-    for arm, counts in rewards.items():
-        if wanted in ("", arm):
-            values = tuple(sorted(counts))
-            content = "\n".join(f"{value!r} {counts[value]}" for value in values)
-            law = Empirical(
-                str((folder / file).resolve()),
-                arm,
-                values,
-                tuple(counts[value] for value in values),
-                sha256(content.encode()).hexdigest()[:16],
-            )
-            if digest and law.digest != digest:
-                raise ArmError(f"the rewards of arm {brief(arm)} in {file} are no longer those that were played")
-            yield law
+    path = folder / file
+    laws = _grouped(_read_table(path, columns), path, columns)
+    found = [law for law in laws if wanted in ("", law.arm)]
+    if not found:
+        raise ArmError(f"{file} has no arm {brief(wanted)}; it has {', '.join(brief(law.arm) for law in laws)}")
+    if digest and found[0].digest != digest:
+        raise ArmError(f"the rewards of arm {brief(wanted)} in {file} are no longer those that were played")
+    return found
 
 
-def _read_table(path: Path) -> dict[str, Counter[float]]:
-    """Return how often each reward occurs, by arm, in the order in which the arms occur first."""
-    found: dict[str, Counter[float]] = {}
+def _read_table(path: Path, columns: tuple[str, str]) -> Iterator[tuple[str, int, object]]:
+    """Yield the arm, the number of the line and the reward of each row."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = csv.DictReader(file)
-            if not {"arm", "reward"} <= set(rows.fieldnames or ()):
-                raise ArmError(f"{path} needs a first line with the columns arm and reward")
+            if not set(columns) <= set(rows.fieldnames or ()):
+                raise ArmError(f"{path} needs a first line with the columns {' and '.join(columns)}")
             for row in rows:
-                try:
-                    reward = float(row["reward"])
-                except (TypeError, ValueError):
-                    reward = inf
-                # The number of the line is enough to find it: a reward is shown to nobody.
-                if not _fits(reward) or not row["arm"]:
-                    raise ArmError(f"{path}, line {rows.line_num}: needs an arm and a reward that is a number, {_SIZE}")
-                found.setdefault(row["arm"], Counter())[reward] += 1
+                yield row[columns[0]], rows.line_num, row[columns[1]]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ArmError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _column_names(data: object) -> list[Any]:
+    """Return the names of the columns of a DataFrame or a dict; none for anything else."""
+    names = list(data) if isinstance(data, Mapping) else getattr(data, "columns", ())
+    return list(names)
+
+
+def _arms_of_data(data: Any, columns: tuple[str, str]) -> tuple[Empirical, ...]:  # noqa: ANN401 - of pandas or numpy
+    """Return the arms of a table, or of an array of one arm."""
+    names = _column_names(data)
+    if set(columns) <= set(names):
+        rows = zip(map(str, data[columns[0]]), count(1), data[columns[1]], strict=False)
+        return _grouped(rows)
+    if columns != COLUMNS:
+        raise ArmError(
+            f"data has no columns {' and '.join(map(brief, columns))}; it has {', '.join(map(brief, names))}"
+        )
+    if not names and len(data.shape) != 1:
+        raise ArmError(
+            "an array is the rewards of one arm; give a list of arrays, or a table with a column for each arm"
+        )
+    tables = {str(name): data[name] for name in names} or {"0": data}
+    return _grouped((name, row, reward) for name, rewards in tables.items() for row, reward in enumerate(rewards, 1))
+
+
+def _grouped(
+    rows: Iterable[tuple[str, int, object]], path: Path | None = None, columns: tuple[str, str] = COLUMNS
+) -> tuple[Empirical, ...]:
+    """Return the law of each arm, in the order in which the arms occur first, from arms, lines and rewards."""
+    found: dict[str, Counter[float]] = {}
+    for arm, line, given in rows:
+        reward = reward_number(given)
+        # The number of the line is enough to find it: a reward is shown to nobody.
+        if not _fits(reward) or not arm:
+            where = f"{path}, line" if path else "data, row"
+            told = f"needs an arm and a reward that is a number, true or false, {_SIZE}"
+            raise ArmError(f"{where} {line}: {told}")
+        found.setdefault(arm, Counter())[reward] += 1
     if not found:
-        raise ArmError(f"{path} has no rewards")
-    return found
+        raise ArmError(f"{path or 'data'} has no rewards")
+    return tuple(
+        _law_of(arm, counts, "data" if path is None else str(path.resolve()), columns) for arm, counts in found.items()
+    )
+
+
+def _law_of(arm: str, counts: Counter[float], file: str, columns: tuple[str, str]) -> Empirical:
+    values = tuple(sorted(counts))
+    content = "\n".join(f"{value!r} {counts[value]}" for value in values)
+    digest = sha256(content.encode()).hexdigest()[:16]
+    return Empirical(file, arm, values, tuple(counts[value] for value in values), digest, columns)
+
+
+def reward_number(reward: object) -> float:
+    """Return a reward as a number; true and false are 1 and 0, and NaN stands for what is no number.
+
+    >>> [reward_number(given) for given in ("0.5", "True", False)]
+    [0.5, 1.0, 0.0]
+    """
+    if isinstance(reward, str):
+        reward = {"true": 1.0, "false": 0.0}.get(reward.strip().lower(), reward)
+    try:
+        return float(reward)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return nan
 
 
 def _share_above(theta: float, values: Iterable[float], weights: tuple[float, ...]) -> float:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -91,6 +92,14 @@ class Simulation:
 
         return draw_simulation(self)
 
+    def _repr_html_(self) -> str:
+        """Return the regret in a sentence and the figure, as notebooks show them."""
+        from ldpbandits.output.page import picture  # noqa: PLC0415 - as above
+        from ldpbandits.output.style import save  # noqa: PLC0415 - as above
+
+        told = repr(self).strip("<>").removeprefix("Simulation ")
+        return f"<p><b>{escape(told)}</b></p>{picture(save(self.plot(), 'svg'), f'Regret of {self.algorithm.name}')}"
+
     def __eq__(self, other: object) -> bool:
         """Simulations are equal when the same was played with the same numbers; how long it took does not matter."""
         if not isinstance(other, Simulation):
@@ -100,11 +109,9 @@ class Simulation:
         return same and np.array_equal(self.pulls, other.pulls)
 
     def __hash__(self) -> int:
-        """Hash what was played, which equal simulations share."""
         return hash((self.algorithm.name, self.arms, self.seed, self.engine, self.checkpoints))
 
     def __repr__(self) -> str:
-        """Show what was played, and the regret at the end."""
         epsilon = "" if self.algorithm.epsilon is None else f", epsilon={self.algorithm.epsilon:g}"
         sem = self.sem_regret[-1]
         error = "" if np.isnan(sem) else f" ± {sem:,.1f}"

@@ -1,32 +1,74 @@
 """Many bits at once, against a line: pull an arm until its zeros pass room + slope j, drawing whole blocks of pulls.
 
-docs/leaping.md has the proofs, in the words and symbols used here.
+A line comes from a region in which an arm is sure to be pulled. For rules that go by n kl(mean, u) the region
+{(n, S): n kl+(S / n, u) <= level} is convex, since n kl(S / n, u) is the perspective of a convex function: a chord of
+its edge lies inside, and so does what has fewer zeros. docs/leaping.md has the proofs, in the words and symbols used
+here.
 """
 
 from math import floor, lgamma, log, log1p, sqrt
+from typing import NamedTuple
 
 import numpy as np
 
+from ldpbandits.agent import kernels
+from ldpbandits.lab.engine import step  # noqa: F401 - makes the kernels ones that compiled code can call
 from ldpbandits.lab.engine.compiled import uncached
 from ldpbandits.lab.engine.laws import Floats
 
 SHORT = 16
 """Below this many pulls it is cheaper to draw responses one by one than as a block."""
-
 LONG = 96
 """After this many pulls one by one it is worth checking whether a block is possible."""
-
 FEW = 24
 """Up to this many bits of a block are uncovered one by one."""
-
 LONGEST = 2**40
 """The longest block: lines are whole multiples of 2^-60 times the block's length, and so are never rounded."""
-
 STIRLING = 16.0
 """From here on what is left out of Stirling's series is below 1e-11."""
-
 MARGIN = 1.2
 """A block is tried while its end is MARGIN standard deviations inside. Any value is right; this one is fast."""
+
+
+class Line(NamedTuple):
+    """Zeros among j more pulls may be room + slope j."""
+
+    room: float
+    slope: float
+
+
+@uncached
+def lowest_mean(u: float, level: float) -> float:
+    """The least x with kl(x, u) <= level, never too small: Newton's method, and a little more.
+
+    kl(x, u) is convex and falling in x, so that steps from a point below the root go up to it and never pass it.
+    """
+    if level <= 0 or u <= 0:
+        return u
+    if u >= 1 or level >= -log1p(-u):
+        return 1.0 if u >= 1 else 0.0
+    x = u - sqrt(2 * u * (1 - u) * level)
+    if x <= 0:
+        x = u / 16
+    for _ in range(60):  # some 3 are enough
+        slope = log1p((x - u) / (u * (1 - x)))
+        after = x - (kernels.kl(x, u) - level) / slope
+        if after <= 0:
+            after = x / 16
+        done = abs(after - x) <= 1e-7 * (u - after)
+        x = min(after, u * (1 - 1e-16))
+        if done:
+            break
+    return min(x + 1e-9 * (u - x) + 2e-16, u)
+
+
+@uncached
+def chord(pulls: float, mean: float, u: float, level: float, k: int) -> Line:
+    """A line under which n kl+(S / n, u) <= level for all n from `pulls` to `pulls` + k."""
+    room = pulls * (mean - lowest_mean(u, level / pulls))
+    after = pulls + k
+    last = after * (1 - lowest_mean(u, level / after)) - pulls * (1 - mean)
+    return Line(room, (last - room) / k)
 
 
 @uncached
@@ -183,4 +225,4 @@ def length(room: float, closing: float, chance: float) -> float:
     if closing <= 0 and spread == 0:
         return 1e300
     root = 2 * room / (spread + sqrt(spread * spread + 4 * max(closing, 0.0) * room))
-    return max(root * root, 0.5 / max(1 - chance, 1e-300))  # where zeros are rare there is none in so many
+    return max(root * root, 0.5 / max(1 - chance, 1e-300))  # where zeros are rare, about half of such blocks have none

@@ -18,7 +18,7 @@ from numba.extending import register_jitable
 
 from ldpbandits.agent.kernels import Parameters
 from ldpbandits.errors import ParameterError
-from ldpbandits.lab.algorithms import Algorithm, NotPrivate
+from ldpbandits.lab.algorithms import NotPrivate
 from ldpbandits.lab.engine.compiled import inlined
 from ldpbandits.lab.mix import Mix
 from ldpbandits.spec.curator import CuratorSpec
@@ -120,13 +120,6 @@ def known_response(rng: np.random.Generator, channel: Known, reward: float) -> f
     if channel.draw == 2:  # noqa: PLR2004 - the place in _DRAWS
         return _laplace(rng, value, (channel.first,))
     return _reveal(rng, value, ())
-
-
-def encode_channel(algorithm: Algorithm) -> tuple[Known | Own, Callable[..., float]]:
-    """Return an algorithm's curator as numbers, and the function from reward to response that takes them."""
-    if isinstance(algorithm.curator, Mix):
-        raise ParameterError("each response has an epsilon of its own")
-    return encode_curator(algorithm.curator)
 
 
 def encode_curator(curator: CuratorSpec | NotPrivate) -> tuple[Known | Own, Callable[..., float]]:

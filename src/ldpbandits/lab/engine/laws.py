@@ -1,22 +1,23 @@
 """Reward laws, compiled: draw a reward of an arm, from the laws of all arms as rows of numbers."""
 
 from collections.abc import Sequence
+from math import pi, sin
 from typing import NamedTuple, TypeAlias, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpbandits.lab.engine.compiled import inlined, uncached
-from ldpbandits.lab.rewards import Bernoulli, Beta, Choice, Empirical, Gaussian, Law, Uniform
+from ldpbandits.lab.rewards import Bernoulli, Beta, Choice, Drift, Empirical, Gaussian, Law, Uniform
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 
-_BERNOULLI, _BETA, _UNIFORM, _CHOICE, _GAUSSIAN, _EMPIRICAL = range(6)
+_BERNOULLI, _BETA, _UNIFORM, _CHOICE, _GAUSSIAN, _EMPIRICAL, _DRIFT = range(7)
 
 
 class Laws(NamedTuple):
-    """The reward laws of all arms, as numbers: kind, two parameters, and the values of every choice in one row."""
+    """The reward laws of all arms as numbers: kind, two parameters, and the values of choices and drifts in one row."""
 
     kinds: Ints
     first: Floats
@@ -49,6 +50,10 @@ def encode_laws(arms: Sequence[Law]) -> Laws:
                 rows.append((_EMPIRICAL, len(values), len(rewards)))
                 values += rewards
                 reached += (np.cumsum(counts) / sum(counts)).tolist()
+            case Drift(level=level, amplitude=amplitude, period=period):
+                rows.append((_DRIFT, len(values), 3))
+                values += [level, amplitude, 2 * pi / period]
+                reached += [0.0] * 3
             case _:
                 assert_never(arm)
     kinds, first, second = zip(*rows, strict=True)
@@ -68,9 +73,15 @@ def _place(reached: Floats, begin: int, count: int, share: float) -> int:
     return low
 
 
+@uncached  # a call, as above
+def _drifted(values: Floats, begin: int, t: int) -> float:
+    """Return the mean reward in round t."""
+    return float(values[begin] + values[begin + 1] * sin(values[begin + 2] * t))
+
+
 @inlined
-def reward(rng: np.random.Generator, laws: Laws, arm: int) -> float:
-    """Draw a reward of this arm."""
+def reward(rng: np.random.Generator, laws: Laws, arm: int, t: int) -> float:  # noqa: PLR0911 - a law each
+    """Draw a reward of this arm in round t."""
     kind, first, second = laws.kinds[arm], laws.first[arm], laws.second[arm]
     if kind == _BERNOULLI:
         return 1.0 if rng.random() < first else 0.0
@@ -82,4 +93,6 @@ def reward(rng: np.random.Generator, laws: Laws, arm: int) -> float:
         return float(laws.values[int(first) + int(second * rng.random())])
     if kind == _GAUSSIAN:
         return float(first + second * rng.standard_normal())
+    if kind == _DRIFT:
+        return 1.0 if rng.random() < _drifted(laws.values, int(first), t) else 0.0
     return float(laws.values[_place(laws.reached, int(first), int(second), rng.random())])

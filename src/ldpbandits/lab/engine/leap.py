@@ -5,31 +5,43 @@ docs/leaping.md has the proofs. Each rule that leaps has a file here: its region
 """
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import Any
 
 from ldpbandits.agent.laplace_rules import IMEDLaplaceBit, KLUCBPlusLaplaceBit
-from ldpbandits.agent.rules import IMED, KLUCB, UCB, KLUCBPlus, Rule, Thompson
+from ldpbandits.agent.rules import IMED, KLUCB, UCB, Duels, EqualShares, KLUCBPlus, Rule, Thompson
 from ldpbandits.errors import ParameterError
 from ldpbandits.lab.algorithms import Algorithm
 from ldpbandits.lab.engine.channels import Known
 from ldpbandits.lab.engine.leap_imed import leap_imed
-from ldpbandits.lab.engine.leap_kl_ucb import leap_kl_ucb, leap_kl_ucb_plus
+from ldpbandits.lab.engine.leap_kl_ucb import leap_kl_ucb
 from ldpbandits.lab.engine.leap_thompson import leap_thompson
 from ldpbandits.lab.engine.leap_ucb import leap_ucb
 from ldpbandits.lab.engine.step import Advance, Play, encode
 from ldpbandits.lab.engine.sums import BITS, Sums, encode_sums
-from ldpbandits.lab.rewards import Law
+from ldpbandits.lab.engine.verdicts import share_bits
+from ldpbandits.lab.rewards import Drift, Law
 
-LEAPS: dict[type[Rule], Callable[[Play, Sums], Advance]] = {
+DUELLISTS = 2
+
+
+def leap_shares(play: Play, sums: Sums, *state: Any, is_duel: bool) -> None:  # noqa: ANN401, ARG001 - as any leap
+    """Play many rounds of a fair coin at once: where nothing depends on the responses, a block has any length."""
+    share_bits(is_duel, sums.chance, *state)
+
+
+LEAPS: dict[type[Rule], Callable[..., None]] = {
     UCB: leap_ucb,
-    KLUCB: leap_kl_ucb,
-    KLUCBPlus: leap_kl_ucb_plus,
+    KLUCB: partial(leap_kl_ucb, is_plus=False),
+    KLUCBPlus: partial(leap_kl_ucb, is_plus=True),
     IMED: leap_imed,
     Thompson: leap_thompson,
-    KLUCBPlusLaplaceBit: leap_kl_ucb_plus,
+    KLUCBPlusLaplaceBit: partial(leap_kl_ucb, is_plus=True),
     IMEDLaplaceBit: leap_imed,
+    EqualShares: partial(leap_shares, is_duel=False),
+    Duels: partial(leap_shares, is_duel=True),
 }
-"""How to leap, by the type of the rule."""
+"""The loop that leaps, by the type of the rule; it takes a play, its sums, and what an `Advance` takes."""
 
 
 @lru_cache(maxsize=64)  # needed twice: when the engine is chosen, and when the loop is compiled
@@ -37,6 +49,10 @@ def encode_leaps(algorithm: Algorithm, arms: tuple[Law, ...]) -> tuple[Play, Sum
     """Write an algorithm and its arms as numbers; raise ParameterError with the reason where it cannot leap."""
     if type(algorithm.rule) not in LEAPS:
         raise ParameterError(f"the rule of {algorithm.name} is not one of those that leap")
+    if type(algorithm.rule) is Duels and len(arms) != DUELLISTS:
+        raise ParameterError("duels leap between two arms: with more, the responses choose the pair")
+    if any(isinstance(arm, Drift) for arm in arms):
+        raise ParameterError("the mean reward of some arm changes from round to round")
     play, _ = encode(algorithm, arms)
     sums = encode_sums(algorithm, arms)
     if not isinstance(play.channel, Known):
@@ -63,4 +79,4 @@ def compile_leaps(algorithm: Algorithm, arms: Sequence[Law]) -> Advance:
         play, sums = encode_leaps(algorithm, tuple(arms))
     except ParameterError as error:
         raise ParameterError(f"{algorithm.name} cannot leap, only step: {error}") from None
-    return LEAPS[type(algorithm.rule)](play, sums)
+    return partial(LEAPS[type(algorithm.rule)], play, sums)

@@ -4,17 +4,15 @@ The arm of largest mean is pulled while log n < N_i kl(m_i, mean) + log N_i for 
 mean that one line covers. Another arm is pulled while its own n kl(mean, best) + log n is the smallest.
 """
 
-from functools import partial
 from math import expm1, inf, log, log1p, sqrt
 
 import numpy as np
 
 from ldpbandits.agent import kernels
-from ldpbandits.lab.engine.blocks import LONG, SHORT, first_pulls, length, pull_bits
+from ldpbandits.lab.engine.blocks import LONG, SHORT, Line, chord, first_pulls, length, pull_bits
 from ldpbandits.lab.engine.compiled import compiled, uncached
 from ldpbandits.lab.engine.laws import Floats
-from ldpbandits.lab.engine.regions import Line, chord
-from ldpbandits.lab.engine.step import Advance, Play
+from ldpbandits.lab.engine.step import Play
 from ldpbandits.lab.engine.sums import Sums
 
 KEPT = 0.7
@@ -122,7 +120,8 @@ def _smallest(indexes: Floats) -> tuple[int, float]:
 
 
 @compiled
-def _leap(sums: Sums, rng: np.random.Generator, pulls: Floats, totals: Floats, t: int, until: int) -> None:
+def leap_imed(_: Play, sums: Sums, rng: np.random.Generator, pulls: Floats, totals: Floats, t: int, until: int) -> None:
+    """Play rounds t to until - 1 of IMED in leaps."""
     n = len(pulls)
     means, indexes = np.zeros(n), np.zeros(n)
     t = first_pulls(rng, sums.chance, pulls, totals, t, until)
@@ -153,8 +152,3 @@ def _leap(sums: Sums, rng: np.random.Generator, pulls: Floats, totals: Floats, t
         totals[arm] += ones
         means[arm] = totals[arm] / pulls[arm]
         indexes[arm] = _index(means[arm], pulls[arm], best)
-
-
-def leap_imed(_: Play, sums: Sums) -> Advance:
-    """Return the leaps of IMED."""
-    return partial(_leap, sums)

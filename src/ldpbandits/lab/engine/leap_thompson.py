@@ -4,8 +4,8 @@ While posteriors change little, the chance that another arm than the leader wins
 which it might are a geometric time apart; at each of them the round is drawn in full, and counts or does not.
 """
 
-from functools import partial
 from math import exp, inf, lgamma, log, log1p, pi, sqrt
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ldpbandits.agent import kernels
 from ldpbandits.lab.engine.blocks import STIRLING, first_pulls, length, log_factorials, pull_bits, stirling_tail
 from ldpbandits.lab.engine.compiled import compiled, uncached
 from ldpbandits.lab.engine.laws import Floats
-from ldpbandits.lab.engine.step import Advance, Play
+from ldpbandits.lab.engine.step import Play
 from ldpbandits.lab.engine.sums import Sums
 
 RARE = 0.3
@@ -21,6 +21,16 @@ RARE = 0.3
 
 ROUNDS = 32
 """The number of rounds that are played one by one before the bound is computed again."""
+
+
+class Posteriors(NamedTuple):
+    """The tally of all arms, whose posteriors are Beta(1 + S, 1 + N - S), with a bound on a tail and a draw of each."""
+
+    pulls: Floats
+    totals: Floats
+    tails: Floats
+    """The chance of more than x; for the leader, of less."""
+    draws: Floats
 
 
 @uncached
@@ -83,38 +93,30 @@ def _draw_beyond(rng: np.random.Generator, pulls: float, total: float, x: float)
 
 
 @uncached
-def _play_round(rng: np.random.Generator, pulls: Floats, totals: Floats, draws: Floats) -> int:
+def _play_round(rng: np.random.Generator, arms: Posteriors) -> int:
     """Draw all posteriors; return the arm of the largest draw."""
-    best = 0
-    for arm in range(len(pulls)):
-        draws[arm] = _draw(rng, pulls[arm], totals[arm])
+    best, draws = 0, arms.draws
+    for arm in range(len(draws)):
+        draws[arm] = _draw(rng, arms.pulls[arm], arms.totals[arm])
         if draws[arm] > draws[best]:
             best = arm
     return best
 
 
 @uncached
-def _candidate(
-    rng: np.random.Generator,
-    leader: int,
-    x: float,
-    tails: Floats,
-    chance: float,
-    pulls: Floats,
-    totals: Floats,
-    draws: Floats,
-) -> int:
+def _candidate(rng: np.random.Generator, leader: int, x: float, chance: float, arms: Posteriors) -> int:
     """Return the winner of a round that may be another's, or the leader.
 
     `chance` is the sum of `tails`: for each other arm the chance of more than x, and for the leader one of less, or
     bounds on them. One of these events is chosen in proportion, and its draw made with
     that law; a round in which several hold would come up several times, and counts once.
     """
+    pulls, totals, tails, draws = arms
     u, kind = rng.random() * chance, 0
     while kind < len(tails) - 1 and u >= tails[kind]:
         u -= tails[kind]
         kind += 1
-    _play_round(rng, pulls, totals, draws)
+    _play_round(rng, arms)
     if kind == leader:
         # The mirror image of an arm: less than x is more than 1 - x of its zeros.
         own = _tail(pulls[leader], pulls[leader] - totals[leader], 1 - x)
@@ -136,22 +138,13 @@ def _candidate(
 
 @uncached
 def _stretch(
-    rng: np.random.Generator,
-    chances: Floats,
-    leader: int,
-    x: float,
-    least: float,
-    tails: Floats,
-    pulls: Floats,
-    totals: Floats,
-    draws: Floats,
-    t: int,
-    until: int,
+    rng: np.random.Generator, chances: Floats, leader: int, x: float, least: float, arms: Posteriors, t: int, until: int
 ) -> int:
     """Play while the leader's mean is at least `least` and another arm wins rarely; return the round after.
 
     The time to the next candidate is geometric, and does not depend on responses: it may be drawn anew at any time.
     """
+    pulls, totals, tails, _ = arms
     enough = 2 * pulls[leader]
     while t < until and totals[leader] >= least * pulls[leader] and pulls[leader] < enough:
         chance = tails.sum()
@@ -169,7 +162,7 @@ def _stretch(
                 continue
         if k < int(min(wait, 1e18)) or t >= until or totals[leader] < least * pulls[leader]:
             continue
-        arm = _candidate(rng, leader, x, tails, chance, pulls, totals, draws)
+        arm = _candidate(rng, leader, x, chance, arms)
         totals[arm] += rng.random() < chances[arm]
         pulls[arm] += 1
         t += 1
@@ -179,8 +172,9 @@ def _stretch(
 
 
 @uncached
-def _bound(leader: int, least: float, x: float, pulls: Floats, totals: Floats, tails: Floats) -> float:
+def _bound(leader: int, least: float, x: float, arms: Posteriors) -> float:
     """Write down the bound for each arm, more than x, and for the leader, less; return their sum."""
+    pulls, totals, tails, _ = arms
     total = 0.0
     for arm in range(len(pulls)):
         if arm == leader:
@@ -202,9 +196,12 @@ def _leading(pulls: Floats, totals: Floats) -> int:
 
 
 @compiled
-def _leap(sums: Sums, rng: np.random.Generator, pulls: Floats, totals: Floats, t: int, until: int) -> None:
+def leap_thompson(
+    _play: Play, sums: Sums, rng: np.random.Generator, pulls: Floats, totals: Floats, t: int, until: int
+) -> None:
+    """Play rounds t to until - 1 of Thompson sampling in leaps."""
     n = len(pulls)
-    tails, draws = np.zeros(n), np.zeros(n)
+    arms = Posteriors(pulls, totals, np.zeros(n), np.zeros(n))
     t = first_pulls(rng, sums.chance, pulls, totals, t, until)
     while t < until:
         leader = _leading(pulls, totals)
@@ -215,21 +212,16 @@ def _leap(sums: Sums, rng: np.random.Generator, pulls: Floats, totals: Floats, t
         x, chance = 0.0, inf if n > 1 else 0.0
         for depth in range(1, 9 if n > 1 else 1):
             lower = least - depth * spread
-            bound = _bound(leader, least, lower, pulls, totals, tails) if lower > 0 else inf
+            bound = _bound(leader, least, lower, arms) if lower > 0 else inf
             if bound < chance:
                 x, chance = lower, bound
         if chance < RARE and n > 1:
-            _bound(leader, least, x, pulls, totals, tails)
+            _bound(leader, least, x, arms)
         if chance < RARE:
-            t = _stretch(rng, sums.chance, leader, x, least, tails, pulls, totals, draws, t, until)
+            t = _stretch(rng, sums.chance, leader, x, least, arms, t, until)
             continue
         for _ in range(min(ROUNDS, until - t)):
-            arm = _play_round(rng, pulls, totals, draws)
+            arm = _play_round(rng, arms)
             totals[arm] += rng.random() < sums.chance[arm]
             pulls[arm] += 1
             t += 1
-
-
-def leap_thompson(_: Play, sums: Sums) -> Advance:
-    """Return the leaps of Thompson sampling."""
-    return partial(_leap, sums)

@@ -1,9 +1,9 @@
 """Leaps of UCB: on bits, on one of two rewards plus Laplace noise, and one by one on other responses.
 
-docs/leaping.md has the proofs, in the words and symbols used here.
+The Laplace noise of many pulls is Brownian motion at exponential times. docs/leaping.md has the proofs, in the words
+and symbols used here.
 """
 
-from functools import partial
 from math import exp, floor, inf, log, sqrt
 from typing import NamedTuple
 
@@ -14,16 +14,76 @@ from ldpbandits.lab.engine.blocks import LONG, SHORT, length, pull_bits
 from ldpbandits.lab.engine.channels import known_response
 from ldpbandits.lab.engine.compiled import compiled, uncached
 from ldpbandits.lab.engine.laws import Floats, reward
-from ldpbandits.lab.engine.noise import draw_noise, noise_at
-from ldpbandits.lab.engine.step import Advance, Play
+from ldpbandits.lab.engine.step import Play
 from ldpbandits.lab.engine.sums import BITS, NOISY, Sums
 
 WIDEST = 1e9
 """A gap beyond it counts as this much: an only arm leads by infinity."""
-
 # How long a block to try. Any value is right, since a block that goes too far is cut where it must be; these are fast.
 ZEROS_MARGIN = 4.0
 NOISE_MARGIN = 1.0
+
+
+@uncached
+def _normal_beyond(rng: np.random.Generator, least: float) -> float:
+    """A standard normal variable given that it exceeds `least` > 0, by Marsaglia's tail method."""
+    while True:
+        x = rng.standard_exponential() / least
+        if 2 * rng.standard_exponential() > x * x:
+            return least + x
+
+
+class NoisePath(NamedTuple):
+    """The Laplace noise of some pulls, as Brownian motion in which each pull takes an exponential time."""
+
+    pulls: int
+    noise: float
+    """The sum of the noise of these pulls."""
+    time: float
+    """When the motion passed -level, just before the last pull; or, if it never did, when the last pull was."""
+    is_passed: bool
+
+
+@uncached
+def draw_noise(rng: np.random.Generator, k: int, level: float, scale: float) -> NoisePath:
+    """Draw the noise of k pulls, or of fewer: up to the first pull after the motion passed -level.
+
+    Given both ends, the chance of having passed is e^(-2 level (level + end) / time); the first passage before a given
+    time is level^2 / Z^2 with Z a normal variable that is large enough; from there the next pull is memoryless.
+    """
+    time = 2 * scale * scale * rng.standard_gamma(float(k))
+    noise = sqrt(time) * rng.standard_normal()
+    if noise > -level and rng.random() >= exp(-2 * level * (level + noise) / time):
+        return NoisePath(k, noise, time, False)  # noqa: FBT003 - numba takes no keywords here
+    passage = (level / _normal_beyond(rng, level / sqrt(time))) ** 2
+    before = rng.binomial(k - 1, min(passage / time, 1.0))
+    overshoot = scale * (rng.standard_exponential() - rng.standard_exponential())
+    return NoisePath(before + 1, overshoot - level, passage, True)  # noqa: FBT003
+
+
+@uncached
+def noise_at(rng: np.random.Generator, path: NoisePath, level: float, j: int) -> float:
+    """Draw the noise after the first j pulls of a path.
+
+    Seen from -level, the motion before its first passage is a three-dimensional Bessel bridge to 0; and if it did not
+    pass, it is a Brownian bridge given that neither of its halves passed.
+    """
+    if j == path.pulls:
+        return path.noise
+    s = path.time * rng.beta(float(j), float(path.pulls - j))
+    share = s / path.time
+    spread = sqrt(s * (1 - share))
+    if path.is_passed:
+        x = level * (1 - share) + spread * rng.standard_normal()
+        y, z = spread * rng.standard_normal(), spread * rng.standard_normal()
+        return sqrt(x * x + y * y + z * z) - level
+    while True:
+        x = path.noise * share + spread * rng.standard_normal()
+        if x > -level:
+            before = 1 - exp(-2 * level * (level + x) / s)
+            after = 1 - exp(-2 * (level + x) * (level + path.noise) / (path.time - s))
+            if rng.random() < before * after:
+                return x
 
 
 class Leader(NamedTuple):
@@ -89,7 +149,7 @@ def _one_by_one(rng: np.random.Generator, play: Play, arm: int, leader: Leader) 
     """Pull the leader while it is sure to lead, drawing each response. Return pulls and sum."""
     k, total = 0, 0.0
     while k < leader.most and (k == 0 or total >= -_room(leader, 0.0, k)):
-        total += known_response(rng, play.channel, reward(rng, play.laws, arm))  # type: ignore[arg-type]
+        total += known_response(rng, play.channel, reward(rng, play.laws, arm, 0))  # type: ignore[arg-type]
         k += 1
     return k, total
 
@@ -174,7 +234,10 @@ def _quiet_until(floor: float, fewest: float) -> float:
 
 
 @compiled
-def _leap(play: Play, sums: Sums, rng: np.random.Generator, pulls: Floats, totals: Floats, t: int, until: int) -> None:
+def leap_ucb(
+    play: Play, sums: Sums, rng: np.random.Generator, pulls: Floats, totals: Floats, t: int, until: int
+) -> None:
+    """Play rounds t to until - 1 of UCB in leaps."""
     n, width = len(pulls), play.parameters[0]
     means, widths, indexes = np.zeros(n), np.zeros(n), np.empty(n)
     for arm in range(n):
@@ -189,7 +252,7 @@ def _leap(play: Play, sums: Sums, rng: np.random.Generator, pulls: Floats, total
         elif quiet_until < until:
             most = max(1, int(quiet_until - t))
         if arm >= 0:
-            k, total = 1, known_response(rng, play.channel, reward(rng, play.laws, arm))  # type: ignore[arg-type]
+            k, total = 1, known_response(rng, play.channel, reward(rng, play.laws, arm, 0))  # type: ignore[arg-type]
         else:
             root = sqrt(log(float(t)))
             arm, gap = _top_two(means, widths, root, indexes)
@@ -210,8 +273,3 @@ def _leap(play: Play, sums: Sums, rng: np.random.Generator, pulls: Floats, total
         if arm == fewest:
             fewest = _fewest(pulls)
             quiet_until = _quiet_until(play.floor, pulls[fewest])
-
-
-def leap_ucb(play: Play, sums: Sums) -> Advance:
-    """Return the leaps of UCB."""
-    return partial(_leap, play, sums)

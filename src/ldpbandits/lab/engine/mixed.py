@@ -71,7 +71,7 @@ def _advance(
         while u >= play.reached[level]:
             level += 1
         cells[arm, 2 * level] += 1.0
-        cells[arm, 2 * level + 1] += response(rng, play.channels[level], reward(rng, play.laws, arm))
+        cells[arm, 2 * level + 1] += response(rng, play.channels[level], reward(rng, play.laws, arm, t))
         pulls[arm] += 1.0
         means[arm] = mixed.likeliest(cells[arm], play.levels, 0.0, 1.0)
         t += 1

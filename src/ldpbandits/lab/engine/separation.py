@@ -1,21 +1,22 @@
-"""When the best arm is first separated, compiled: the test of `agent/separation.py`, without finding any interval.
+"""When the best arm is first separated, compiled: `agent/inference/separation.py` without finding any interval.
 
 The interval of the best arm lies above that of another just when some mean m between them is refuted for both: by the
-martingale of the best arm from below, by that of the other from above. The former falls in m and the latter rises. So
-one m at which neither refutes settles that there is none, and one at which both do that there is one; where only one
-does, the range is bisected. A check takes some ten microseconds, where intervals take milliseconds.
+martingale of the best arm from below, by that of the other from above. The former falls in m and the latter rises. One
+m at which neither refutes settles that there is none, and one at which both do that there is one; where only one does,
+the range is bisected. A check takes some ten microseconds, where intervals take milliseconds.
 """
 
 from math import inf, log, sqrt
 from typing import NamedTuple
 
+import numpy as np
 from numba.extending import register_jitable
 
-from ldpbandits.agent.estimates import HOEFFDING
+from ldpbandits.agent.inference import sequences
+from ldpbandits.agent.inference.estimates import HOEFFDING
 from ldpbandits.errors import ParameterError
 from ldpbandits.lab.engine.compiled import compiled, uncached
 from ldpbandits.lab.engine.laws import Floats
-from ldpbandits.spec import sequences
 from ldpbandits.spec.curator import CuratorSpec
 from ldpbandits.spec.mechanisms import Laplace, is_bits
 
@@ -54,6 +55,16 @@ def judge(curator: CuratorSpec) -> Judge:
     if type(mechanism) is Laplace:
         return Judge(mechanism.epsilon, mechanism.unit / 2, low, high)
     raise ParameterError(f"the lab cannot judge responses of the mechanism {mechanism.kind}")
+
+
+class IntervalTest(NamedTuple):
+    """The numbers beside the tally of a trial by which an arm is separated."""
+
+    judge: Judge
+    alphas: Floats
+    """Each arm's share of alpha."""
+    missing: float
+    """Answers that never come for each that comes; they count at worst."""
 
 
 @uncached
@@ -148,3 +159,10 @@ def first_separated(judge: Judge, pulls: Floats, totals: Floats, missing: Floats
         if arm >= 0:
             return moment, arm
     return -1, -1
+
+
+@compiled
+def separated(test: IntervalTest, pulls: Floats, totals: Floats) -> int:
+    """Return the arm that is separated, or -1; sums of the responses are the last of the totals."""
+    responses = totals[len(totals) - len(pulls) :]
+    return _separated(test.judge, pulls, responses, np.rint(pulls * test.missing), test.alphas)

@@ -16,12 +16,11 @@ import numpy as np
 from scipy import integrate, stats
 
 from ldpbandits.agent.laplace_kernels import above_half
-from ldpbandits.agent.rules import reading_of
 from ldpbandits.errors import ParameterError
 from ldpbandits.lab.algorithms import Algorithm, NotPrivate
 from ldpbandits.lab.engine.laws import Floats, Ints
 from ldpbandits.lab.mix import Mix
-from ldpbandits.lab.rewards import Bernoulli, Beta, Choice, Empirical, Gaussian, Law, Uniform
+from ldpbandits.lab.rewards import Bernoulli, Beta, Choice, Drift, Empirical, Gaussian, Law, Uniform
 from ldpbandits.spec import mechanisms
 from ldpbandits.spec.curator import CuratorSpec
 from ldpbandits.spec.mechanisms import is_bits
@@ -58,7 +57,7 @@ def encode_sums(algorithm: Algorithm, arms: Sequence[Law]) -> Sums:
 def _row(algorithm: Algorithm, arm: Law) -> tuple[int, float, float, float, float]:
     """(kind, chance, high, drop, rare) of one arm."""
     curator, other = algorithm.curator, (OTHER, 0.0, 0.0, 0.0, 0.0)
-    if isinstance(curator, Mix) or reading_of(algorithm.rule) is not None:
+    if isinstance(curator, Mix) or algorithm.rule.reading is not None:
         return _read_row(algorithm, arm) or other
     if not isinstance(curator, NotPrivate) and is_bits(curator.mechanism):
         return BITS, curator.mechanism.response_mean(mean_value(arm, curator.transform)), 0.0, 0.0, 0.0
@@ -79,7 +78,7 @@ def _read_row(algorithm: Algorithm, arm: Law) -> tuple[int, float, float, float,
     curator = algorithm.curator
     if not isinstance(curator, CuratorSpec) or type(curator.mechanism) is not mechanisms.Laplace:
         return None
-    if reading_of(algorithm.rule) is not above_half:
+    if algorithm.rule.reading is not above_half:
         return None
     return BITS, _chance_above_half(arm, curator.transform, curator.epsilon), 0.0, 0.0, 0.0
 
@@ -141,7 +140,7 @@ def _mean(arm: Law, transform: Transform, function: Real, slope: Real) -> float:
         above = arm.above(transform.theta)
         return (1 - above) * function(0.0) + above * function(1.0)
     match arm:
-        case Bernoulli(p=p):
+        case Bernoulli(p=p) | Drift(level=p):
             return (1 - p) * of(0.0) + p * of(1.0)
         case Choice(values=values):
             return math.fsum(map(of, values)) / len(values)

@@ -7,6 +7,7 @@
 | tails                                   | two arms: the worst trials beside the mean                                 |
 | threshold                               | its Gaussian arms: bits behind a threshold beside the sigmoid              |
 | own-epsilon                             | each user picks an epsilon: beside all at the smallest, all at the largest |
+| drift                                   | equal arms: how often a test declares one, if the level of all arms moves  |
 """
 
 from collections.abc import Sequence
@@ -14,10 +15,10 @@ from dataclasses import replace
 
 from ldpbandits.lab.algorithms import Algorithm, LineStyle, algorithm, mixed
 from ldpbandits.lab.mix import Mix
-from ldpbandits.lab.panels.panel import PAPERS_TRIALS, Limit, Panel, Tails
+from ldpbandits.lab.panels.panel import PAPERS_TRIALS, FalseVerdicts, Limit, Panel, Tails
 from ldpbandits.lab.panels.paper import BERNOULLI, EPSILONS, GAUSSIAN, MIXED
 from ldpbandits.lab.rewards import Law, parse_arms
-from ldpbandits.output.colours import GREEN, PURPLE
+from ldpbandits.output.colours import GREEN, ORANGE, PURPLE
 from ldpbandits.theory import bounds
 
 HORIZON = 10**9
@@ -130,5 +131,17 @@ PANELS = (
         10**5,
         trials=10,
         note="Each bit counts by its own likelihood. Epsilons are picked whatever the arm and the reward.",
+    ),
+    Panel(
+        "drift", "Three equal arms, epsilon = 4: verdicts, all of them wrong, with and without drift", "beyond/drift",
+        tuple(parse_arms("3*drift(0.3,0.1,40000)")),
+        algorithm("ldp-kl-ucb++", 4.0),
+        (algorithm("ldp-equal", 4.0), _like(algorithm("ldp-duels", 4.0), "LDP-DUELS", ORANGE, (1.0, 0.0))),
+        FalseVerdicts(
+            tuple(parse_arms("3*bernoulli(0.3)")),
+            {"ldp-kl-ucb++": ("pair", "intervals"), "ldp-equal": ("coin", "pair", "intervals"), "ldp-duels": ("coin",)},
+        ),
+        120_000, trials=1_000,
+        note="kl-ucb++ pulls arms at different times, so that a common movement looks like a difference.",
     ),
 )  # fmt: skip

@@ -9,8 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
+from ldpbandits.agent.inference.verdicts import ALPHA
+from ldpbandits.lab.engine.verdicts import Test
 from ldpbandits.lab.figures import FIRST_T, Line, plot_lines, plot_means
-from ldpbandits.lab.panels.panel import Limit, Panel, Ratios, Tails
+from ldpbandits.lab.panels.judged import FIRST_INSPECTION, TEST_NAMES, Judged, inspection_times
+from ldpbandits.lab.panels.panel import FalseVerdicts, Limit, Panel, Ratios, Tails
 from ldpbandits.lab.panels.summary import panel_summary
 from ldpbandits.lab.simulation import Simulation
 from ldpbandits.output.colours import GREY
@@ -23,11 +26,12 @@ CURVES_IN_TWO_COLUMNS = 3
 """A legend of more curves below a single plot has three columns."""
 MARKERS = {"regret": ("o", 5), "worst_hundredth": ("D", -11), "worst": ("X", 5)}
 """The marker of each number of the trials, and by how many points its label stands above it."""
+TEST_DASHES: dict[Test, tuple[float, ...]] = {"coin": (1.0, 0.0), "pair": (6.0, 2.0), "intervals": (1.0, 1.2)}
 LEAST_SHARE = 0.03
 """The smallest share of the lower bound that is drawn."""
 
 
-def draw(panel: Panel, played: Sequence[Simulation]) -> tuple[bytes, bytes]:
+def draw(panel: Panel, played: Sequence[Any]) -> tuple[bytes, bytes]:
     """Draw a panel; return it as SVG and as PNG."""
     with mpl.rc_context(STYLE):
         match panel.shows:
@@ -37,6 +41,8 @@ def draw(panel: Panel, played: Sequence[Simulation]) -> tuple[bytes, bytes]:
                 figure = _draw_limit(panel, limit, played)
             case Tails():
                 figure = _draw_tails(panel, played)
+            case FalseVerdicts():
+                figure = _draw_false_verdicts(panel, played)
         return save(figure, "svg"), save(figure, "png")
 
 
@@ -107,6 +113,28 @@ def _draw_tails(panel: Panel, played: Sequence[Simulation]) -> Figure:
     axes.grid(visible=True, axis="x", alpha=0.2, linewidth=0.5)
     axes.set_title(panel.title, loc="left")
     _legend(figure, axes, 3)
+    return figure
+
+
+def _draw_false_verdicts(panel: Panel, played: Sequence[Judged]) -> Figure:
+    """Draw the share of trials with a verdict against responses, where the level moves and where it stays."""
+    figure = Figure(figsize=(9.0, 4.4), layout="constrained")
+    both = figure.subplots(1, len(panel.bandits), sharey=True)
+    for judged in played:
+        axes, style = both[int(judged.level == "stays")], judged.algorithm.drawn_as
+        times = np.array(inspection_times(judged.horizon))
+        for test in judged.tests:
+            shares = [100 * judged.wrong(test, time)[0] for time in times]
+            label = f"{style.label}, {TEST_NAMES[test]}"
+            axes.step(times, shares, where="post", color=style.colour, dashes=TEST_DASHES[test], label=label)
+    for axes, level in zip(both, ("the level moves", "the level stays"), strict=True):
+        axes.axhline(100 * ALPHA, color=GREY, **LIMIT_STYLE)
+        axes.set(xscale="log", ylim=(0, 101), xlabel="responses", xlim=(FIRST_INSPECTION, played[0].horizon))
+        axes.set_title(level, loc="left")
+        axes.grid(visible=True, alpha=0.2, linewidth=0.5)
+    both[0].set_ylabel("trials with a wrong verdict, in %")
+    figure.suptitle(panel.title, x=0.01, ha="left")
+    _legend(figure, both[0], 3)
     return figure
 
 

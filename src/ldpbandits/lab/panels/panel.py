@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ldpbandits.lab.algorithms import Algorithm
+from ldpbandits.lab.engine.verdicts import Test
 from ldpbandits.lab.rewards import Law
 
 PAPERS_TRIALS = 50
@@ -37,6 +38,16 @@ class Tails:
 
 
 @dataclass(frozen=True)
+class FalseVerdicts:
+    """The figure shows how often tests declare one of equal arms: where their level stays, and where it moves."""
+
+    steady: tuple[Law, ...]
+    """The arms whose level stays; those of the panel have a level that moves."""
+    tests: Mapping[str, tuple[Test, ...]]
+    """The tests that judge each algorithm."""
+
+
+@dataclass(frozen=True)
 class Panel:
     """Some algorithms on one bandit, and what is shown of them."""
 
@@ -46,9 +57,9 @@ class Panel:
     """The folder of its tables. Panels of one folder share one experiment, so they have the same arms."""
     arms: tuple[Law, ...]
     baseline: Algorithm
-    """The paper's algorithm without privacy."""
+    """The first curve: the paper's algorithm without privacy, or a rule without a coin."""
     others: tuple[Algorithm, ...]
-    shows: Ratios | Limit | Tails
+    shows: Ratios | Limit | Tails | FalseVerdicts
     horizon: int | None = None
     """The longest horizon that is played; None: that of the run, whatever it is."""
     trials: int = PAPERS_TRIALS
@@ -60,3 +71,10 @@ class Panel:
     def curves(self) -> tuple[Algorithm, ...]:
         """All algorithms, the baseline first."""
         return (self.baseline, *self.others)
+
+    @property
+    def bandits(self) -> Mapping[str, tuple[Law, ...]]:
+        """The arms of each of its bandits, by the folder of their tables."""
+        if isinstance(self.shows, FalseVerdicts):
+            return {self.folder: self.arms, f"{self.folder}/steady": self.shows.steady}
+        return {self.folder: self.arms}

@@ -8,9 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any, TypeAlias
 
+from ldpbandits.agent.inference.verdicts import ALPHA
+from ldpbandits.lab.panels.judged import TEST_NAMES
 from ldpbandits.lab.panels.panel import Panel, Ratios
 from ldpbandits.lab.panels.summary import horizon_note, ratio_reached, ratios_by_horizon
 from ldpbandits.lab.simulation import Simulation
+from ldpbandits.output.numbers import percent
 from ldpbandits.output.page import Cell, document, picture, table
 
 DEFAULT = "ldp-kl-ucb++"
@@ -192,7 +195,7 @@ def beyond_section(panels: Sequence[Panel], summary: Mapping[str, Any], figures:
         parts.append(f"<h2>{escape(panel.id)}: {escape(panel.title)}</h2>")
         parts.append(picture(figures[panel.id], f"Panel {panel.id}: {panel.title}", look="wide"))
         parts.append(f"<p>{words}</p>")
-    return "\n".join([*parts, _numbers(summary)])
+    return "\n".join([*parts, _numbers(summary), *_false_verdicts(summary)])
 
 
 def _beyond_head(summary: Mapping[str, Any]) -> str:
@@ -205,6 +208,9 @@ t to infinity and for policies that learn on every instance, so that regret may 
 
 def _words(numbers: Mapping[str, Any]) -> Iterator[str]:
     """Say in sentences what the numbers of this run show."""
+    if "verdicts" in numbers:
+        yield from _verdict_words(numbers["verdicts"])
+        return
     baseline, *others = numbers["curves"]
     yield f"Without privacy, {_name(baseline)} has {_regret(baseline)} at T = {baseline['horizon']:,}."
     below = [curve for curve in others if _is_private(curve) and curve["ratio"] + 2 * curve["ratio_sem"] < 1]
@@ -221,6 +227,18 @@ def _words(numbers: Mapping[str, Any]) -> Iterator[str]:
         grown = [f"{_name(curve)} {curve['slope']:.2f}" for curve in others if _is_private(curve) and curve["slope"]]
         if grown:
             yield f"Slope of regret in log T over the last two decades, over its constant: {', '.join(grown)}."
+
+
+def _verdict_words(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Say how many trials under a fair coin and without one end in a wrong verdict, where the level moves."""
+    moved = [row for row in rows if row["level"] == "moves"]
+    for said, is_fair in (("With a fair coin", True), ("Without one", False)):
+        found = [
+            row for row in moved if (row["test"] == "coin") == is_fair and (is_fair or row["algorithm"] == DEFAULT)
+        ]
+        listed = ", ".join(f"{row['label']} by {TEST_NAMES[row['test']]} {percent(row['wrong'])}" for row in found)
+        yield f"{said}, of {moved[0]['trials']:,} trials a wrong verdict was reached by: {listed}."
+    yield f"At most {percent(ALPHA)} are allowed."
 
 
 def _tails(numbers: Mapping[str, Any]) -> Iterator[str]:
@@ -269,6 +287,29 @@ def _numbers(summary: Mapping[str, Any]) -> str:
 <p class="note">regret: mean ± one standard error. over baseline: over the first line of the panel at the same T. over limit: over
 constant x log T of the exact lower bound. slope: growth of regret in log T over the last two decades, over the constant. worst 1 %: mean of the worst hundredth of the trials, where there are 100 or more. The
 same is in summary.json and beyond/table.csv; by checkpoint in the results.csv of each panel.</p>"""
+
+
+def _false_verdicts(summary: Mapping[str, Any]) -> Iterator[str]:
+    rows: list[list[str | Cell]] = [
+        [
+            panel["panel"],
+            Cell(row["level"], "left"),
+            Cell(row["label"], "left"),
+            Cell(TEST_NAMES[row["test"]], "left"),
+            f"{row['epsilon']:g}",
+            f"{row['horizon']:,}",
+            f"{row['trials']:,}",
+            f"{100 * row['wrong']:.1f} ± {100 * row['wrong_sem']:.1f} %",
+        ]
+        for panel in summary["panels"]
+        for row in panel.get("verdicts", ())
+    ]
+    if rows:
+        left = (Cell(name, "left") for name in ("level", "algorithm", "test"))
+        yield f"""<h2>Wrong verdicts in numbers</h2>
+{table(rows, ("panel", *left, "epsilon", "T", "trials", "wrong"))}
+<p class="note">wrong: the share of trials in which the test declares one of equal arms at some time up to T, ± one standard
+error; at most {percent(ALPHA)} are allowed. Trials are inspected after every 2 % more responses.</p>"""
 
 
 def _row(panel: str, curve: Mapping[str, Any]) -> list[str | Cell]:

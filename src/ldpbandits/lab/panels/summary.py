@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ldpbandits.lab.panels.panel import Limit, Panel, Ratios, Tails
+from ldpbandits.lab.panels.panel import FalseVerdicts, Limit, Panel, Ratios, Tails
 from ldpbandits.lab.panels.paper import HORIZON
 from ldpbandits.lab.rewards import gaps
 from ldpbandits.lab.simulation import Simulation
@@ -31,11 +31,17 @@ def ratio(private: Simulation, baseline: Simulation, row: int = -1) -> tuple[flo
     return one / other, one / other * hypot(*errors)
 
 
-def panel_summary(panel: Panel, played: Sequence[Simulation]) -> dict[str, Any]:
-    """Return the numbers of a panel at its horizon; its simulations are in the order of its curves."""
+def panel_summary(panel: Panel, played: Sequence[Any]) -> dict[str, Any]:
+    """Return the numbers of a panel at its horizon; its results are in the order of its curves.
+
+    A panel of false verdicts has no curves of regret, but `verdicts`: a row for each level, algorithm and test.
+    """
     baseline = played[0]
     context: dict[str, Any]
+    curves: list[dict[str, Any]] = []
     match panel.shows:
+        case FalseVerdicts():
+            context = {"verdicts": [row for judged in played for row in judged.rows()]}
         case Ratios() as ratios:
             context = {"horizon": baseline.checkpoints[-1], "papers_horizon": HORIZON}
             curves = [_ratio_entry(ratios, simulation, baseline) for simulation in played]

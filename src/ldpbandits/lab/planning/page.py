@@ -1,6 +1,6 @@
-"""A plan as one self-contained page: the verdicts, the pictures, the tables, and how to read them.
+"""A plan as one self-contained page: the answer, one picture, the verdicts, the tables, and how to read them.
 
-The pictures show responses needed against epsilon, and power against responses.
+The first picture shows responses needed against epsilon; the one behind the tables shows power against responses.
 """
 
 from collections.abc import Sequence
@@ -13,22 +13,25 @@ from matplotlib.figure import Figure
 
 import ldpbandits
 from ldpbandits.checks import LARGEST_EPSILON, SMALLEST_EPSILON
-from ldpbandits.lab.planning import tables
-from ldpbandits.lab.planning.case import ALLOCATIONS, Allocation, Case
-from ldpbandits.lab.planning.plan import Plan, Row
+from ldpbandits.lab.planning.case import Allocation, Case, allocations
+from ldpbandits.lab.planning.plan import Plan, Row, Table, all_tables, heading, remarks
 from ldpbandits.lab.planning.trials import Floats
-from ldpbandits.output.colours import BLACK, BLUE, BY_EPSILON, GREEN, VERMILION, Look
+from ldpbandits.output.colours import BLACK, BLUE, BY_EPSILON, GREEN, ORANGE, VERMILION, Look
 from ldpbandits.output.page import Cell, document, picture, table
 from ldpbandits.output.style import STYLE, save
 
 READING = """\
-The best arm counts as separated when its interval lies above those of all other arms in the server's report. These
-intervals hold at all times at once: looking every day, and stopping when it is so, costs nothing but the responses. All
-arms have the baseline's mean but for the last one, which is better by the lift. Trials are played as they would be
-live, one response after the other, and looked at after every 2 % more of them. What is feasible lies above a line: dots
-are what trials have shown for the power that is asked for, strokes go from 10 % to 90 % of the trials; between the dots
-the line follows the forecast."""
-ALLOCATION_STYLES: dict[Allocation, Look] = {"rule": (BLUE, (1.0, 0.0)), "equal": (GREEN, (6.0, 2.0))}
+The verdict is reached when the best arm is known to be the best, by the test that the server uses. It holds at all
+times at once: looking every day, and stopping when it is reached, costs nothing but the responses. All arms have the
+baseline's mean but for the last one, which is better by the lift. Trials are played as they would be live, one response
+after the other, and looked at after every 1 % more of them. What is feasible lies above a line: dots are what trials
+have shown for the power that is asked for, strokes go from 10 % to 90 % of the trials; between the dots the line
+follows the forecast."""
+ALLOCATION_STYLES: dict[Allocation, Look] = {
+    "duels": (ORANGE, (1.0, 0.0)),
+    "equal": (GREEN, (6.0, 2.0)),
+    "rule": (BLUE, (1.0, 0.0)),
+}
 FORECAST_POINTS = 13
 """Points of a curve over epsilon, beside the epsilons that were played."""
 
@@ -38,41 +41,57 @@ EPSILON_MARGIN = 1.6
 
 def page(plan: Plan) -> str:
     """Return the page as HTML."""
-    reading = f'<h2>How to read it</h2><p class="note">{READING}</p>'
-    shown = [_head(plan), _pictures(plan), *map(_table, tables.all_tables(plan)), reading]
-    return document("ldpbandits: plan", "\n".join(shown))
+    begin = f"<h1>What will epsilon cost?</h1>{_answer(plan)}{_verdicts(plan)}"
+    end = f'{_power(plan)}<h2>How to read it</h2><p class="note">{READING}</p>'
+    return document("ldpbandits: plan", "\n".join([begin, *map(_table, all_tables(plan)), end]))
 
 
-def _head(plan: Plan) -> str:
+def fragment(plan: Plan) -> str:
+    """Return the answer, the picture and the tables as HTML, for notebooks."""
+    return "\n".join([_answer(plan), *map(_table, all_tables(plan))])
+
+
+def _answer(plan: Plan) -> str:
+    """Return the answer in one sentence, and the picture where something was played."""
+    shown = ""
+    if _is_played(plan):
+        shown = _picture(draw_responses(plan), "Responses needed against epsilon, with the region that is feasible")
+    return f"<p><b>{escape(plan.answer)}</b></p>{shown}"
+
+
+def _verdicts(plan: Plan) -> str:
     verdicts = "".join(
         f'<p class="verdict {_verdict_class(plan, epsilon)}">{escape(sentence)}</p>'
         for epsilon, sentence in zip(plan.question.epsilons, plan.verdicts, strict=True)
     )
     more = "" if plan.reverse is None else f'<p class="verdict">{escape(plan.reverse)}</p>'
-    told = " ".join([f"{tables.heading(plan)}.", *tables.remarks(plan)])
+    start = "" if plan.command is None else f"<p>To start:</p><pre>{escape(plan.command)}</pre>"
+    told = " ".join([f"{heading(plan)}.", *remarks(plan)])
     played = f"Seed {plan.question.seed}, {plan.seconds:.1f} s, by ldpbandits {ldpbandits.__version__}."
-    return f"<h1>What will epsilon cost?</h1><p>{escape(told)} {escape(played)}</p>{verdicts}{more}"
+    return f"<p>{escape(told)} {escape(played)}</p>{verdicts}{more}{start}"
+
+
+def _is_played(plan: Plan) -> bool:
+    return any(row.trials for row in plan.rows)
+
+
+def _power(plan: Plan) -> str:
+    if not _is_played(plan):
+        return ""
+    return f"<h2>How likely by then</h2>{_picture(draw_power(plan), 'Power against responses, for each epsilon')}"
+
+
+def _picture(figure: Figure, alt: str) -> str:
+    with mpl.rc_context(STYLE):
+        return picture(save(figure, "svg"), alt)
 
 
 def _verdict_class(plan: Plan, epsilon: float) -> str:
-    """Return the CSS class of a verdict: feasible, by either allocation, or not."""
-    rows = (plan.row(epsilon), plan.row(epsilon, "equal"))
-    if plan.question.users is None:
-        is_feasible = any(row.needed is not None for row in rows)
-    else:
-        is_feasible = any(row.with_users and row.with_users.power >= plan.question.power for row in rows)
-    return "consistent" if is_feasible else "violated"
+    """Return the CSS class of a verdict: feasible, by a fair allocation, or not."""
+    return "consistent" if plan.is_enough(epsilon) else "violated"
 
 
-def _pictures(plan: Plan) -> str:
-    if not any(row.trials for row in plan.rows):
-        return ""
-    one = picture(draw_responses(plan), "Responses needed against epsilon, with the region that is feasible")
-    other = picture(draw_power(plan), "Power against responses, for each epsilon")
-    return f"<h2>How many responses</h2>{one}<h2>How likely by then</h2>{other}"
-
-
-def _table(made: tables.Table) -> str:
+def _table(made: Table) -> str:
     def cells(row: Sequence[str]) -> list[str | Cell]:
         return [Cell(text, "left") if made.head[place] == "pulls by" else text for place, text in enumerate(row)]
 
@@ -80,14 +99,15 @@ def _table(made: tables.Table) -> str:
     return f'<h2>{escape(made.title)}</h2>{body}<p class="note">{escape(made.note)}</p>'
 
 
-def draw_responses(plan: Plan) -> bytes:
-    """Draw the responses that the power asks for against epsilon, with the regions that are feasible; return SVG."""
+def draw_responses(plan: Plan) -> Figure:
+    """Draw the responses that the power asks for against epsilon, with the regions that are feasible."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(7.4, 4.4), layout="constrained")
         axes = figure.subplots()
         epsilons = _epsilons(plan)
-        edges = {allocation: _edge(plan, allocation, epsilons) for allocation in ALLOCATIONS}
-        for allocation in ALLOCATIONS:
+        compared = allocations(plan.question)
+        edges = {allocation: _edge(plan, allocation, epsilons) for allocation in compared}
+        for allocation in compared:
             _draw_forecast(axes, plan, allocation, epsilons, edges[allocation])
             _draw_played(axes, plan, allocation)
         axes.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="responses in all")
@@ -96,29 +116,30 @@ def draw_responses(plan: Plan) -> bytes:
             _users_line(axes, plan)
         low, high = axes.get_ylim()
         axes.set_ylim(low / 2, high * 2)
-        for allocation in reversed(ALLOCATIONS):
+        for allocation in compared:
             colour = ALLOCATION_STYLES[allocation][0]
             axes.fill_between(epsilons, edges[allocation], high * 2, color=colour, alpha=0.10, linewidth=0)
         axes.set_xticks(list(plan.question.epsilons), [f"{epsilon:g}" for epsilon in plan.question.epsilons])
         axes.minorticks_off()
         axes.grid(visible=True, alpha=0.2, linewidth=0.5)
-        axes.set_title(f"responses until the best arm is separated with power {plan.question.power:g}", loc="left")
+        axes.set_title(f"responses until the verdict with power {plan.question.power:g}", loc="left")
         figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2, handlelength=3)
-        return save(figure, "svg")
+        return figure
 
 
-def draw_power(plan: Plan) -> bytes:
-    """Draw the chance that the best arm is separated against the number of responses, for each epsilon; return SVG."""
+def draw_power(plan: Plan) -> Figure:
+    """Draw the chance that the verdict is reached against the number of responses, for each epsilon."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(7.4, 3.8), layout="constrained")
-        panels = figure.subplots(1, 2, sharey=True)
-        for axes, allocation in zip(panels, reversed(ALLOCATIONS), strict=True):
+        shown = [each for each in allocations(plan.question) if each != "duels" or plan.question.arms > len("AB")]
+        panels = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
+        for axes, allocation in zip(panels, shown, strict=True):
             _draw_panel(axes, plan, [row for row in plan.rows if row.allocation == allocation])
-        panels[0].set_ylabel("share of trials that are separated")
+        panels[0].set_ylabel("share of trials that are decided")
         figure.legend(
             *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(plan.rows), handlelength=3
         )
-        return save(figure, "svg")
+        return figure
 
 
 def _draw_panel(axes: Axes, plan: Plan, rows: Sequence[Row]) -> None:
@@ -141,7 +162,7 @@ def _draw_panel(axes: Axes, plan: Plan, rows: Sequence[Row]) -> None:
 
 
 def _title(rows: Sequence[Row]) -> str:
-    return "in equal shares" if rows[0].allocation == "equal" else f"by {rows[0].rule}"
+    return f"by {rows[0].rule}"
 
 
 def _epsilons(plan: Plan) -> Floats:

@@ -5,29 +5,33 @@ one that is not, as far as SEARCH_TRIALS trials tell.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
+from functools import update_wrapper
+from inspect import signature
 from math import inf, isfinite, sqrt
-from typing import Any
+from typing import ParamSpec
 
 import numpy as np
 
 from ldpbandits.agent.bound_rule import bind_rule
-from ldpbandits.checks import LARGEST_EPSILON, SMALLEST_EPSILON, check_count
-from ldpbandits.lab.planning.case import ALLOCATIONS, Allocation, Case
+from ldpbandits.checks import LARGEST_EPSILON, SMALLEST_EPSILON
+from ldpbandits.lab.planning.case import Allocation, Case, allocations
 from ldpbandits.lab.planning.plan import QUANTILES, Plan, Row, Standing, WithUsers
-from ldpbandits.lab.planning.question import EPSILONS, Question, question
+from ldpbandits.lab.planning.question import Progress, Question
 from ldpbandits.lab.planning.trials import (
     FIRST_INSPECTION_DIVISOR,
     Floats,
     InspectionTimes,
-    Progress,
+    is_in_blocks,
     last_inspection,
     leaps,
     play,
 )
 
 EQUAL_TRIALS = 400
+"""Trials that are drawn in blocks, at least."""
+
 MIN_RULE_TRIALS, MAX_RULE_TRIALS = 25, 1000
 """Trials of a rule, where the question does not say how many."""
 
@@ -44,61 +48,71 @@ SEARCH_FACTOR = 1.25
 MAX_SEARCH_STEPS = 8
 BISECTION_STEPS = 4
 
-SEARCH_TRIALS = {"rule": 80, "equal": 200}
-"""Trials of each value of a search: the standard error of the share that is separated is 0.045, and 0.028."""
+SEARCH_TRIALS, SEARCH_BLOCK_TRIALS = 80, 200
+"""Trials of each value of a search, of a rule and in blocks: the standard error of their power is 0.045, and 0.028."""
+
+SEARCH_ROUND_BUDGET, MIN_SEARCH_TRIALS = 10**7, 20
+"""The rounds that the trials of one value may take where each round is played, and the fewest trials that tell."""
 
 MAX_LIFT = 10.0
 """The largest lift of a search: a larger one shows without statistics."""
 
 SEARCH_INSPECTION_DIVISOR, SEARCH_INSPECTION_STEP = 16, 1.1
 """A search first inspects its trials at the responses divided by the one, then at times that grow by the other: few
-arms are separated between two inspections and no longer at the end."""
+verdicts are reached between two inspections and no longer at the end."""
 
 
-def plan(  # noqa: PLR0913 - a question has many parts
-    baseline: float | None = None,
-    lift: float = 0.0,
-    *,
-    seed: int,
-    epsilon: float | Sequence[float] = EPSILONS,
-    jobs: int | None = None,
-    progress: Progress = lambda _: None,
-    **settings: Any,  # noqa: ANN401 - the fields of Question
-) -> Plan:
-    """Say how many responses it takes, at each epsilon, until the best of some arms is separated.
+P = ParamSpec("P")
 
-    All arms have the baseline's mean reward, except one that is better by the lift: 0.1 for 10 %. The same seed gives
-    the same numbers. `progress` is called with the part that is done, from 0 to 1. Further settings are `arms` (2),
-    `users`, `power` (0.8), `confidence` (0.95), `rule`, `missing` (the share of answers that never come), `curator`
-    ("ctb" or "ctl"), `trials` and `horizon`; and in the place of a baseline `data`, a file of past rewards in the range
-    that is `declared`.
 
-    >>> plan(baseline=0.3, lift=1.0, epsilon=4, trials=10, seed=1).verdicts
-    ('feasible with 47,000 responses at epsilon 4 by kl-ucb++, with 540 in equal shares',)
+def _asks(make: Callable[P, Question]) -> Callable[[Callable[[Question], Plan]], Callable[P, Plan]]:
+    """Give a function of a question the parameters of the question, so that they are listed in one place."""
+
+    def decorate(function: Callable[[Question], Plan]) -> Callable[P, Plan]:
+        def call(*args: P.args, **kwargs: P.kwargs) -> Plan:
+            return function(make(*args, **kwargs))
+
+        update_wrapper(call, function, assigned=("__module__", "__name__", "__qualname__", "__doc__"))
+        call.__signature__ = signature(make).replace(return_annotation=Plan)  # type: ignore[attr-defined]
+        return call
+
+    return decorate
+
+
+@_asks(Question)
+def plan(asked: Question) -> Plan:
+    """Say how many responses it takes, at each epsilon, until the verdict: which of some arms is the best.
+
+    All arms have the baseline's mean reward, except one that is better by the lift: 0.1 for 10 %. The parameters are
+    the fields of `Question`, where each is described. The same seed gives the same numbers. `progress` is called with
+    the part that is done, from 0 to 1.
+
+    >>> plan(baseline=0.3, lift=1.0, epsilon=4, trials=10, seed=1).answer
+    'Yes: by duels you would see a lift of 100 % with 250 responses at epsilon 4, 240 without privacy.'
     """
-    asked = question(baseline=baseline, lift=lift, seed=seed, epsilons=epsilon, **settings)
-    return answer(asked, jobs=None if jobs is None else check_count("jobs", jobs), progress=progress)
+    return answer(asked)
 
 
-def answer(asked: Question, *, jobs: int | None = None, progress: Progress = lambda _: None) -> Plan:
+def answer(asked: Question) -> Plan:
     """Answer a question by forecasts, trials and, with users, searches; rules that do not fit are refused first."""
     start = time.perf_counter()
     cases = [Case(asked, epsilon, asked.lift) for epsilon in (*asked.epsilons, None)]
     for case in cases:
         bind_rule(case.rule, case.menu)  # a rule that does not fit is refused before anything is played
-    parts = [(case, allocation) for case in cases for allocation in ALLOCATIONS]
-    steps = _Steps(progress, len(parts) if asked.users is None else 2 * len(parts) + len(ALLOCATIONS))
-    rows = [_row(case, allocation, jobs, steps.next()) for case, allocation in parts]
+    compared = allocations(asked)
+    parts = [(case, allocation) for case in cases for allocation in compared]
+    steps = _Steps(asked.progress, len(parts) if asked.users is None else 2 * len(parts) + len(compared))
+    rows = [_row(case, allocation, steps.next()) for case, allocation in parts]
     least = None
     if asked.users is not None:
         for number, (case, allocation) in enumerate(parts):
             steps.next()
-            rows[number] = _add_users(rows[number], case, smallest_lift(asked, case.epsilon, allocation, jobs))
+            rows[number] = _add_users(rows[number], case, smallest_lift(asked, case.epsilon, allocation))
         least = {}
-        for allocation in ALLOCATIONS:
+        for allocation in compared:
             steps.next()
-            least[allocation] = smallest_epsilon(asked, allocation, jobs)
-    progress(1.0)
+            least[allocation] = smallest_epsilon(asked, allocation)
+    asked.progress(1.0)
     return Plan(asked, tuple(rows), least, time.perf_counter() - start)
 
 
@@ -119,17 +133,17 @@ class _Steps:
         return tell
 
 
-def _row(case: Case, allocation: Allocation, jobs: int | None, progress: Progress) -> Row:
-    asked, name = case.question, case.rule_name if allocation == "rule" else "equal shares"
+def _row(case: Case, allocation: Allocation, progress: Progress) -> Row:
+    asked, name = case.question, case.name_of(allocation)
     alike = case.closed_form("equal")
     if alike is None:  # never, however many respond
         return Row(case.epsilon, allocation, name)
-    expected = alike if allocation == "equal" else case.closed_form(allocation)
-    # A rule without a forecast separates the best arm later than equal shares do.
+    expected = case.closed_form(allocation)
+    # A rule without a forecast reaches the verdict later than equal shares do.
     last = max(last_inspection(case, allocation, _rounded(expected or inf)), asked.responses or 0)
-    first = _rounded(expected or alike) / FIRST_INSPECTION_DIVISOR[allocation]
+    first = _rounded(expected or alike) / FIRST_INSPECTION_DIVISOR
     times = InspectionTimes(_trials(case, allocation, expected, last), first, last, asked.responses)
-    outcome = play(case, allocation, times, jobs, progress)
+    outcome = play(case, allocation, times, progress)
     return Row(
         case.epsilon,
         allocation,
@@ -165,16 +179,16 @@ def _standing(case: Case, pulls: Floats) -> Standing:
 
 
 def _trials(case: Case, allocation: Allocation, expected: int | None, last: int) -> int:
-    """Return how many trials to play: as many as are asked for, or as take a few seconds. Equal shares cost little."""
+    """Return how many trials to play: as many as are asked for, or as take a few seconds. Blocks cost little."""
     asked = case.question
-    if allocation == "equal":
+    if is_in_blocks(case, allocation):
         return max(EQUAL_TRIALS, asked.trials or 0)
     if asked.trials is not None:
         return asked.trials
     if expected is None or expected > HOPELESS_FACTOR * last:
         return MIN_RULE_TRIALS
     arms, each = sqrt(asked.arms / 2), _rounded(min(expected, last))
-    affordable = LEAP_BUDGET / each ** (1 / 3) if leaps(case) else ROUND_BUDGET / each
+    affordable = LEAP_BUDGET / each ** (1 / 3) if leaps(case, allocation) else ROUND_BUDGET / each
     return int(min(max(affordable / arms, MIN_RULE_TRIALS), MAX_RULE_TRIALS))
 
 
@@ -187,52 +201,44 @@ def _known(responses: float) -> int | None:
     return int(responses) if isfinite(responses) else None
 
 
-def smallest_lift(question: Question, epsilon: float | None, allocation: Allocation, jobs: int | None) -> float | None:
+def smallest_lift(question: Question, epsilon: float | None, allocation: Allocation) -> float | None:
     """Return the smallest lift that the users are enough for; None if none is, up to 1,000 %."""
     most = min(question.largest_lift, MAX_LIFT)
-    return _smallest(
-        question,
-        lambda lift: Case(question, epsilon, lift),
-        allocation,
-        (most / 1e4, most),
-        jobs,
-    )
+    return _smallest(question, lambda lift: Case(question, epsilon, lift), allocation, (most / 1e4, most))
 
 
-def smallest_epsilon(question: Question, allocation: Allocation, jobs: int | None) -> float | None:
+def smallest_epsilon(question: Question, allocation: Allocation) -> float | None:
     """Return the smallest epsilon at which the lift is found by these users; None if there is none."""
-    return _smallest(
-        question,
-        lambda epsilon: Case(question, epsilon, question.lift),
-        allocation,
-        (SMALLEST_EPSILON, LARGEST_EPSILON),
-        jobs,
-    )
+    within = SMALLEST_EPSILON, LARGEST_EPSILON
+    return _smallest(question, lambda epsilon: Case(question, epsilon, question.lift), allocation, within)
 
 
 def _smallest(
-    question: Question,
-    case_of: Callable[[float], Case],
-    allocation: Allocation,
-    within: tuple[float, float],
-    jobs: int | None,
+    question: Question, case_of: Callable[[float], Case], allocation: Allocation, within: tuple[float, float]
 ) -> float | None:
     responses = question.responses or 0
+    first, step = responses / SEARCH_INSPECTION_DIVISOR, SEARCH_INSPECTION_STEP
+    trials = _search_trials(case_of(within[1]), allocation, responses)
+    times = InspectionTimes(trials, first, responses, step=step)
 
     def should_be_enough(x: float) -> bool:
         return case_of(x).closed_form(allocation, beyond=responses) is not None
 
     def is_enough(x: float) -> bool:
-        times = InspectionTimes(
-            SEARCH_TRIALS[allocation],
-            responses / SEARCH_INSPECTION_DIVISOR,
-            responses,
-            step=SEARCH_INSPECTION_STEP,
-        )
-        return play(case_of(x), allocation, times, jobs).power(responses) >= question.power
+        return play(case_of(x), allocation, times).power(responses) >= question.power
 
     guess = _forecast(should_be_enough, within)
-    return None if guess is None else _by_trials(is_enough, guess, within)
+    return guess if guess is None or not trials else _by_trials(is_enough, guess, within)
+
+
+def _search_trials(case: Case, allocation: Allocation, responses: int) -> int:
+    """Return the trials of each value of a search; 0 where rounds would take too long, and the forecast has to do."""
+    if is_in_blocks(case, allocation):
+        return SEARCH_BLOCK_TRIALS
+    if leaps(case, allocation):
+        return SEARCH_TRIALS
+    affordable = int(min(SEARCH_ROUND_BUDGET / max(responses, 1), SEARCH_TRIALS))
+    return affordable if affordable >= MIN_SEARCH_TRIALS else 0
 
 
 def _forecast(is_enough: Callable[[float], bool], within: tuple[float, float]) -> float | None:

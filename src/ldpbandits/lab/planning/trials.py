@@ -1,7 +1,7 @@
-"""Trials of a case: when the best arm is first separated, and what was pulled until then.
+"""Trials of a case: when the verdict is first reached, and what was pulled until then.
 
-Tallies are inspected on a grid of times, each 2 % later than the one before, so a trial ends up to 2 % late. Between
-two inspections a rule leaps where it can. In equal shares all sums are drawn at once.
+Tallies are inspected on a grid of times, each 1 % later than the one before, so a trial ends up to 1 % late. Between
+two inspections a rule leaps where it can. In equal shares, and in the duels of two arms, all sums are drawn at once.
 """
 
 import os
@@ -15,25 +15,24 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbandits.agent.rules import reading_of, rule_to_json
+from ldpbandits.agent.rules import EqualShares, rule_to_json
+from ldpbandits.lab.engine.duels import state_size
 from ldpbandits.lab.engine.leap import compile_leaps, leap_obstacle
-from ldpbandits.lab.engine.separation import first_separated, judge
+from ldpbandits.lab.engine.separation import separated
 from ldpbandits.lab.engine.step import compile_steps
+from ldpbandits.lab.engine.verdicts import first_verdict, play_until_verdict, verdict_test, winner
 from ldpbandits.lab.experiments import digest
 from ldpbandits.lab.planning.case import Allocation, Case
-from ldpbandits.lab.planning.question import MAX_RESPONSES
+from ldpbandits.lab.planning.question import MAX_RESPONSES, Progress
 from ldpbandits.lab.rewards import Bernoulli, Empirical
 from ldpbandits.spec.mechanisms import is_bits
 
 Floats: TypeAlias = NDArray[np.float64]
 Whole: TypeAlias = NDArray[np.int64]
-Progress: TypeAlias = Callable[[float], None]
-"""Called with the part that is done, from 0 to 1."""
-
-INSPECTION_STEP = 1.02
+INSPECTION_STEP = 1.01
 """Each inspection is later than the one before by this factor."""
 
-FIRST_INSPECTION_DIVISOR = {"rule": 32, "equal": 8}
+FIRST_INSPECTION_DIVISOR = 32
 """The first inspection is at the expected number of responses, divided by this."""
 
 LAST_INSPECTION_FACTOR = 64
@@ -50,9 +49,9 @@ class Outcome:
     """The results of the trials of a case; one row per trial."""
 
     first: Floats
-    """The responses until the best arm was separated; infinite: not by the last inspection."""
+    """The responses until the verdict; infinite: not by the last inspection."""
     arm: Whole
-    """The arm that was separated, or -1."""
+    """The arm that was declared the best, or -1."""
     last: int
     """The responses at the last inspection."""
     then: Floats
@@ -61,30 +60,37 @@ class Outcome:
     """The pulls of each arm when all users have answered."""
 
     def quantile(self, share: float) -> float:
-        """Return the responses until this share of the trials is separated; infinite: not by the last inspection."""
+        """Return the responses until this share of the trials is decided; infinite: not by the last inspection."""
         return float(np.quantile(self.first, share, method="inverted_cdf"))
 
     def power(self, responses: float) -> float:
-        """Return the share of trials that is separated by this number of responses."""
+        """Return the share of trials that is decided by this number of responses."""
         return float(np.mean(self.first <= responses))
 
 
 def last_inspection(case: Case, allocation: Allocation, expected: float) -> int:
     """Return the number of responses up to which trials are played."""
-    if allocation == "equal":
+    if is_in_blocks(case, allocation):
         return int(min(MAX_RESPONSES, LAST_INSPECTION_FACTOR * expected))
-    horizon = case.question.horizon or (LEAP_HORIZON if leaps(case) else STEP_HORIZON)
+    horizon = case.question.horizon or (LEAP_HORIZON if leaps(case, allocation) else STEP_HORIZON)
     return int(min(horizon, LAST_INSPECTION_FACTOR * expected))
 
 
-def leaps(case: Case) -> bool:
+def is_in_blocks(case: Case, allocation: Allocation) -> bool:
+    """Tell whether all sums of a trial are drawn at once: nothing depends on responses, and their sums are known."""
+    is_fixed = allocation == "equal" or (allocation == "duels" and case.question.arms == len(("leader", "challenger")))
+    return is_fixed and (case.sees_rewards or is_bits(case.curator.mechanism))
+
+
+def leaps(case: Case, allocation: Allocation) -> bool:
     """Tell whether the rule can leap, with sums of the responses themselves, by which arms are judged."""
-    return reading_of(case.rule) is None and leap_obstacle(case.algorithm, case.laws) is None
+    is_read = case.rule_of(allocation).reading is not None
+    return not is_read and leap_obstacle(case.algorithm(allocation), case.laws) is None
 
 
 @dataclass(frozen=True)
 class InspectionTimes:
-    """How many trials are played, and after how many responses they are inspected for a separated arm."""
+    """How many trials are played, and after how many responses they are inspected for a verdict."""
 
     trials: int
     first: float
@@ -102,31 +108,27 @@ class InspectionTimes:
         return np.unique(np.append(grid[grid < end], more)).astype(np.int64)
 
 
-def play(
-    case: Case,
-    allocation: Allocation,
-    times: InspectionTimes,
-    jobs: int | None = None,
-    progress: Progress = lambda _: None,
-) -> Outcome:
+def play(case: Case, allocation: Allocation, times: InspectionTimes, progress: Progress = lambda _: None) -> Outcome:
     """Play trials on threads; the same case and seed give the same numbers on any number of them."""
     inspected_at = times.grid(least=2.0 * case.question.arms)
-    trial = _equal_trial(case, inspected_at, times) if allocation == "equal" else _rule_trial(case, inspected_at, times)
-    entropy = (case.question.seed, _identity(case, allocation))
+    if is_in_blocks(case, allocation):
+        trial, streams = _block_trial(case, inspected_at, times), _identity(case, "equal")
+    else:
+        trial, streams = _rule_trial(case, allocation, inspected_at, times), _identity(case, allocation)
     stopped = Event()
 
-    def run(number: int) -> _Trial:
-        rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy, spawn_key=(number,))))
-        return trial(rng, stopped.is_set)
+    def run(number: int) -> _Trial | None:
+        entropy = np.random.SeedSequence((case.question.seed, streams), spawn_key=(number,))
+        return None if stopped.is_set() else trial(np.random.Generator(np.random.PCG64(entropy)))
 
     found: list[_Trial | None] = [None] * times.trials
-    with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
+    with ThreadPoolExecutor(case.question.jobs or os.cpu_count() or 1) as pool:
         futures = {pool.submit(run, number): number for number in range(times.trials)}
         try:
             for done, future in enumerate(as_completed(futures), 1):
                 found[futures[future]] = future.result()
                 progress(done / times.trials)
-        except BaseException:  # Ctrl-C above all
+        except BaseException:  # Ctrl-C above all: no trial is begun any more
             stopped.set()
             for future in futures:
                 future.cancel()
@@ -137,7 +139,7 @@ def play(
 
 
 _Trial: TypeAlias = tuple[float, int, Floats, Floats]
-_Play: TypeAlias = Callable[[np.random.Generator, Callable[[], bool]], _Trial]
+_Play: TypeAlias = Callable[[np.random.Generator], _Trial]
 
 
 def _identity(case: Case, allocation: Allocation) -> int:
@@ -146,21 +148,20 @@ def _identity(case: Case, allocation: Allocation) -> int:
     return digest([allocation, rule, case.curator.to_json(), list(case.values), [_law(law) for law in case.laws]])
 
 
-def _law(law: Any) -> list[Any]:  # noqa: ANN401 - of the two kinds that there are
+def _law(law: Bernoulli | Empirical) -> list[float]:
     return [*law.values, *law.counts] if isinstance(law, Empirical) else [law.mean]
 
 
-def _equal_trial(case: Case, inspected_at: Whole, times: InspectionTimes) -> _Play:
-    arms = case.question.arms
-    each = -(-inspected_at // arms)
-    new = np.diff(each, prepend=0)
-    pulls = np.repeat(each[:, None].astype(float), arms, axis=1)
-    missing, judged = np.rint(pulls * case.missing_each), judge(case.curator)
+def _block_trial(case: Case, inspected_at: Whole, times: InspectionTimes) -> _Play:
+    """Play in equal shares, or duels of two arms, which have the same law and the same test."""
+    arms, new = case.question.arms, np.diff(inspected_at, prepend=0)
+    test, even = verdict_test(EqualShares(), case.menu, case.criteria, case.missing_each), np.full(arms, 1 / arms)
+    at_users = np.full(arms, (times.users or 0) / arms)
 
-    def trial(rng: np.random.Generator, _: Callable[[], bool]) -> _Trial:
-        totals = np.cumsum(_sums(rng, case, new), axis=0, dtype=float)
-        moment, arm = first_separated(judged, pulls, totals, missing, case.alphas)
-        at_users = np.full(arms, (times.users or 0) / arms)
+    def trial(rng: np.random.Generator) -> _Trial:
+        counts = rng.multinomial(new, even)
+        pulls = np.cumsum(counts, axis=0, dtype=float)
+        moment, arm = first_verdict(test, pulls, np.cumsum(_sums(rng, case, counts), axis=0, dtype=float))
         if moment < 0:
             return inf, -1, pulls[-1], at_users
         return float(inspected_at[moment]), arm, pulls[moment], at_users
@@ -168,50 +169,42 @@ def _equal_trial(case: Case, inspected_at: Whole, times: InspectionTimes) -> _Pl
     return trial
 
 
-def _sums(rng: np.random.Generator, case: Case, new: Whole) -> NDArray[Any]:
+def _sums(rng: np.random.Generator, case: Case, counts: Whole) -> NDArray[Any]:
     """Draw the sum of the new responses of each arm, for each inspection."""
-    mechanism = case.curator.mechanism
-    if is_bits(mechanism) and not case.sees_rewards:
-        chances = [mechanism.response_mean(value) for value in case.values]
-        return np.stack([rng.binomial(new, chance) for chance in chances], axis=1)
+    if not case.sees_rewards:
+        chances = [case.curator.mechanism.response_mean(value) for value in case.values]
+        return rng.binomial(counts, chances)
     columns = []
-    for law in case.laws:
+    for arm, law in enumerate(case.laws):
         if isinstance(law, Bernoulli):
-            values = rng.binomial(new, law.p).astype(float)
-        elif isinstance(law, Empirical):
-            shares = np.array(law.counts, dtype=float)
-            values = rng.multinomial(new, shares / shares.sum()) @ np.array(law.values)
+            columns.append(rng.binomial(counts[:, arm], law.p).astype(float))
         else:
-            raise NotImplementedError(type(law))
-        if not case.sees_rewards:
-            noise = rng.standard_gamma(new.astype(float)) - rng.standard_gamma(new.astype(float))
-            values = values + noise / mechanism.epsilon
-        columns.append(values)
+            shares = np.array(law.counts, dtype=float)
+            columns.append(rng.multinomial(counts[:, arm], shares / shares.sum()) @ np.array(law.values))
     return np.stack(columns, axis=1)
 
 
-def _rule_trial(case: Case, inspected_at: Whole, times: InspectionTimes) -> _Play:
-    arms, judged = case.question.arms, judge(case.curator)
-    advance = (compile_leaps if leaps(case) else compile_steps)(case.algorithm, case.laws)
-    reads = reading_of(case.rule) is not None
+def _rule_trial(case: Case, allocation: Allocation, inspected_at: Whole, times: InspectionTimes) -> _Play:
+    rule, played, arms = case.rule_of(allocation), case.algorithm(allocation), case.question.arms
+    advance = (compile_leaps if leaps(case, allocation) else compile_steps)(played, case.laws)
+    tested = case.verdict_test(allocation)
+    judge, test = (separated, case.interval_test) if tested is None else (winner, tested)
+    # An adaptive rule that reads responses in its own way keeps sums of the responses behind its own.
+    size = 2 * arms if tested is None and rule.reading is not None else state_size(rule.design, arms)
     users = min(times.users or 0, int(inspected_at[-1]))
+    before, after = inspected_at[inspected_at <= users], inspected_at[inspected_at > users]
 
-    def trial(rng: np.random.Generator, is_stopped: Callable[[], bool]) -> _Trial:
-        pulls, totals = np.zeros(arms), np.zeros(2 * arms if reads else arms)
-        responses = totals[arms:] if reads else totals
-        first, arm, then, at_users, t = inf, -1, pulls, pulls, 0
-        for moment in inspected_at.tolist():
-            advance(rng, pulls, totals, t, moment)
-            t = moment
-            if arm < 0:
-                missing = np.rint(pulls * case.missing_each)
-                _, arm = first_separated(judged, pulls[None], responses[None], missing[None], case.alphas)
-                if arm >= 0:
-                    first, then = float(t), pulls.copy()
-            if t == users:
-                at_users = pulls.copy()
-            if (arm >= 0 and t >= users) or is_stopped():
-                break
-        return first, arm, then.copy(), at_users.copy()
+    def trial(rng: np.random.Generator) -> _Trial:
+        pulls, totals = np.zeros(arms), np.zeros(size)
+        moment, arm = play_until_verdict(judge, test, advance, rng, before, pulls, totals) if users else (-1, -1)
+        if arm >= 0:
+            first, then = int(before[moment]), pulls.copy()
+            advance(rng, pulls, totals, first, users)
+            return float(first), arm, then, pulls
+        at_users = pulls.copy()
+        if not len(after):
+            return inf, -1, pulls, at_users
+        moment, arm = play_until_verdict(judge, test, advance, rng, after, pulls, totals, users)
+        return (float(after[moment]) if arm >= 0 else inf), arm, pulls, at_users
 
     return trial
