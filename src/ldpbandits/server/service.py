@@ -3,33 +3,29 @@
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
+from functools import partial
 from itertools import chain
 from time import time
 from typing import TypeVar
 
+from ldpbandits.checks import brief
 from ldpbandits.server.api.csv_export import csv
-from ldpbandits.server.api.messages import (
-    Counted,
-    Decision,
-    History,
-    Report,
-    ResponseMessage,
-    Summary,
-    Tallies,
-)
+from ldpbandits.server.api.messages import AcceptanceMessage, Accepted, Counted, Decision, ResponseMessage
 from ldpbandits.server.api.refusals import REFUSED, Refusal
 from ldpbandits.server.console_links import Links
-from ldpbandits.server.experiments import history
+from ldpbandits.server.experiments import history, one_look
 from ldpbandits.server.experiments.allowances import Allowances
 from ldpbandits.server.experiments.commands import Commands
-from ldpbandits.server.experiments.live import MISSING, LiveExperiment, restore
+from ldpbandits.server.experiments.live import MISSING, UNACCEPTED, LiveExperiment, restore
+from ldpbandits.server.experiments.offers import EncodedOffer, make_offer
 from ldpbandits.server.experiments.tickets import Ticket
 from ldpbandits.server.keys import Keys, Role
 from ldpbandits.server.peers.peers import Peers
 from ldpbandits.server.process.clock import Clock
+from ldpbandits.server.process.front_door import DEFAULT
 from ldpbandits.server.process.meters import Meters
-from ldpbandits.server.reports.report import most_moments, summarise
+from ldpbandits.server.reports.report import make_tallies, most_moments, summarise
 from ldpbandits.server.reports.worker import ReportWorker
 from ldpbandits.server.single_flight import SingleFlight
 from ldpbandits.server.store import (
@@ -43,8 +39,10 @@ from ldpbandits.server.store import (
     StoredExperiment,
     StoreSizes,
     Unavailable,
+    acceptance,
 )
 from ldpbandits.server.store.committer import LARGEST_BATCH, Committer
+from ldpbandits.spec.messages import History, Report, Summary, Tallies
 from ldpbandits.spec.protocol import Code
 
 NONCES_PER_DELETION = 500
@@ -107,6 +105,8 @@ class Service:
         """The commands of experimenters."""
         self.allowances = Allowances(self.keys)
         self.links = Links(lambda: self.now, lambda: self.keys.hash_of(Role.ADMIN), self.peers)
+        self.offer_max_age = DEFAULT.offer_max_age
+        """Seconds for which caches and devices may keep an offer."""
         self.ending = asyncio.Event()
         """Set when the server begins to stop: it ends the streams."""
         self.lost: str | None = None
@@ -143,11 +143,6 @@ class Service:
         """Poll unless the keys are fresh; call this before a key is checked."""
         if self.peers is not None:
             await self.peers.refresh_keys()
-
-    async def refresh_secrets(self) -> None:
-        """Poll unless the signing secrets are fresh; call this before a ticket is verified."""
-        if self.peers is not None:
-            await self.peers.refresh_secrets()
 
     async def refresh_all(self, names: Iterable[str] | None = None) -> None:
         """Poll unless these experiments are fresh, by default all; call this before they are listed."""
@@ -195,6 +190,13 @@ class Service:
         """Return the role of this key, or None when it is not valid now."""
         return self.keys.role(key, self.now)
 
+    def offer(self, name: str) -> EncodedOffer:
+        """Return the present offer of an experiment, encoded once for each of its versions."""
+        experiment = self.find(name)
+        if experiment.offer is None:
+            experiment.offer = make_offer(experiment, self.offer_max_age)
+        return experiment.offer
+
     def decide(self, name: str, allowance: str | None = None) -> Decision:
         """Assign an arm, without a write."""
         experiment = self.find(name)
@@ -203,7 +205,8 @@ class Service:
         if experiment.status == "closed":
             raise Refusal(410, Code.CLOSED, f"the experiment {name} is closed")
         if experiment.shipped is not None:
-            return Decision(experiment.shipped, experiment.records[experiment.shipped].name)
+            shown = experiment.records[experiment.shipped].name
+            return Decision(experiment.shipped, shown, offer=self.offer(name).version)
         if experiment.settings.allowance_required:
             ticket = self.allowances.decide(experiment, allowance, self.now)
         else:
@@ -218,18 +221,25 @@ class Service:
             sticky=experiment.settings.sticky,
             expires_at=ticket.expires_at,
             expires_in=ticket.expires_at - self.now,
+            offer=self.offer(name).version,
         )
+
+    async def accept(self, message: AcceptanceMessage) -> Accepted:
+        """Count a pull as accepted, exactly once; return when that is on disk."""
+        ticket, experiment, now = await self._find_ticket(message.ticket)
+        if ticket.expires_at <= now:
+            outcome = Outcome.EXPIRED
+        else:
+            outcome = await self.committer.count(acceptance(ticket))
+            if experiment.number not in self.numbered:  # it was deleted meanwhile
+                raise self._forged()
+        experiment.apply(ticket, outcome, now)
+        _refuse(outcome)
+        return Accepted("accepted" if outcome is Outcome.ACCEPTED else "duplicate")
 
     async def respond(self, message: ResponseMessage) -> Counted:
         """Count a response exactly once; return when it is on disk."""
-        await self.refresh_secrets()
-        now = self.now
-        found = self._read(message.ticket, now)
-        if found is None and await self.poll_unknown():
-            found = self._read(message.ticket, now)
-        if found is None:
-            raise self._forged()
-        ticket, experiment = found
+        ticket, experiment, now = await self._find_ticket(message.ticket)
         answer = experiment.answer(ticket, message)
         if ticket.expires_at <= now:
             outcome = Outcome.EXPIRED
@@ -239,14 +249,10 @@ class Service:
             outcome = await self._count(experiment, answer)
             if experiment.number not in self.numbered:  # it was deleted meanwhile
                 raise self._forged()
-        if outcome is Outcome.COUNTED:
-            experiment.answered(ticket, now)
-        else:
-            experiment.reject(ticket, outcome.value)
-        if outcome in REFUSED:
-            status, sentence = REFUSED[outcome]
-            raise Refusal(status, outcome.value, sentence)
-        return Counted(outcome.value)
+        if not experiment.apply(ticket, outcome, now):
+            experiment.count_event(ticket.arm, outcome.value)
+        _refuse(outcome)
+        return Counted("duplicate" if outcome is Outcome.DUPLICATE else "counted")
 
     async def _count(self, experiment: LiveExperiment, answer: Answer) -> Outcome:
         """Count a response unless the hour's cap is reached: then its device retries later."""
@@ -263,11 +269,23 @@ class Service:
         finally:
             experiment.traffic.counting -= 1
 
-    def _on_counted_late(self, answer: Answer) -> None:
-        """Apply a response that was counted after its request had ended: a retry is a duplicate."""
+    def _on_counted_late(self, answer: Answer, outcome: Outcome) -> None:
+        """Apply an answer that was counted after its request had ended: a retry is a duplicate."""
         experiment = self.numbered.get(answer.ticket.experiment)
         if experiment is not None:
-            experiment.answered(answer.ticket, self.now)
+            experiment.apply(answer.ticket, outcome, self.now)
+
+    async def _find_ticket(self, text: str) -> tuple[Ticket, LiveExperiment, int]:
+        """Verify a ticket, and return it with its experiment and the present second; refuse one that is not ours."""
+        if self.peers is not None:
+            await self.peers.refresh_secrets()
+        now = self.now
+        found = self._read(text, now)
+        if found is None and await self.poll_unknown():
+            found = self._read(text, now)
+        if found is None:
+            raise self._forged()
+        return *found, now
 
     def _read(self, text: str, now: int) -> tuple[Ticket, LiveExperiment] | None:
         """Verify a ticket; None when it is not ours, or its experiment or arm is unknown.
@@ -276,7 +294,7 @@ class Service:
         """
         ticket = self.keys.signer.read(text, now)
         experiment = None if ticket is None else self.numbered.get(ticket.experiment)
-        if ticket is None or experiment is None or ticket.arm >= len(experiment.records):
+        if ticket is None or experiment is None or max(ticket.arm, ticket.rival or 0) >= len(experiment.records):
             return None
         return ticket, experiment
 
@@ -293,18 +311,16 @@ class Service:
     async def report(self, name: str) -> Report:
         """Return the report of an experiment; a worker beside the event loop computes the intervals."""
         experiment = self.find(name)
-        with suppress(Unavailable):  # without them the forecast uses the responses since the start
-            await self._recall(experiment)
         experiment.expire(self.now)
-        before = lambda: experiment.trail.at(experiment.responses / 2)  # noqa: E731 - as it is when its turn comes
-        return await self.report_worker.report(experiment, before, lambda: self.rejected[Code.FORGED])
+        return await self.report_worker.report(experiment, lambda: self.rejected[Code.FORGED])
 
     async def history(self, name: str) -> History:
         """Return the estimates by number of responses, also computed beside the event loop."""
         experiment = self.find(name)
         await self._recall(experiment)
-        most = most_moments(experiment)
-        return await self.report_worker.history(experiment, lambda: experiment.trail.moments(experiment.moment, most))
+        trail, most = experiment.trail, most_moments(experiment)
+        moments = lambda: trail.moments(experiment.moment, most)  # noqa: E731 - when its turn comes
+        return await self.report_worker.history(experiment, moments)
 
     async def _recall(self, experiment: LiveExperiment) -> None:
         """Replay the responses from before the start, once, into the history."""
@@ -312,21 +328,27 @@ class Service:
         async with trail.reading:
             if trail.unread:
                 pieces = self._store.export(experiment.number, EXPORT_PAGE_ROWS)
-                trail.recall(await asyncio.to_thread(history.replay, pieces, trail.unread, trail.kept[0]))
+                levels = len(experiment.menu)
+                unit, read = experiment.menu.unit, experiment.read_units
+                replay = partial(history.replay, pieces, trail.unread, trail.kept[0], levels)
+                trail.recall(await asyncio.to_thread(replay, lambda value: read(value * unit)))
 
     async def tallies(self, name: str) -> Tallies:
         """Return the totals that the agent learns from."""
-        return await self.report_worker.tallies(self.find(name))
+        return make_tallies(self._find_shown(name))
 
     async def export(self, name: str) -> Iterator[str]:
         """Return the responses in the order in which they were counted, as chunks of CSV.
 
         The first are read now: a reply that has begun cannot say any more that the store is unavailable.
         """
-        experiment = self.find(name)
+        experiment = self._find_shown(name)
         pieces = self._store.export(experiment.number, EXPORT_PAGE_ROWS)
         first = await asyncio.to_thread(next, pieces, ())
-        return csv(chain([first], pieces), experiment.menu, lambda arm: experiment.records[arm].name)
+        has_rivals = experiment.agent.duels is not None
+        return csv(
+            chain([first], pieces), experiment.menu, lambda arm: experiment.records[arm].name, has_rivals=has_rivals
+        )
 
     async def check(self) -> None:
         """Raise `Unavailable` when the store cannot write within `READY_TIMEOUT_S`."""
@@ -353,7 +375,7 @@ class Service:
         while await self.committer.run(self._store.forget, expired, NONCES_PER_DELETION):
             pass
         if isinstance(self._store, SharedStore):
-            await self.committer.run(self._store.settle, expired, MISSING)
+            await self.committer.run(self._store.settle, expired, MISSING, UNACCEPTED)
         await self.committer.run(self.keys.prune, expired)
 
     async def write_events(self) -> None:
@@ -377,8 +399,31 @@ class Service:
         """Return an experiment by its name, or refuse with 404."""
         experiment = self.experiments.get(name)
         if experiment is None:
-            raise Refusal(404, Code.NOT_FOUND, "there is no experiment of this name")
+            raise Refusal(404, Code.NOT_FOUND, f"there is no experiment named {brief(name)}")
         return experiment
+
+    def _find_shown(self, name: str) -> LiveExperiment:
+        """Return an experiment whose responses may be seen, or refuse."""
+        experiment = self.find(name)
+        if experiment.is_hidden:
+            told = (
+                f"nobody sees the responses of {name} before its one look, at {experiment.settings.one_look:,} of them"
+            )
+            raise Refusal(409, Code.HIDDEN, told)
+        return experiment
+
+    async def take_look(self, experiment: LiveExperiment) -> None:
+        """Write the sums of the first responses of an experiment with one look, once all of them are in."""
+        count = experiment.settings.one_look
+        if count is None or not experiment.is_look_due:
+            return
+        pieces = self._store.export(experiment.number, EXPORT_PAGE_ROWS)
+        look = await asyncio.to_thread(one_look.first_sums, pieces, count, len(experiment.menu))
+        is_whole = sum(sum(numbers[::2]) for numbers in look.values()) == count
+        if is_whole and self.experiments.get(experiment.name) is experiment:
+            for arm, kind in one_look.look_events(look).items():
+                experiment.count_event(arm, kind)
+            await self.write_events()
 
     def apply_totals(self, totals: Sequence[CellTotal]) -> None:
         """Apply the totals of cells as the store has them."""
@@ -387,3 +432,10 @@ class Service:
                 self.numbered[cell.experiment].count(cell)
         for number in {cell.experiment for cell in totals} & self.numbered.keys():
             self.numbered[number].remember()
+
+
+def _refuse(outcome: Outcome) -> None:
+    """Raise the refusal of an answer that does not count, if it does not."""
+    if outcome in REFUSED:
+        status, sentence = REFUSED[outcome]
+        raise Refusal(status, outcome.value, sentence)

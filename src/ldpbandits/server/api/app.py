@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
@@ -20,13 +20,13 @@ from ldpbandits.server.api.openapi import openapi
 from ldpbandits.server.api.operations import OPERATIONS
 from ldpbandits.server.api.rate_limits import RateLimits
 from ldpbandits.server.console.application import Console
-from ldpbandits.server.experiments.stopping import stop_separated, watch_traffic
+from ldpbandits.server.experiments.stopping import stop_decided, watch_traffic
 from ldpbandits.server.peers.peers import PEER_POLL_INTERVAL_S
 from ldpbandits.server.process.front_door import DEFAULT, FrontDoor
 from ldpbandits.server.process.metrics import publish_metrics
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import Unavailable
-from ldpbandits.spec.protocol import DECISIONS, RESPONSES, Code
+from ldpbandits.spec.protocol import ACCEPTANCES, DECISIONS, OFFER, RESPONSES, Code
 
 FORGET_INTERVAL_S = 60.0
 WRITE_EVENTS_INTERVAL_S = 2.0
@@ -35,18 +35,22 @@ PUBLISH_METRICS_INTERVAL_S = 5.0
 _log = logging.getLogger(__name__)
 
 
-_BEFORE, _AFTER = DECISIONS.split("{name}")
+_BEFORE = DECISIONS.split("{name}")[0]
 
 
 class Application(Starlette):
-    """Starlette's routes, and a fast path around them for the two requests of devices.
+    """Starlette's routes, and a fast path around them for the requests of devices.
 
     Its middleware and routing take as long as the rest of a decision; the fast path needs none of it.
     """
 
-    def shorten(self, responses: ASGIApp, decisions: ASGIApp) -> None:
-        """Serve the requests of devices by these endpoints."""
-        self._responses, self._decisions = responses, decisions
+    def shorten(self, paths: Mapping[str, Mapping[str, ASGIApp]]) -> None:
+        """Serve the requests of devices by the endpoints of these paths and methods."""
+        self._fixed = {("POST", path): paths[path]["POST"] for path in (RESPONSES, ACCEPTANCES)}
+        self._named = {
+            (method, path.removeprefix(f"{_BEFORE}{{name}}")): paths[path][method]
+            for method, path in (("POST", DECISIONS), ("GET", OFFER))
+        }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, by the fast path if possible."""
@@ -63,23 +67,22 @@ class Application(Starlette):
 
     def _short(self, scope: Scope) -> ASGIApp | None:
         """Return the endpoint of the fast path, or None."""
-        if scope["type"] != "http" or scope["method"] != "POST" or scope.get("root_path"):
+        if scope["type"] != "http" or scope.get("root_path"):
             return None
-        path: str = scope["path"]
-        if path == RESPONSES:
+        method, path = scope["method"], scope["path"]
+        endpoint = self._fixed.get((method, path))
+        if endpoint is not None:
             scope["path_params"] = {}
-            return self._responses
-        if path.endswith(_AFTER) and path.startswith(_BEFORE):
-            name = path[len(_BEFORE) : -len(_AFTER)]
-            if name and "/" not in name:
-                scope["path_params"] = {"name": name}
-                return self._decisions
-        return None
+        elif path.startswith(_BEFORE):
+            name, slash, verb = path[len(_BEFORE) :].partition("/")
+            endpoint = self._named.get((method, slash + verb)) if name else None
+            scope["path_params"] = {"name": name}
+        return endpoint
 
 
 def application(service: Service, front_door: FrontDoor = DEFAULT, prefix: str = "") -> Starlette:
     """Build the application, which closes the service when it ends; `prefix` precedes its paths outside."""
-    rates = RateLimits(front_door)
+    rates, service.offer_max_age = RateLimits(front_door), front_door.offer_max_age
     page = msgspec.json.encode(openapi(OPERATIONS, prefix))
 
     async def show_openapi(_: Request) -> Response:
@@ -87,21 +90,13 @@ def application(service: Service, front_door: FrontDoor = DEFAULT, prefix: str =
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        chores = [
-            asyncio.create_task(_repeat(service.forget, FORGET_INTERVAL_S)),
-            asyncio.create_task(_repeat(service.write_events, WRITE_EVENTS_INTERVAL_S)),
-            asyncio.create_task(_repeat(partial(stop_separated, service), STOPPING_INTERVAL_S)),
-            asyncio.create_task(_repeat(partial(watch_traffic, service), STOPPING_INTERVAL_S)),
-        ]
-        if service.peers is not None:
-            chores.append(asyncio.create_task(_repeat(service.peers.poll, PEER_POLL_INTERVAL_S)))
-            chores.append(asyncio.create_task(_repeat(partial(publish_metrics, service), PUBLISH_METRICS_INTERVAL_S)))
+        tasks = [asyncio.create_task(_repeat(*each)) for each in _background_tasks(service)]
         try:
             yield
         finally:
-            for chore in chores:
-                chore.cancel()
-            await asyncio.gather(*chores, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             service.close()
 
     paths: dict[str, Any] = {}
@@ -117,7 +112,7 @@ def application(service: Service, front_door: FrontDoor = DEFAULT, prefix: str =
         exception_handlers={HTTPException: partial(_http_problem, prefix), Exception: _fail},
         lifespan=lifespan,
     )
-    app.shorten(paths[RESPONSES]["POST"], paths[DECISIONS]["POST"])
+    app.shorten(paths)
     app.router.redirect_slashes = False  # a path has one spelling
     return app
 
@@ -140,12 +135,26 @@ def _broken() -> Response:
     return Response(body, 500, dict(HEADERS), media_type="application/json")
 
 
-async def _repeat(chore: Callable[[], Awaitable[None]], seconds: float) -> None:
+def _background_tasks(service: Service) -> list[tuple[str, Callable[[], Awaitable[None]], float]]:
+    """Return the name, the work and the interval in seconds of each background task."""
+    tasks: list[tuple[str, Callable[[], Awaitable[None]], float]] = [
+        ("forget", service.forget, FORGET_INTERVAL_S),
+        ("write_events", service.write_events, WRITE_EVENTS_INTERVAL_S),
+        ("stop_decided", partial(stop_decided, service), STOPPING_INTERVAL_S),
+        ("watch_traffic", partial(watch_traffic, service), STOPPING_INTERVAL_S),
+    ]
+    if service.peers is not None:
+        tasks.append(("poll", service.peers.poll, PEER_POLL_INTERVAL_S))
+        tasks.append(("publish_metrics", partial(publish_metrics, service), PUBLISH_METRICS_INTERVAL_S))
+    return tasks
+
+
+async def _repeat(name: str, work: Callable[[], Awaitable[None]], seconds: float) -> None:
     while True:
         try:
-            await chore()
+            await work()
         except Unavailable:
             pass  # a full disk: the next run retries
         except Exception:  # noqa: BLE001 - whatever it is, nonces must not pile up for ever
-            _log.exception("something could not be done that is done from time to time; there will be another try")
+            _log.exception("background task %s failed; next try in %g s", name, seconds)
         await asyncio.sleep(seconds)

@@ -1,16 +1,20 @@
 """The responses of an experiment as CSV (RFC 4180), for programs and for spreadsheets.
 
-    response_number,arm,arm_name,response[,epsilon]
+    response_number,arm,arm_name,response[,epsilon][,rival]
 
 Responses are numbered from 1 in the order in which they were counted. The epsilon is there where the curator leaves a
-choice of several. A spreadsheet evaluates a cell that starts with =, +, - or @ as a formula, so a name that starts with
-one of them, with spaces before it or not, gets an apostrophe in front. So does a name that starts with an apostrophe:
-removing one apostrophe restores every name.
+choice of several. The rival is there under a rule with a fair coin: the number of the arm against which the coin chose,
+empty where no coin has.
+
+A spreadsheet evaluates a cell that starts with =, +, - or @ as a formula, so a name that starts with one of them, with
+spaces before it or not, gets an apostrophe in front. A name that starts with an apostrophe gets one, too: removing
+one apostrophe restores every name.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from ldpbandits.server.experiments.cells import split_cell
 from ldpbandits.server.store import StoredResponse
 from ldpbandits.spec.menu import Menu
 
@@ -30,18 +34,24 @@ def harmless(name: str) -> str:
     return '"' + name.replace('"', '""') + '"' if _NEEDS_QUOTES.search(name) else name
 
 
-def csv(pieces: Iterable[Sequence[StoredResponse]], menu: Menu, name_of: Callable[[int], str]) -> Iterator[str]:
+def csv(
+    pieces: Iterable[Sequence[StoredResponse]], menu: Menu, name_of: Callable[[int], str], *, has_rivals: bool = False
+) -> Iterator[str]:
     """Yield responses as chunks of CSV; `name_of` returns the name of an arm."""
     unit, is_choice = menu.unit, len(menu) > 1
-    yield "response_number,arm,arm_name,response" + (",epsilon\n" if is_choice else "\n")
-    tails = [f",{epsilon!r}\n" for epsilon in menu.epsilons] if is_choice else None
+    yield "response_number,arm,arm_name,response" + ",epsilon" * is_choice + ",rival" * has_rivals + "\n"
+    tails: dict[int, str] = {}
     names: dict[int, str] = {}
     number = 0
     for piece in pieces:
         for arm in {response.arm for response in piece} - names.keys():
             names[arm] = harmless(name_of(arm))
+        for cell in {response.cell for response in piece} - tails.keys():
+            level, rival = split_cell(cell, len(menu))
+            against = f",{'' if rival is None else rival}" if has_rivals else ""
+            tails[cell] = (f",{menu.epsilons[level]!r}" if is_choice else "") + against + "\n"
         yield "".join(
-            f"{place},{arm},{names[arm]},{value * unit!r}" + (tails[cell] if tails else "\n")
+            f"{place},{arm},{names[arm]},{value * unit!r}{tails[cell]}"
             for place, (_, arm, value, cell) in enumerate(piece, number + 1)
         )
         number += len(piece)

@@ -17,6 +17,7 @@ from ldpbandits.server.api.operations import Operation, Text
 from ldpbandits.server.api.rate_limits import RateLimits
 from ldpbandits.server.api.reader import Reader
 from ldpbandits.server.api.refusals import Refusal
+from ldpbandits.server.experiments.offers import EncodedOffer
 from ldpbandits.server.keys import Role
 from ldpbandits.server.service import Service
 from ldpbandits.server.single_flight import Paced
@@ -27,6 +28,7 @@ HEADERS = {"Access-Control-Allow-Origin": "*"}
 """Headers that let pages of any origin read replies."""
 
 _HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+_NOT_MODIFIED = 304
 _encode = msgspec.json.Encoder().encode
 
 
@@ -74,9 +76,15 @@ class Endpoint:
                     scope, receive, send
                 )
                 return
-            body = _encode(result)
+            if isinstance(result, EncodedOffer):
+                body, headers = result.body, [*_HEADERS, *result.headers]
+                if result.is_known(dict(scope["headers"])):
+                    status, body = _NOT_MODIFIED, b""
+            else:
+                body = _encode(result)
         length, json = (b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")
-        await send({"type": "http.response.start", "status": status, "headers": [length, json, *headers]})
+        headers = headers if status == _NOT_MODIFIED else [length, json, *headers]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
         self._note(status, start)
 
@@ -169,7 +177,7 @@ def _preflight(allow: str) -> Response:
     """
     allowed = {
         "Allow": allow,
-        "Access-Control-Allow-Methods": "GET, POST",
+        "Access-Control-Allow-Methods": allow,
         "Access-Control-Allow-Headers": "Authorization, Content-Type",
         "Access-Control-Max-Age": "86400",
     }

@@ -1,4 +1,6 @@
-"""Everything that travels over HTTP, as types: they validate what comes in, and the OpenAPI page is made from them.
+"""Messages of the HTTP interface as types: msgspec validates requests by them, and the OpenAPI document lists them.
+
+Replies to experimenters are in `ldpbandits.spec.messages`, which `ldpbandits.admin` imports too.
 
 No message has a field for a reward that somebody got. The default reward of an experiment is the experimenter's own
 number, the same for everybody, and travels from the server to the devices.
@@ -13,15 +15,17 @@ from ldpbandits.server.experiments.limits import LARGEST, LARGEST_BATCH, LONGEST
 from ldpbandits.server.experiments.settings import (
     MOST_RESPONSES,
     RESPONSES_PER_HOUR,
+    STICKY_S,
     STOP_AFTER_S,
-    Ending,
-    Ramp,
+    Goal,
+    MissingMode,
+    NewEnding,
+    NewExpectation,
+    NewRamp,
     Responses,
-    Settings,
     Share,
 )
-from ldpbandits.server.store import Status
-from ldpbandits.spec.allowance import LONGEST_ALLOWANCE
+from ldpbandits.spec.allowance import MAX_ALLOWANCE_CHARACTERS
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9-]{0,63}(?!\n)$"
 """In Python, and only there, $ alone would let a line break pass at the end."""
@@ -52,6 +56,7 @@ NewArmName = Annotated[
 ]
 LONGEST_STICKY_S = 366 * 24 * 3600
 Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
+Positive = Annotated[float, Meta(gt=0, le=LARGEST)]
 Count = Annotated[int, Meta(ge=0)]
 WholeNumber = int | Annotated[float, Meta(multiple_of=1)]
 """In JSON 60.0 is a whole number too; an int loses no digit."""
@@ -65,8 +70,9 @@ RuleJson = Annotated[dict[str, Any], Meta(extra_json_schema={"$ref": "#/componen
 class NewExperiment(Struct, frozen=True, forbid_unknown_fields=True):
     """An experiment to create.
 
-    Without a rule it gets the default for its curator, as docs/rules.md has it: kl-ucb++ for bits. "paper" names the
-    paper's: LDP-UCB-B for bernoulli, LDP-UCB-L for laplace.
+    Its goal is to decide which arm is best with the fewest answers, by duels, and then to pause; or to earn as much as
+    possible while it runs, by the default rule for its curator, as docs/rules.md has it: kl-ucb++ for bits. Where a
+    rule is named, the goal follows from it. "paper" names the paper's: LDP-UCB-B for bernoulli, LDP-UCB-L for laplace.
     """
 
     name: Name
@@ -89,12 +95,39 @@ class NewExperiment(Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
     sticky: Annotated[
         float, Meta(ge=0, le=LONGEST_STICKY_S, description="seconds for which a device keeps showing its arm")
-    ] = 0
+    ] = STICKY_S
     minimum_share: Annotated[Share | None, Meta(description="of the traffic, for each arm")] = None
     warm_up: Annotated[Responses | None, Meta(description="equal traffic for this many responses of each arm")] = None
-    ramp: Annotated[Ramp | None, Meta(description="what an arm that is added later gets at most, until when")] = None
-    stop_when_separated: Annotated[
-        Ending | None, Meta(description="pause, or ship the best arm, once it is known to be the best")
+    ramp: Annotated[NewRamp | None, Meta(description="what an arm that is added later gets at most, until when")] = None
+    goal: Annotated[
+        Goal | None, Meta(description="decide which arm is best, then stop; or earn while it runs; null: by the rule")
+    ] = None
+    stop_when_decided: Annotated[
+        NewEnding | None, Meta(description="pause, or ship the best arm, at the verdict; null: pause if it decides")
+    ] = None
+    stop_when_separated: Annotated[NewEnding | None, Meta(description="the old name of stop_when_decided")] = None
+    expect: Annotated[
+        NewExpectation | None, Meta(description="the gain it is planned for, in reward units; found sooner")
+    ] = None
+    forged: Annotated[
+        float, Meta(ge=0, le=0.5, description="share of each arm's answers in spite of which the verdict must stand")
+    ] = 0
+    worth: Annotated[
+        Positive | None, Meta(description="smallest gain over the control that matters: none of it is a verdict too")
+    ] = None
+    harm: Annotated[Positive | None, Meta(description="loss against the control at which it is paused")] = None
+    control: Annotated[int | str, Meta(description="the present arm, by number or name")] = 0
+    may_add_arms: Annotated[
+        bool | None, Meta(description="arms may be added later, which takes more responses; null: if it earns")
+    ] = None
+    accept_drift_risk: Annotated[
+        bool, Meta(description="stop also on verdicts that hold only if the means stayed what they were")
+    ] = False
+    missing: Annotated[
+        MissingMode, Meta(description="a verdict rests on those who answered, or counts the others at worst")
+    ] = "answered"
+    one_look: Annotated[
+        Responses | None, Meta(description="judged once, at this many responses; nobody sees any result before")
     ] = None
     stop_after: Annotated[
         float,
@@ -118,7 +151,7 @@ class NewExperiment(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class KnownEpsilon(Struct, frozen=True, forbid_unknown_fields=True):
-    """As `EpsilonTally`."""
+    """The totals of an arm for one epsilon, as in `EpsilonTally`."""
 
     epsilon: float
     pulls: WholeCount
@@ -126,7 +159,7 @@ class KnownEpsilon(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class KnownArm(Struct, frozen=True, forbid_unknown_fields=True):
-    """As `TallyRow`; of an arm's number, and whether it was retired, nothing is taken over."""
+    """As `TallyRow`; an arm's number, its duels, and whether it was retired, are not taken over."""
 
     name: ArmName
     pulls: WholeCount
@@ -136,6 +169,7 @@ class KnownArm(Struct, frozen=True, forbid_unknown_fields=True):
     read: WholeNumber | None = None
     arm: WholeCount | None = None
     retired: bool = False
+    duels: list[dict[str, Any]] = []
 
 
 class WarmStart(Struct, frozen=True, forbid_unknown_fields=True):
@@ -149,7 +183,7 @@ class WarmStart(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NewArm(Struct, frozen=True, forbid_unknown_fields=True):
-    """An arm to add."""
+    """An arm that is to be added."""
 
     name: NewArmName
 
@@ -183,7 +217,7 @@ class DecisionRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """A device's request for an arm; without an allowance the body may be left out."""
 
     allowance: Annotated[
-        Annotated[str, Meta(max_length=LONGEST_ALLOWANCE, extra={HIDDEN: True})] | None,
+        Annotated[str, Meta(max_length=MAX_ALLOWANCE_CHARACTERS, extra={HIDDEN: True})] | None,
         Meta(description="signed by the site's backend, where the experiment needs one"),
     ] = None
 
@@ -192,10 +226,40 @@ class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
     """A body that says nothing; it may be left out."""
 
 
+class NamedArm(Struct, frozen=True):
+    """An arm, by its number and its name."""
+
+    arm: Count
+    name: str
+
+
+class OfferMessage(Struct, frozen=True):
+    """The terms of an experiment, which a device reads before it asks for an arm; `version` is a digest of the others.
+
+    A reward may come until `report_after` seconds after the arm: that is the window, and then the response leaves. A
+    device shows its arm again for `sticky` seconds, unless the offer ships another arm or lists it as retired.
+    `shipped` is the arm that everybody gets, or null. A device may keep the offer for `max_age` seconds.
+    """
+
+    experiment: str
+    version: str
+    status: Literal["running", "paused", "shipped", "closed"]
+    curator: CuratorJson
+    default: float
+    report_after: float
+    sticky: float
+    ticket_lifetime: int
+    allowance_required: bool
+    shipped: NamedArm | None
+    retired: list[Count]
+    max_age: Count
+
+
 class Decision(Struct, frozen=True):
     """The arm to show, and the ticket to send back with the response, `report_after` seconds later.
 
-    A shipped experiment asks for no response: there is an arm, and all else is null.
+    A shipped experiment asks for no response: there is an arm, and all else is null. `offer` is the version of the
+    offer under which the arm was chosen.
     """
 
     arm: Count
@@ -207,6 +271,27 @@ class Decision(Struct, frozen=True):
     sticky: float = 0
     expires_at: int | None = None
     expires_in: int | None = None
+    offer: str | None = None
+
+
+class AcceptanceMessage(Struct, frozen=True, forbid_unknown_fields=True):
+    """The ticket of a pull that a device has accepted: its arm is shown, and its response will come."""
+
+    ticket: Annotated[str, Meta(max_length=1000, extra={HIDDEN: True})]
+
+
+class Accepted(Struct, frozen=True):
+    """The acceptance is on disk: now, or already from an earlier try, or with the response to the pull."""
+
+    status: Literal["accepted", "duplicate"]
+
+
+class AcceptanceBatch(Struct, frozen=True, forbid_unknown_fields=True):
+    """The tickets of accepted pulls; one that is refused does not spoil others."""
+
+    tickets: Annotated[
+        list[Annotated[str, Meta(max_length=1000, extra={HIDDEN: True})]], Meta(min_length=1, max_length=LARGEST_BATCH)
+    ]
 
 
 class ResponseMessage(Struct, frozen=True, forbid_unknown_fields=True):
@@ -241,9 +326,9 @@ class ResponseBatch(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BatchResult(Struct, frozen=True):
-    """The outcome of a response in a batch; if it was refused, the code and the sentence of a single refusal."""
+    """The outcome of one item of a batch; if it was refused, the code and the sentence of a single refusal."""
 
-    status: Literal["counted", "duplicate", "refused"]
+    status: Literal["accepted", "counted", "duplicate", "refused"]
     code: str | None = None
     message: str | None = None
 
@@ -253,153 +338,6 @@ class Problem(Struct, frozen=True):
 
     code: str
     message: str
-
-
-class ArmReport(Struct, frozen=True):
-    """The estimates and counts of an arm. Decisions are answered, pending, or missing.
-
-    `pulls` are its responses, `warm_pulls` those of them that were brought along. `missing_share` is of the decisions
-    that are settled, answered or missing. The interval from `low` to `high` takes those who answered for everybody; the
-    one from `worst_low` to `worst_high` holds whatever the others, missing or pending, would have said.
-    """
-
-    arm: Count
-    name: str
-    retired: bool
-    pulls: Count
-    pending: Count
-    missing: Count
-    decisions: Count
-    share: float | None
-    mean: float | None
-    low: float
-    high: float
-    fits: bool
-    warm_pulls: Count
-    missing_share: float | None
-    worst_low: float
-    worst_high: float
-
-
-class Best(Struct, frozen=True):
-    """The arm of largest mean so far.
-
-    It is separated when there are other arms in use, and its worst_low lies above the worst_high of them all.
-    """
-
-    arm: Count
-    name: str
-    separated: bool
-
-
-class Forecast(Struct, frozen=True):
-    """Whether the best arm is separated, and if not, about how many more responses to all arms that takes.
-
-    `more_responses` is null when there is too little to say, or it would be more than a billion.
-    """
-
-    separated: bool
-    more_responses: Count | None
-    sentence: str
-
-
-class Rejected(Struct, frozen=True):
-    """Responses that were not counted, by reason.
-
-    Forged tickets belong to no experiment: all that came are shown. A duplicate was counted, once, at its first coming.
-    """
-
-    forged: Count
-    expired: Count
-    impossible: Count
-    changed: Count
-    closed: Count
-    duplicate: Count
-
-
-class Report(Struct, frozen=True):
-    """An experiment. All intervals together cover the means at all times with the stated confidence."""
-
-    name: str
-    status: Status
-    shipped: Count | None
-    created_at: int
-    curator: CuratorJson
-    guarantee: str
-    rule: RuleJson
-    ticket_lifetime: int
-    default_reward: float
-    settings: Settings
-    estimates: str
-    confidence: float
-    responses: Count
-    best: Best | None
-    arms: list[ArmReport]
-    rejected: Rejected
-    forecast: Forecast
-    warnings: list[str]
-
-
-class ArmHistory(Struct, frozen=True):
-    """The estimates of an arm at each moment: its responses, their debiased mean, and its interval."""
-
-    arm: Count
-    name: str
-    pulls: list[Count]
-    mean: list[float | None]
-    low: list[float]
-    high: list[float]
-
-
-class History(Struct, frozen=True):
-    """The estimates by number of responses to all arms; the last moment is now. Times are not stored, on purpose."""
-
-    name: str
-    responses: list[Count]
-    arms: list[ArmHistory]
-
-
-class EpsilonTally(Struct, frozen=True):
-    """The number of responses that were drawn by this epsilon, and their exact sum: total * unit."""
-
-    epsilon: float
-    pulls: Count
-    total: int
-
-
-class TallyRow(Struct, frozen=True):
-    """The number of responses of an arm, and their exact sum: total * unit.
-
-    `read` is, in units of 2^-20, the sum of what the rule reads of them; null where it reads them as they are.
-    """
-
-    arm: Count
-    name: str
-    retired: bool
-    pulls: Count
-    total: int
-    by_epsilon: list[EpsilonTally]
-    read: int | None = None
-
-
-class Tallies(Struct, frozen=True):
-    """All that the agent learns from; another experiment may start from it."""
-
-    name: str
-    curator: CuratorJson
-    rule: RuleJson
-    unit: float
-    arms: list[TallyRow]
-
-
-class Summary(Struct, frozen=True):
-    """An experiment in a list."""
-
-    name: str
-    status: Status
-    created_at: int
-    arms: Count
-    responses: Count
 
 
 class Health(Struct, frozen=True):

@@ -1,8 +1,8 @@
 """The OpenAPI document, generated from the operations and the types of their messages."""
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, fields
-from importlib.metadata import version
 from typing import Any
 
 import msgspec
@@ -18,6 +18,7 @@ from ldpbandits.spec.registry import Registry
 from ldpbandits.spec.transforms import TRANSFORMS
 
 _REF = "#/components/schemas/{name}"
+_REFS = {"curator": {"$ref": _REF.format(name="Curator")}, "rule": {"$ref": _REF.format(name="Rule")}}
 
 _SENTENCES = {
     400: "the body is not what is asked for",
@@ -44,6 +45,9 @@ def openapi(operations: Sequence[Operation], prefix: str = "") -> dict[str, Any]
     types = [Problem, *(o.body for o in operations if o.body), *(o.reply for o in operations if not _is_text(o))]
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
     schema = dict(zip(map(str, types), schemas, strict=True))
+    for component in components.values():  # the types of replies do not say which objects are curators and rules
+        properties = component.get("properties", {})
+        properties |= {name: ref for name, ref in _REFS.items() if properties.get(name) == {"type": "object"}}
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _describe(operation, schema)
@@ -51,7 +55,7 @@ def openapi(operations: Sequence[Operation], prefix: str = "") -> dict[str, Any]
         "openapi": "3.1.0",
         "info": {
             "title": "ldpbandits agent server",
-            "version": version("ldpbandits"),
+            "version": sys.modules["ldpbandits"].__version__,  # to import it here would import devices too
             "description": "Hands out arms and counts each private response exactly once. It never sees a reward.",
         },
         **({"servers": [{"url": prefix}]} if prefix else {}),

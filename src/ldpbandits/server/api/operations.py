@@ -12,6 +12,9 @@ from typing import Any, Literal, TypeAlias
 
 from ldpbandits.server.api import batches
 from ldpbandits.server.api.messages import (
+    AcceptanceBatch,
+    AcceptanceMessage,
+    Accepted,
     Batch,
     BatchResult,
     ConsoleLink,
@@ -19,25 +22,23 @@ from ldpbandits.server.api.messages import (
     Decision,
     DecisionRequest,
     Health,
-    History,
     Key,
     NewArm,
     NewExperiment,
     NewKey,
     Nothing,
-    Report,
+    OfferMessage,
     ResponseBatch,
     ResponseMessage,
     ShippedArm,
-    Summary,
-    Tallies,
 )
 from ldpbandits.server.experiments.limits import LARGEST_BODY_BYTES, LARGEST_EXPERIMENT_BYTES
 from ldpbandits.server.keys import Role
 from ldpbandits.server.process import metrics
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import Status, Unavailable
-from ldpbandits.spec.protocol import BATCH, DECISIONS, EXPERIMENT, RESPONSES
+from ldpbandits.spec.messages import History, Report, Summary, Tallies
+from ldpbandits.spec.protocol import ACCEPTANCES, BATCH, DECISIONS, EXPERIMENT, OFFER, RESPONSES
 
 PathValues: TypeAlias = Mapping[str, Any]
 Handler: TypeAlias = Callable[[Service, PathValues, Any], Any]
@@ -117,7 +118,7 @@ def _status(status: Status) -> Handler:
 LONGEST_NUMBER = 5
 
 OPERATIONS = (
-    # The two operations of devices come first, so that their lookup is fast.
+    # The operations of devices come first, so that their lookup is fast.
     Operation(
         "POST",
         RESPONSES,
@@ -137,6 +138,34 @@ OPERATIONS = (
         Role.CLIENT,
         DecisionRequest,
         refusals=(403, 404, 409, 410),
+    ),
+    Operation(
+        "POST",
+        ACCEPTANCES,
+        "count a pull as accepted: without a response it is missing from then on",
+        lambda service, _, body: service.accept(body),
+        Accepted,
+        None,  # as for responses
+        AcceptanceMessage,
+        refusals=(403, 410),
+    ),
+    Operation(
+        "GET",
+        OFFER,
+        "show what a device will be asked for, before it asks; the same for everybody",
+        lambda service, path, _: service.offer(path["name"]),
+        OfferMessage,
+        None,
+        refusals=(404,),
+    ),
+    Operation(
+        "POST",
+        ACCEPTANCES + BATCH,
+        "count up to 100 accepted pulls, each as if it had come alone",
+        lambda service, _, body: batches.accept(service, body),
+        list[BatchResult],
+        None,
+        AcceptanceBatch,
     ),
     Operation(
         "POST",
@@ -179,7 +208,7 @@ OPERATIONS = (
     Operation(
         "GET",
         EXPERIMENT,
-        "show an experiment: what is known of each arm, and which is best",
+        "show an experiment: the estimate of each arm, and the best arm",
         lambda service, path, _: service.report(path["name"]),
         Report,
         Role.VIEWER,
@@ -188,7 +217,7 @@ OPERATIONS = (
     Operation(
         "POST",
         f"{EXPERIMENT}/pause",
-        "give no more decisions; responses that are out still count",
+        "stop assigning arms; responses still outstanding count",
         _status("paused"),
         Report,
         body=Nothing,
@@ -197,7 +226,7 @@ OPERATIONS = (
     Operation(
         "POST",
         f"{EXPERIMENT}/resume",
-        "give decisions again",
+        "assign arms again",
         _status("running"),
         Report,
         body=Nothing,
@@ -215,11 +244,20 @@ OPERATIONS = (
     Operation(
         "POST",
         f"{EXPERIMENT}/ship",
-        "give everybody one arm from now on, and ask for no responses; resume takes it back",
+        "assign one arm to everybody, and collect no more responses; resume takes it back",
         lambda service, path, body: service.commands.ship(path["name"], body),
         Report,
         body=ShippedArm,
         refusals=(404, 409),
+    ),
+    Operation(
+        "POST",
+        f"{EXPERIMENT}/forgive",
+        "make a new start for missing answers: those so far do not count any more",
+        lambda service, path, _: service.commands.forgive(path["name"]),
+        Report,
+        body=Nothing,
+        refusals=(404,),
     ),
     Operation(
         "DELETE",
@@ -242,7 +280,7 @@ OPERATIONS = (
     Operation(
         "POST",
         f"{EXPERIMENT}/arms/{{arm}}/retire",
-        "stop handing out an arm; its number is not used again",
+        "stop assigning an arm; its number is not used again",
         lambda service, path, _: service.commands.retire_arm(path["name"], _number(path["arm"])),
         Report,
         body=Nothing,
@@ -251,7 +289,7 @@ OPERATIONS = (
     Operation(
         "GET",
         f"{EXPERIMENT}/history",
-        "show what was known of each arm as responses came in, at up to 200 moments",
+        "show the estimates of each arm by number of responses, at up to 200 moments",
         lambda service, path, _: service.history(path["name"]),
         History,
         Role.VIEWER,
@@ -264,7 +302,7 @@ OPERATIONS = (
         _export,
         "text/csv",
         Role.VIEWER,
-        refusals=(404,),
+        refusals=(404, 409),
     ),
     Operation(
         "GET",
@@ -273,7 +311,7 @@ OPERATIONS = (
         lambda service, path, _: service.tallies(path["name"]),
         Tallies,
         Role.VIEWER,
-        refusals=(404,),
+        refusals=(404, 409),
     ),
     Operation(
         "POST",

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.inspect import Type, type_info
 
 from ldpbandits.server.api.refusals import Refusal
-from ldpbandits.server.api.validation import complaint
+from ldpbandits.server.api.validation import explain
 from ldpbandits.spec.protocol import Code
 
 
@@ -28,12 +28,12 @@ class Reader:
         """Return the parsed message, or refuse the body."""
         try:
             return self._decoder.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            told = self._why(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            told = self._explain(body, str(error))
         raise Refusal(400, Code.MALFORMED, told)
 
-    def _why(self, body: bytes | msgspec.Raw) -> str:
-        """Return the refusal of a body that is not JSON, or not a message of this type."""
+    def _explain(self, body: bytes | msgspec.Raw, fault: str) -> str:
+        """Return the refusal of a body that is not JSON, or not of this type; `fault` is msgspec's message."""
         try:
             value = msgspec.json.decode(body)
         except msgspec.ValidationError:  # of no type at all: only numbers can be wrong
@@ -46,4 +46,4 @@ class Reader:
             return "the body must be JSON in UTF-8"
         except RecursionError:
             return "the body is nested without end"
-        return complaint(self._kind, value) or "the body is not what /openapi.json asks for"
+        return explain(fault, self._kind, value)

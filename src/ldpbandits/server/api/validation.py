@@ -1,117 +1,66 @@
 """Explains an invalid message in one line: which field, what it must be, and what it is.
 
-msgspec parses messages and refuses those of another type in its own words: paths, types and regular expressions. Only
-after a refusal this module walks the message along the same types. A type is therefore written once, and additions to
-it are explained too. A type that people would not understand, such as a pattern, declares in `Meta(extra=...)` what a
-value must be (`WORDS`), or that values of it are not repeated (`HIDDEN`).
+msgspec finds the fault and names its place, such as `$.arms[1]`. This module looks up the type and the value at that
+place, and puts them into words. A type that people would not understand, such as a pattern, declares in
+`Meta(extra=...)` what a value must be (`WORDS`), or that values of it are not repeated (`HIDDEN`).
 """
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 from msgspec.inspect import (
-    AnyType,
     BoolType,
-    DictType,
     FloatType,
     IntType,
     ListType,
     LiteralType,
     Metadata,
     NoneType,
-    RawType,
     StrType,
     StructType,
     Type,
     UnionType,
 )
 
-from ldpbandits.checks import brief, is_number
+from ldpbandits.checks import brief
 
 WORDS, HIDDEN = "words", "hidden"
 
+_PLACE = re.compile(r" - at `\$(.*)`$")
+_STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
+_UNKNOWN_FIELD = re.compile(r"^Object contains unknown field `(.*)`$", re.DOTALL)
+_MISSING_FIELD = re.compile(r"^Object missing required field `(.*)`$")
 
-def complaint(kind: Type, value: object, name: str = "") -> str | None:
-    """Return the fault of a value that should be of this kind, or None. The body has no name."""
-    plain = _plain(kind)
-    if isinstance(plain, UnionType):
-        told = [complaint(each, value, name) for each in plain.types]
-        if None in told:
-            return None
-        within = [said for said, each in zip(told, plain.types, strict=True) if _fits(_plain(each), value)]
-        if len(within) == 1:  # the object or list itself fits one kind, so the fault is inside it
-            return within[0]
-    elif _fits(plain, value):
-        return _complaint_within(plain, value, name)
+
+def explain(fault: str, kind: Type, value: Any) -> str:  # noqa: ANN401 - JSON
+    """Return the sentence for msgspec's message about a body that should be of this kind."""
+    found = _PLACE.search(fault)
+    place = found[1] if found else ""
+    for field, item in _STEP.findall(place):
+        inner = _inner(kind, StructType if field else ListType)
+        if field:
+            kind = next(each.type for each in inner.fields if each.encode_name == field)
+            value = value[field]
+        else:
+            kind, value = inner.item_type, value[int(item)]
+    name, reason = place.removeprefix("."), _PLACE.sub("", fault)
+    if unknown := _UNKNOWN_FIELD.match(reason):
+        known = [each.encode_name for each in _inner(kind, StructType).fields]
+        return (
+            f"{f'{name} has' if name else 'there is'} no field {brief(unknown[1])}; known: {', '.join(known) or 'none'}"
+        )
+    if missing := _MISSING_FIELD.match(reason):
+        required = [each.encode_name for each in _inner(kind, StructType).fields if each.required]
+        return f"{f'{name}.' if name else ''}{missing[1]} is missing; needed: {', '.join(required)}"
     if not name:
         return f"the body must be {words(kind)}"
-    got = "" if _extra(kind, HIDDEN) else f", got {shown(value)}"
-    return f"{name} must be {words(kind)}{got}"
-
-
-def _complaint_within(kind: Type, value: Any, name: str) -> str | None:  # noqa: ANN401 - JSON
-    """Return the fault inside an object or a list."""
-    match kind:
-        case StructType():
-            return _fields_complaint(kind, value, name)
-        case ListType():
-            told = (complaint(kind.item_type, item, f"{name}[{place}]") for place, item in enumerate(value))
-            return next(filter(None, told), None)
-    return None
-
-
-def _fields_complaint(kind: StructType, value: dict[Any, Any], name: str) -> str | None:
-    """Return the unknown, missing or wrong field of an object, in that order."""
-    fields = {field.encode_name: field for field in kind.fields}
-    unknown = next((key for key in value if key not in fields), None)
-    if unknown is not None and kind.forbid_unknown_fields:
-        has = f"{name} has" if name else "there is"
-        return f"{has} no field {brief(unknown)}; known: {', '.join(fields) or 'none'}"
-    required = [known for known, field in fields.items() if field.required]
-    missing = next((known for known in required if known not in value), None)
-    prefix = f"{name}." if name else ""
-    if missing is not None:
-        return f"{prefix}{missing} is missing; needed: {', '.join(required)}"
-    told = (complaint(field.type, value[known], prefix + known) for known, field in fields.items() if known in value)
-    return next(filter(None, told), None)
+    return f"{name} must be {words(kind)}" + ("" if _extra(kind, HIDDEN) else f", got {shown(value)}")
 
 
 def words(kind: Type) -> str:
     """Return what a value of this kind must be."""
     *others, last = dict.fromkeys(_sorts(kind))
     return f"{', '.join(others)} or {last}" if others else last
-
-
-def _sorts(kind: Type) -> list[str]:
-    """Name what a value of this kind may be."""
-    said, plain = _extra(kind, WORDS), _plain(kind)
-    if said:
-        return [str(said)]
-    if isinstance(plain, UnionType):
-        return [each for alternative in plain.types for each in _sorts(alternative)]
-    return _KINDS[type(plain)][0](plain)
-
-
-def _fits(kind: Type, value: object) -> bool:
-    """Tell whether a value is of this sort, without a look inside."""
-    return not isinstance(kind, UnionType) and _KINDS[type(kind)][1](kind, value)
-
-
-def _range(above: float | None, least: float | None, most: float | None) -> str:
-    """Return the limits of a number, if there are any."""
-    if least is not None and most is not None:
-        return f" from {_number(least)} to {_number(most)}"
-    limits = ((" > ", above), (" >= ", least), (" <= ", most))
-    return " and".join(sign + _number(limit) for sign, limit in limits if limit is not None)
-
-
-def _length(kind: StrType | ListType, of: str = "") -> str:
-    """Return the limits of a length, if there are any."""
-    least, most = kind.min_length, kind.max_length
-    if most is None:
-        return "" if least is None else f" of at least {least}{of}"
-    return f" of {'at most' if least is None else f'{least} to'} {most}{of}"
 
 
 def shown(value: object) -> str:
@@ -126,50 +75,48 @@ def shown(value: object) -> str:
     return brief(value)
 
 
-def _number_sort(kind: IntType | FloatType) -> list[str]:
-    is_whole = isinstance(kind, IntType) or kind.multiple_of == 1
-    return [f"a {'whole ' if is_whole else ''}number{_range(kind.gt, kind.ge, kind.le)}"]
+def _sorts(kind: Type) -> list[str]:  # noqa: PLR0911 - one for each kind
+    """Name the alternatives of this kind."""
+    if said := _extra(kind, WORDS):
+        return [str(said)]
+    match _plain(kind):
+        case UnionType(types=types):
+            return [each for alternative in types for each in _sorts(alternative)]
+        case NoneType():
+            return ["null"]
+        case BoolType():
+            return ["true", "false"]
+        case LiteralType(values=values):
+            return list(map(str, values))
+        case StrType() as text:
+            return [f"a text{_length(text, ' characters')}"]
+        case ListType() as items:
+            return [f"a list{_length(items)}"]
+        case IntType() | FloatType() as number:
+            is_whole = isinstance(number, IntType) or number.multiple_of == 1
+            return [f"a {'whole ' if is_whole else ''}number{_limits(number)}"]
+    return ["an object"]
 
 
-def _is_number(kind: IntType | FloatType, value: object) -> bool:
-    return (
-        is_number(value)
-        and (isinstance(value, int) or isinstance(kind, FloatType))
-        and _is_between(value, kind.ge, kind.le)
-        and (kind.gt is None or value > kind.gt)
-        and (kind.multiple_of is None or value % kind.multiple_of == 0)
-    )
+def _limits(kind: IntType | FloatType) -> str:
+    if kind.ge is not None and kind.le is not None:
+        return f" from {kind.ge:.10g} to {kind.le:.10g}"
+    limits = ((" > ", kind.gt), (" >= ", kind.ge), (" <= ", kind.le))
+    return " and".join(f"{sign}{limit:.10g}" for sign, limit in limits if limit is not None)
 
 
-def _is_text(kind: StrType, value: object) -> bool:
-    return (
-        isinstance(value, str)
-        and _is_between(len(value), kind.min_length, kind.max_length)
-        and (kind.pattern is None or re.search(kind.pattern, value) is not None)
-    )
+def _length(kind: StrType | ListType, of: str = "") -> str:
+    least, most = kind.min_length, kind.max_length
+    if most is None:
+        return "" if least is None else f" of at least {least}{of}"
+    return f" of {'at most' if least is None else f'{least} to'} {most}{of}"
 
 
-def _is_list(kind: ListType, value: object) -> bool:
-    return isinstance(value, list) and _is_between(len(value), kind.min_length, kind.max_length)
-
-
-_OBJECT = (lambda _: ["an object"], lambda _, value: isinstance(value, dict))
-_ANYTHING = (lambda _: ["anything"], lambda _, __: True)
-
-_KINDS: dict[type[Type], tuple[Callable[[Any], list[str]], Callable[[Any, object], bool]]] = {
-    NoneType: (lambda _: ["null"], lambda _, value: value is None),
-    BoolType: (lambda _: ["true", "false"], lambda _, value: isinstance(value, bool)),
-    LiteralType: (lambda kind: list(map(str, kind.values)), lambda kind, value: value in kind.values),
-    StrType: (lambda kind: [f"a text{_length(kind, ' characters')}"], _is_text),
-    IntType: (_number_sort, _is_number),
-    FloatType: (_number_sort, _is_number),
-    ListType: (lambda kind: [f"a list{_length(kind)}"], _is_list),
-    StructType: _OBJECT,
-    DictType: _OBJECT,
-    AnyType: _ANYTHING,
-    RawType: _ANYTHING,
-}
-"""The kinds of message values: the name of each, and a test for it."""
+def _inner(kind: Type, sort: type[Type]) -> Any:  # noqa: ANN401 - a type of that sort
+    """Return the struct or the list among the alternatives of a kind."""
+    plain = _plain(kind)
+    types = plain.types if isinstance(plain, UnionType) else (plain,)
+    return next(each for each in map(_plain, types) if isinstance(each, sort))
 
 
 def _plain(kind: Type) -> Type:
@@ -185,11 +132,3 @@ def _extra(kind: Type, key: str) -> object:
             return kind.extra[key]
         kind = kind.type
     return None
-
-
-def _is_between(value: float, least: float | None, most: float | None) -> bool:
-    return (least is None or value >= least) and (most is None or value <= most)
-
-
-def _number(value: float) -> str:
-    return str(value) if isinstance(value, int) else f"{value:g}"

@@ -6,13 +6,15 @@ from typing import Any, TypeAlias
 
 from starlette.responses import Response
 
-from ldpbandits.server.api.messages import NewArm, Report, ShippedArm
+from ldpbandits.output.numbers import plural
+from ldpbandits.server.api.messages import NewArm, ShippedArm
 from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.console.forms import as_message
 from ldpbandits.server.console.replies import page, redirect
 from ldpbandits.server.console.visits import Visit
-from ldpbandits.server.console.words import MOST_SHOWN, plural
+from ldpbandits.server.console.words import MOST_SHOWN
 from ldpbandits.server.service import Service
+from ldpbandits.spec.messages import Report
 from ldpbandits.spec.protocol import Code
 
 Fields: TypeAlias = dict[str, str]
@@ -40,6 +42,11 @@ class Action:
 
 def _is_open(report: Report) -> bool:
     return report.status != "closed"
+
+
+def _is_hidden(report: Report) -> bool:
+    """Tell whether an open experiment waits for its one look."""
+    return report.settings.one_look is not None and report.best is None
 
 
 def _out(report: Report) -> str:
@@ -107,7 +114,7 @@ ACTIONS = (
         "Add an arm",
         lambda report: f"Add an arm to {report.name}?",
         lambda _: ["It is handed out from now on. Its name is shown to devices, and cannot be used again."],
-        _is_open,
+        lambda report: _is_open(report) and report.settings.may_add_arms,
         lambda service, name, fields: service.commands.add_arm(
             name, as_message(NewArm, {"name": fields.get("arm", "").strip()})
         ),
@@ -121,7 +128,7 @@ ACTIONS = (
             "It is no longer handed out, for good: neither its name nor its number is used again.",
             "What is known of it stays. " + _out(report),
         ],
-        lambda report: _is_open(report) and sum(not arm.retired for arm in report.arms) > 1,
+        lambda report: _is_open(report) and not _is_hidden(report) and sum(not arm.retired for arm in report.arms) > 1,
         _retire,
         "The arm is retired.",
         is_grave=True,

@@ -13,7 +13,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from ldpbandits.server.api.rate_limits import RateLimits
 from ldpbandits.server.api.refusals import Refusal
-from ldpbandits.server.console import actions, create, interface, pages
+from ldpbandits.server.console import actions, create, pages
 from ldpbandits.server.console.forms import check_csrf, read_form
 from ldpbandits.server.console.live import Live
 from ldpbandits.server.console.replies import page
@@ -46,7 +46,7 @@ class Page:
 
 ONE = "/console/experiments/{name}"
 PAGES = (
-    Page("GET", "/docs", interface.show, None),
+    Page("GET", "/docs", pages.interface, None),
     Page("GET", "/console", pages.root, None),
     Page("GET", "/console/static/{file:path}", pages.static_file, None),
     Page("GET", "/console/sign-in", pages.sign_in_page, None),

@@ -14,8 +14,9 @@ from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.console.forms import as_message
 from ldpbandits.server.console.replies import page, redirect
 from ldpbandits.server.console.visits import Visit
-from ldpbandits.server.console.words import odds_of
+from ldpbandits.server.console.words import effort_of, odds_of
 from ldpbandits.server.experiments.limits import menu_from_json
+from ldpbandits.server.experiments.settings import STICKY_S
 from ldpbandits.spec.mechanisms import MECHANISMS
 from ldpbandits.spec.protocol import Code
 
@@ -26,23 +27,32 @@ LABELS = {
 """The names of mechanisms; one that another package registered goes by its kind."""
 FOLDED = {
     "ticket_lifetime": "3600",
-    "sticky": "0",
+    "sticky": f"{STICKY_S}",
     "rule": "",
     "minimum_share": "",
     "warm_up": "",
     "ramp_share": "",
     "ramp_responses": "",
-    "stop_when_separated": "",
+    "stop_when_decided": "",
     "stop_after": "24",
     "responses_per_hour": "10000",
     "allowance_required": "",
+    "forged": "",
+    "one_look": "",
+    "worth": "",
+    "harm": "",
+    "may_add_arms": "",
+    "accept_drift_risk": "",
     "warm_start": "",
 }
 FIRST = {
     "name": "",
     "arms": "",
+    "goal": "decide",
     "mechanism": "bernoulli",
     "epsilon": "1",
+    "expect_baseline": "",
+    "expect_gain": "",
     "transform": "range",
     "low": "0",
     "high": "1",
@@ -82,6 +92,7 @@ def message(fields: Mapping[str, str]) -> dict[str, Any]:
         "name": fields["name"],
         "arms": [line.strip() for line in fields["arms"].splitlines() if line.strip()],
         "curator": _curator(fields),
+        **_verdict_fields(fields),
     }
     for name in ("default_reward", "report_after", "ticket_lifetime", "sticky", "warm_up", "responses_per_hour"):
         if fields[name]:
@@ -93,14 +104,32 @@ def message(fields: Mapping[str, str]) -> dict[str, Any]:
         new["ramp"] = {"share": share, "responses": _number("ramp_responses", fields["ramp_responses"])}
     if fields["rule"]:
         new["rule"] = "paper" if fields["rule"] == "paper" else {"kind": fields["rule"]}
-    if fields["stop_when_separated"]:
-        new["stop_when_separated"] = fields["stop_when_separated"]
     if fields["stop_after"]:
         new["stop_after"] = _number("stop_after", fields["stop_after"]) * 3600
     if fields["allowance_required"]:
         new["allowance_required"] = True
     if fields["warm_start"]:
         new["warm_start"] = _json("warm_start", fields["warm_start"])
+    return new
+
+
+def _verdict_fields(fields: Mapping[str, str]) -> dict[str, Any]:
+    """Return the part of the message on the goal, and on when the experiment is decided."""
+    new: dict[str, Any] = {}
+    if fields["goal"] and not fields["rule"]:
+        new["goal"] = fields["goal"]
+    if fields["stop_when_decided"]:
+        new["stop_when_decided"] = fields["stop_when_decided"]
+    if fields["expect_baseline"] or fields["expect_gain"]:
+        new["expect"] = {name: _number(f"expect_{name}", fields[f"expect_{name}"]) for name in ("baseline", "gain")}
+    for name in ("worth", "harm", "one_look"):
+        if fields[name]:
+            new[name] = _number(name, fields[name])
+    if fields["forged"]:
+        new["forged"] = _number("forged", fields["forged"]) / 100
+    for name in ("may_add_arms", "accept_drift_risk"):
+        if fields[name]:
+            new[name] = True
     return new
 
 
@@ -141,10 +170,23 @@ def _json(name: str, text: str) -> Any:  # noqa: ANN401 - JSON
 def _epsilon(fields: Mapping[str, str]) -> dict[str, Any]:
     """Return the numbers of the explanation of epsilon; an invalid epsilon has a reason instead."""
     try:
-        menu = menu_from_json(_curator({**fields, "transform": "sigmoid"}))
+        menu = menu_from_json(_curator(fields))
     except (ParameterError, Refusal) as error:
-        return {"epsilons": [], "epsilon_error": str(error)}
-    return {"epsilons": [odds_of(curator.mechanism) for curator in menu.curators], "epsilon_error": None}
+        try:
+            menu = menu_from_json(_curator({**fields, "transform": "sigmoid"}))
+        except (ParameterError, Refusal):
+            return {"epsilons": [], "epsilon_error": str(error)}
+    arms, plan = sum(bool(line.strip()) for line in fields["arms"].splitlines()), _plan(fields)
+    means = [(odds_of(curator.mechanism), effort_of(curator, arms, plan)) for curator in menu.curators]
+    return {"epsilons": means, "epsilon_error": None}
+
+
+def _plan(fields: Mapping[str, str]) -> tuple[float, float] | None:
+    """Return the mean reward and the gain that are typed; None while they are not, or are no numbers."""
+    try:
+        return float(fields["expect_baseline"]), float(fields["expect_gain"])
+    except ValueError:
+        return None
 
 
 def _form(visit: Visit, fields: Mapping[str, str], refusal: Refusal | None = None) -> Response:

@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import Literal
 
-from ldpbandits.server.api.messages import ArmHistory, ArmReport, History, Report
 from ldpbandits.spec.menu import Menu
+from ldpbandits.spec.messages import ArmHistory, ArmReport, History, Report
+
+MOST_COLOURS = 8
+"""Arms up to which each has its colour in the curves; of more, only the leader and the arm next to it."""
 
 TICKS = 5
 """The approximate number of ticks on a scale."""
@@ -123,6 +126,8 @@ class ArmLines:
     high: str
     low: str
     band: str
+    is_rest: bool
+    """Whether it is drawn in grey: of many arms, one that neither leads nor is next to it."""
 
 
 @dataclass(frozen=True)
@@ -133,20 +138,34 @@ class Chart:
     up: Scale
     curves: list[ArmLines]
 
+    @property
+    def coloured(self) -> list[ArmLines]:
+        """The arms that have a colour of their own."""
+        return [curve for curve in self.curves if not curve.is_rest]
+
 
 def chart(history: History, report: Report) -> Chart | None:
-    """Draw means and intervals over responses; None as long as there is no more than a moment."""
-    if len(history.responses) < 2:  # noqa: PLR2004 - a line has two ends
+    """Draw means and intervals over responses; None as long as there is no more than a moment, or none is shown."""
+    is_empty = all(mean is None for arm in history.arms for mean in arm.mean)
+    if len(history.responses) < 2 or is_empty:  # noqa: PLR2004 - a line has two ends
         return None
     arms = [arm for arm in history.arms if not report.arms[arm.arm].retired] or history.arms
     settled = len(history.responses) // 8  # before that, intervals are as wide as the range
     intervals = [end for arm in arms for end in (*arm.low[settled:], *arm.high[settled:])]
     up = scale(intervals, ends(report))
     across = scale((0, history.responses[-1]), (0, history.responses[-1]))
-    return Chart(across, up, [_curve(arm, history.responses, across, up) for arm in arms])
+    focus = _focus(report) if len(arms) > MOST_COLOURS else {arm.arm for arm in arms}
+    arms = sorted(arms, key=lambda arm: arm.arm in focus)  # the coloured ones are drawn last, above the others
+    return Chart(across, up, [_curve(arm, history.responses, across, up, is_rest=arm.arm not in focus) for arm in arms])
 
 
-def _curve(arm: ArmHistory, responses: Sequence[int], across: Scale, up: Scale) -> ArmLines:
+def _focus(report: Report) -> set[int]:
+    """Return the leader and the arm that is nearest to it."""
+    nearest = sorted(report.comparisons, key=lambda each: each.evidence)[:1]
+    return {each.arm for each in nearest} | ({report.best.arm} if report.best else set())
+
+
+def _curve(arm: ArmHistory, responses: Sequence[int], across: Scale, up: Scale, *, is_rest: bool) -> ArmLines:
     moments = [moment for moment, mean in enumerate(arm.mean) if mean is not None]
 
     def points(heights: Sequence[float | None]) -> list[str]:
@@ -154,4 +173,42 @@ def _curve(arm: ArmHistory, responses: Sequence[int], across: Scale, up: Scale) 
         return [f"{x:g},{100 - y:g}" for x, y in zip(xs, ys, strict=True)]
 
     mean, high, low = points(arm.mean), points(arm.high), points(arm.low)
-    return ArmLines(arm.arm, arm.name, *map(" ".join, (mean, high, low, [*high, *reversed(low)])))
+    band = [*high, *reversed(low)]
+    return ArmLines(arm.arm, arm.name, " ".join(mean), " ".join(high), " ".join(low), " ".join(band), is_rest)
+
+
+LEAST_EVIDENCE, MOST_EVIDENCE = 0.1, 1e6
+"""The ends of the scale of evidence, which is logarithmic; what lies beyond is drawn at its edge."""
+
+
+@dataclass(frozen=True)
+class EvidenceChart:
+    """The evidence for the leader over responses, in per cent of the width and of the height."""
+
+    leader: int
+    across: Scale
+    points: str
+    threshold: float
+    needed: float
+    ticks: list[tuple[float, str]]
+    """The height and the number of each power of ten."""
+
+
+def evidence_chart(history: History) -> EvidenceChart | None:
+    """Draw the evidence over responses; None where there is none."""
+    if history.leader is None or history.needed is None or len(history.evidence) < 2:  # noqa: PLR2004 - a line's ends
+        return None
+    most = min(max(*history.evidence, 10 * history.needed), MOST_EVIDENCE)
+    least = max(min(history.evidence), LEAST_EVIDENCE)
+
+    def height(number: float) -> float:
+        share = log10(max(number, LEAST_EVIDENCE) / low) / log10(high / low)
+        return round(100 * min(max(share, 0.0), 1.0), 3)
+
+    low, high = 10.0 ** floor(log10(min(least, 1.0))), 10.0 ** ceil(log10(most))
+    across = scale((0, history.responses[-1]), (0, history.responses[-1]))
+    moments = zip(history.responses, history.evidence, strict=True)
+    points = " ".join(f"{across.percent(responses):g},{100 - height(evidence):g}" for responses, evidence in moments)
+    powers = [10.0**power for power in range(round(log10(low)), round(log10(high)) + 1)]
+    ticks = [(height(power), f"{power:,g}" if power < MOST_EVIDENCE else "1,000,000") for power in powers]
+    return EvidenceChart(history.leader, across, points, height(history.needed), history.needed, ticks)

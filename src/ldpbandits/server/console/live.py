@@ -16,12 +16,12 @@ from typing import Any, TypeAlias, TypeVar
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from ldpbandits.server.api.messages import History, Report
 from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.console.replies import HEADERS
 from ldpbandits.server.console.sessions import Session, Sessions
 from ldpbandits.server.experiments.live import LiveExperiment
 from ldpbandits.server.service import Service
+from ldpbandits.spec.messages import History, Report
 from ldpbandits.spec.protocol import Code
 
 REFRESH_INTERVAL_S = 1.0
@@ -96,7 +96,6 @@ class Live:
     """The cached versions and snapshots that all viewers share."""
 
     def __init__(self, service: Service, sessions: Sessions) -> None:
-        """Start without any streams."""
         self._service = service
         self._sessions = sessions
         self._views: dict[tuple[str, bool], tuple[float, str, asyncio.Task[Any]]] = {}
@@ -161,8 +160,8 @@ class Live:
 
     def stream(self, session: Session, view: View, seen: str) -> Response:
         """Return a stream of the versions of a page after the one that was seen."""
-        if isinstance(view, str) and view not in self._service.experiments:
-            raise Refusal(404, Code.NOT_FOUND, "there is no experiment of this name")
+        if isinstance(view, str):
+            self._service.find(view)
         if self.streams >= LARGEST_STREAMS:
             raise Refusal(503, Code.RETRY, "too many pages are kept up to date already: reload this one to see more")
         return _Stream(self, session, view, seen)
@@ -235,10 +234,13 @@ def _state(experiment: LiveExperiment, now: int) -> tuple[object, ...]:
         sum(arm.out for arm in arms),
         sum(arm.retired for arm in arms),
         sum(record.decisions for record in records),
-        sum(record.missing for record in records),
+        sum(record.missing_events + record.forgiven for record in records),
+        sum(record.waiting for record in records),
+        sum(record.expired for record in records),
     )
     rejected = sorted(experiment.rejected.items())
-    return experiment.number, experiment.status, experiment.shipped, len(arms), sums, rejected
+    is_hidden = experiment.is_hidden
+    return experiment.number, experiment.status, experiment.shipped, len(arms), sums, rejected, is_hidden
 
 
 def version_of_part(part: Part, versions: Iterable[str]) -> str:

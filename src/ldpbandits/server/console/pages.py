@@ -3,21 +3,25 @@
 import asyncio
 import re
 from contextlib import suppress
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
-from ldpbandits.server.api.messages import Report
+from ldpbandits.server.api.openapi import openapi
+from ldpbandits.server.api.operations import OPERATIONS
+from ldpbandits.server.api.reference import GROUPS, messages, requests
 from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.console import drawing, replies, words
 from ldpbandits.server.console.actions import ACTIONS, DONE
 from ldpbandits.server.console.live import Listing, Snapshot, version_of_part
-from ldpbandits.server.console.replies import HEADERS, download, page, redirect
+from ldpbandits.server.console.replies import HEADERS, download, page, redirect, text
 from ldpbandits.server.console.visits import Visit, check_origin, cookie_name
 from ldpbandits.server.keys import Role
 from ldpbandits.spec.menu import Menu
+from ldpbandits.spec.messages import Report
 from ldpbandits.spec.protocol import Code
 
 NARROWEST = 0.1
@@ -163,6 +167,7 @@ def _content(snapshot: Snapshot) -> dict[str, Any]:
         "scale": scale,
         "rows": [(arm, drawing.whisker(arm, scale)) for arm in words.shown(report)],
         "chart": drawing.chart(snapshot.history, report),
+        "evidence": drawing.evidence_chart(snapshot.history),
         "asked": words.asked(menu),
         "epsilons": [words.odds_of(curator.mechanism) for curator in menu.curators],
         "rule": words.rule_words(report),
@@ -203,3 +208,18 @@ async def report_file(visit: Visit) -> Response:
     shell = {"style": replies.FILE_STYLE, "policy": replies.FILE_POLICY, "now": visit.service.now}
     written = await asyncio.to_thread(replies.text, visit, "file.html", **content, **shell)
     return download(written, f"{visit.name}.html", "text/html")
+
+
+_interface: dict[str, bytes] = {}
+"""The page at /docs, by the path from it to the console: it takes milliseconds to render, and needs no key."""
+
+
+async def interface(visit: Visit) -> Response:
+    """Show the HTTP interface. The first request renders it: by then all kinds of one's own are registered."""
+    if visit.home not in _interface:
+        described = openapi(OPERATIONS)
+        found = requests(OPERATIONS, described)
+        groups = [(title, about, found[title]) for title, (about, _) in GROUPS.items()]
+        content = {"info": described["info"], "groups": groups, "messages": messages(described)}
+        _interface[visit.home] = text(replace(visit, session=None), "interface.html", **content).encode()
+    return Response(_interface[visit.home], headers=HEADERS, media_type="text/html")

@@ -41,7 +41,6 @@ class Sessions:
     """
 
     def __init__(self, service: Service) -> None:
-        """Start without any sessions."""
         self._service = service
         self._sessions: dict[bytes, Session] = {}
 

@@ -1,25 +1,33 @@
 """Texts of pages: numbers, spans of time, and sentences, each made in one place."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from heapq import nlargest
-from math import exp
+from math import exp, nextafter
 from typing import Any, Literal
 
+from ldpbandits.agent.bound_rule import bind_rule
+from ldpbandits.agent.inference.forecast import responses_until_verdict
+from ldpbandits.agent.inference.verdicts import Criteria
+from ldpbandits.agent.levels import Levels
 from ldpbandits.agent.rules import RULES
-from ldpbandits.server.api.messages import ArmReport, Report
-from ldpbandits.server.experiments.settings import Settings
-from ldpbandits.spec.mechanisms import Mechanism, is_bits
+from ldpbandits.checks import LARGEST_EPSILON
+from ldpbandits.output.numbers import about, percent, plural, span
+from ldpbandits.server.experiments.limits import deciding_rule
+from ldpbandits.server.reports.conclusions import reward_ends
+from ldpbandits.spec.curator import CuratorSpec
+from ldpbandits.spec.mechanisms import Bernoulli, Mechanism, is_bits
 from ldpbandits.spec.menu import Menu
+from ldpbandits.spec.messages import ArmReport, Report, Settings
 
-UNITS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 MANY = 1000.0
+
+EXAMPLE = 0.04, 0.01
+"""The mean value and the gain of the example in the form: a rate of clicks, for instance."""
 
 MOST_SHOWN = 256
 """Arms on a page. More are no help to anybody, and no browser likes them."""
-
-NONE = "\N{EN DASH}"
 
 REJECTIONS = {
     "duplicate": "sent again by a device that had not heard the answer; counted once, when it first came",
@@ -32,24 +40,13 @@ REJECTIONS = {
 """Why responses were not counted, in the order of harmlessness."""
 
 
+LARGEST_EVIDENCE = 1_000_000
+"""Evidence from which on words give no more digits."""
+
+
 def count(number: int) -> str:
-    """Write a count: 16,000."""
+    """Write a count with its commas: 16,000."""
     return f"{number:,}"
-
-
-def percent(share: float | None) -> str:
-    """Write a share: 7 %, and more exactly where it is small; nothing when it is not known."""
-    if share is None:
-        return NONE
-    digits = 0 if share == 0 or share >= 0.1 else 1  # noqa: PLR2004 - a tenth
-    return f"{100 * share:.{digits}f} %"
-
-
-def span(seconds: float) -> str:
-    """Write a span of time in its largest unit of which it has whole ones, or else in seconds: 90 seconds, 2 hours."""
-    size, unit = next(((size, unit) for size, unit in UNITS if seconds >= size and seconds % size == 0), UNITS[-1])
-    number = seconds / size
-    return f"{number:g} {unit}" if number == 1 else f"{number:g} {unit}s"
 
 
 def times(factor: float) -> str:
@@ -69,20 +66,29 @@ def moment(seconds: int) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%-d %B %Y, %H:%M} UTC"
 
 
-def sure(chance: float) -> str:
-    """Write how sure one is: never quite, of anything."""
-    if chance > 0.999:  # noqa: PLR2004 - as written
-        return "more than 99.9 %"
-    return f"{100 * chance:.1f} %" if chance > 0.99 else f"{100 * chance:.0f} %"  # noqa: PLR2004 - as many digits as tell
+def signed_percent(share: float) -> str:
+    """Write a relative change.
+
+    >>> signed_percent(0.12), signed_percent(-0.05)
+    ('12 %', '-5 %')
+    """
+    return percent(share) if share >= 0 else f"-{percent(-share)}"
 
 
-def plural(number: int, noun: str) -> str:
-    """Write `1 arm`, `2 arms`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+def evidence(number: float) -> str:
+    """Write evidence by its first digits.
+
+    >>> evidence(0.24), evidence(740.3), evidence(1e9)
+    ('0.24', '740', 'more than 1,000,000')
+    """
+    if number >= LARGEST_EVIDENCE:
+        return f"more than {LARGEST_EVIDENCE:,}"
+    return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"  # noqa: PLR2004 - two digits
 
 
 FILTERS: dict[str, Callable[..., Any]] = {
-    function.__name__: function for function in (count, percent, span, times, day, moment, sure, plural)
+    function.__name__: function
+    for function in (count, about, percent, signed_percent, evidence, span, times, day, moment, plural)
 }
 
 
@@ -97,18 +103,46 @@ class Odds:
     """The largest posterior probability of a guess with prior one half."""
     flipped: float | None
     """The chance that a bit is the opposite of the reward; None when responses are not bits."""
-    cost: float | None
-    """The factor of responses that tell as much as bits without privacy; None when responses are not bits."""
 
 
 def odds_of(mechanism: Mechanism) -> Odds:
-    """Say what the epsilon of a mechanism means. The way back from responses stretches by 1 / tanh(epsilon / 2)."""
+    """Say what the epsilon of a mechanism means."""
     odds = exp(mechanism.epsilon)
-    flipped = cost = None
-    if is_bits(mechanism):
-        flipped = mechanism.response_mean(0.0)
-        cost = (mechanism.debiased_mean(1.0) - mechanism.debiased_mean(0.0)) ** 2
-    return Odds(mechanism.epsilon, odds, odds / (1 + odds), flipped, cost)
+    flipped = mechanism.response_mean(0.0) if is_bits(mechanism) else None
+    return Odds(mechanism.epsilon, odds, min(odds / (1 + odds), nextafter(1, 0)), flipped)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """About how many responses duels take to find a gain, as `ldpbandits plan` forecasts it."""
+
+    present: str
+    better: str
+    is_example: bool
+    responses: int | None
+    """None: more than a billion."""
+    times: float | None
+    """The same as a multiple of the responses that it takes without privacy."""
+
+
+def effort_of(curator: CuratorSpec, arms: int, plan: tuple[float, float] | None) -> Effort | None:
+    """Return the effort for a plan: the mean reward of the present arm and the gain over it; None if it is impossible.
+
+    Without a plan an example stands for it. Without privacy means bits at the largest epsilon, as for `plan`.
+    """
+    menu, criteria = Menu.of(curator), Criteria(max(arms, 2))
+    (low, high), rule = reward_ends(menu), deciding_rule(menu)
+    unit = None if rule is None else bind_rule(rule, menu).unit
+    baseline, gain = plan or (low + (high - low) * EXAMPLE[0], (high - low) * EXAMPLE[1])
+    values = (baseline - low) / (high - low), (baseline + gain - low) / (high - low)
+    if unit is None or not 0 <= values[0] < values[1] <= 1:
+        return None
+    needed = responses_until_verdict(unit.scale, values, criteria)
+    bare = responses_until_verdict(
+        Levels.of(Menu.of(CuratorSpec(Bernoulli(LARGEST_EPSILON)))).numbers, values, criteria
+    )
+    names = [percent(mean) if (low, high) == (0.0, 1.0) else f"{mean:g}" for mean in (baseline, baseline + gain)]
+    return Effort(names[0], names[1], plan is None, needed, needed / bare if needed and bare else None)
 
 
 @dataclass(frozen=True)
@@ -118,10 +152,10 @@ class Verdict:
     kind: Literal["nothing", "open", "separated", "shipped"]
     sentence: str
     reason: str
-    """The report's reason: its confidence, or about how many more responses separation takes."""
+    """Whether the experiment was stopped by it, or about how many more responses a verdict takes."""
 
 
-def shown(report: Report) -> list[ArmReport]:
+def shown(report: Report) -> Sequence[ArmReport]:
     """Return the arms that a page has rows for: all, or of very many those with the most responses, and the best."""
     if len(report.arms) <= MOST_SHOWN:
         return report.arms
@@ -140,13 +174,25 @@ def verdict(report: Report) -> Verdict:
     reason += "."
     if report.shipped is not None:
         return Verdict("shipped", f"Everybody gets {report.arms[report.shipped].name}.", reason)
+    if best is None and report.settings.one_look is not None and report.verdict is not None:
+        return Verdict("nothing", report.verdict.sentence, reason)
     if best is None:
         return Verdict("nothing", "No response has come yet.", reason)
     if len(in_use) == 1:
         return Verdict("nothing", f"There is nothing to compare {best.name} with: it is the only arm in use.", reason)
-    if best.separated:
-        return Verdict("separated", f"{best.name} is the best arm.", reason)
-    return Verdict("open", f"{best.name} is ahead, but not known to be the best arm yet.", reason)
+    found = report.verdict
+    if found is None:
+        return Verdict("open", f"{best.name} is ahead.", reason)
+    lead, word, rest = found.sentence.rpartition(" Evidence ")
+    after = reason if found.kind == "undecided" else _stopping(report)
+    kind: Literal["open", "separated"] = "open" if found.kind == "undecided" else "separated"
+    return Verdict(kind, lead, f"Evidence {rest} {after}".strip()) if word else Verdict(kind, found.sentence, after)
+
+
+def _stopping(report: Report) -> str:
+    """Return the part of the forecast after the verdict: whether the experiment was stopped by it, or will be."""
+    _, _, rest = report.forecast.sentence.rpartition("; ")
+    return f"{rest[:1].upper()}{rest[1:]}." if "stop_when_decided" in rest else ""
 
 
 def rule_words(report: Report) -> str:
@@ -165,11 +211,15 @@ def guardrails(settings: Settings) -> list[tuple[str, str]]:
     if settings.ramp is not None:
         until = plural(int(settings.ramp.responses), "response")
         said.append(("Ramp", f"an arm that is added gets at most {percent(settings.ramp.share)} until it has {until}"))
-    if settings.stop_when_separated is not None:
-        ends = {"pause": "it is paused", "ship": "the best arm is shipped"}[settings.stop_when_separated]
-        said.append(("Stop when separated", f"{ends} automatically once the best arm is known"))
+    if settings.stop_when_decided is not None:
+        ends = {"pause": "it is paused", "ship": "the best arm is shipped"}[settings.stop_when_decided]
+        said.append(("Stop when decided", f"{ends} automatically once there is a verdict"))
         if settings.stop_after:
             said.append(("Stops", f"{span(settings.stop_after)} after its creation at the earliest"))
+    if settings.one_look is not None:
+        said.append(
+            ("One look", f"it is judged once, at {plural(settings.one_look, 'response')}; no result is shown before")
+        )
     if settings.responses_per_hour is not None:
         most = plural(settings.responses_per_hour, "response")
         said.append(("Cap", f"above {most} an hour it pauses itself"))

@@ -3,22 +3,36 @@
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from ldpbandits.agent.bound_rule import bind_rule
+from ldpbandits.agent.duels import Design
+from ldpbandits.agent.rules import Rule, name_of
 from ldpbandits.errors import ParameterError
-from ldpbandits.server.api.messages import Key, NewArm, NewExperiment, NewKey, Report, ShippedArm, Summary
+from ldpbandits.server.api.messages import Key, NewArm, NewExperiment, NewKey, ShippedArm
 from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.experiments import limits
 from ldpbandits.server.experiments.guardrails import check_room
-from ldpbandits.server.experiments.live import ArmRecord, LiveExperiment, define
+from ldpbandits.server.experiments.live import LiveExperiment, define
 from ldpbandits.server.experiments.look_alikes import look_alike
+from ldpbandits.server.experiments.settings import Settings
 from ldpbandits.server.experiments.warm_start import known_totals
 from ldpbandits.server.keys import Role
 from ldpbandits.server.reports.report import summarise
+from ldpbandits.server.reports.verdicts import criteria_of
 from ldpbandits.server.store import Exists, Status, Store, Unavailable
+from ldpbandits.spec.menu import Menu
+from ldpbandits.spec.messages import Report, Summary
 from ldpbandits.spec.protocol import Code
-from ldpbandits.types import Arm
 
 if TYPE_CHECKING:
     from ldpbandits.server.service import Service
+
+
+def _check_stopping(settings: Settings, rule: Rule, menu: Menu) -> None:
+    """Refuse to stop by verdicts of an adaptive rule, unless their risk is accepted by name."""
+    is_adaptive = bind_rule(rule, menu).design is Design.ADAPTIVE
+    if settings.stop_when_decided is not None and is_adaptive and not settings.accept_drift_risk:
+        why = f"a verdict under {name_of(rule)} holds only if the means stayed what they were"
+        raise ParameterError(f"stop_when_decided needs accept_drift_risk, or a rule such as duels: {why}")
 
 
 class Commands:
@@ -32,10 +46,19 @@ class Commands:
         """Check what the types of a new experiment cannot express, store it and start it."""
         try:
             menu = limits.menu_from_json(new.curator)
-            rule = limits.rule_of(new.rule, menu)
-            limits.check_arms(len(new.arms), rule, menu, has_ramp=new.ramp is not None)
+            shares = new.minimum_share is not None or new.warm_up is not None  # these are for adaptive rules
+            goal, rule = limits.goal_and_rule(
+                new.goal or ("earn" if shares and new.rule is None else None),
+                new.rule,
+                menu,
+                has_one_look=new.one_look is not None,
+            )
+            limits.check_arms(len(new.arms))
             known = [] if new.warm_start is None else known_totals(new.warm_start, new.arms, menu, rule)
-            definition = define(new, menu, rule, self._service.now, known)
+            definition = define(new, menu, rule, self._service.now, known, goal=goal)
+            settings = Settings.from_json(definition.settings)
+            criteria_of(settings, menu, len(new.arms))
+            _check_stopping(settings, rule, menu)
         except ParameterError as error:
             raise Refusal(422, Code.INVALID, str(error)) from None
         refusal = menu.transform.refusal(definition.default_reward)
@@ -105,10 +128,12 @@ class Commands:
         """Add an arm under the next number."""
         experiment = self._service.find(name)
         self._check_not_closed(experiment)
-        settings, rule, menu = experiment.settings, experiment.rule, experiment.menu
+        if not experiment.settings.may_add_arms:
+            told = "was created without may_add_arms, which keeps a part of the error for later arms: create another"
+            raise Refusal(409, Code.FULL, f"the experiment {name} {told}")
         try:
-            limits.check_arms(len(experiment.records) + 1, rule, menu, has_ramp=settings.ramp is not None)
-            check_room(settings, sum(not arm.retired for arm in experiment.arms) + 1)
+            limits.check_arms(len(experiment.records) + 1)
+            check_room(experiment.settings, sum(not arm.retired for arm in experiment.arms) + 1)
         except ParameterError as error:
             raise Refusal(409, Code.FULL, str(error)) from None
         alike = look_alike([new.name], [record.name for record in experiment.records if record.name != new.name])
@@ -120,8 +145,15 @@ class Commands:
         except Exists:
             raise Refusal(409, Code.EXISTS, f"the experiment {name} has or had an arm of this name") from None
         if not self._is_overtaken:
-            experiment.agent.add_arm()
-            experiment.records.append(ArmRecord(new.name))
+            experiment.add_arm(new.name)
+        return await self._service.report(name)
+
+    async def forgive(self, name: str) -> Report:
+        """Take the answers that are missing so far off the counts and the verdict, for good."""
+        experiment = self._service.find(name)
+        experiment.expire(self._service.now)
+        experiment.forgive()
+        await self._service.write_events()
         return await self._service.report(name)
 
     async def retire_arm(self, name: str, arm: int) -> Report:
@@ -131,13 +163,15 @@ class Commands:
         arms = experiment.arms
         if not 0 <= arm < len(arms):
             raise self._no_arm(experiment)
+        if experiment.is_hidden:
+            raise Refusal(409, Code.HIDDEN, "one look compares all arms: none is retired before, but it can be closed")
         if not arms[arm].retired:
             if experiment.shipped == arm:
                 raise Refusal(409, Code.SHIPPED, "everybody gets this arm: ship another one or resume first")
             if sum(not other.retired for other in arms) == 1:
                 raise Refusal(409, Code.LAST, "the last arm cannot be retired: close the experiment instead")
             await self._service.committer.run(self._store.retire_arm, experiment.number, arm)
-            experiment.agent.retire(Arm(arm))
+            experiment.retire_arm(arm)
         return await self._service.report(name)
 
     async def rotate(self, what: str, new: NewKey) -> Key:

@@ -1,10 +1,15 @@
 """Limits of an experiment on a server, beyond those of the types themselves."""
 
 import json
+from contextlib import suppress
 
 from ldpbandits.agent.bound_rule import PAPER, bind_rule, rule_for
-from ldpbandits.agent.rules import Rule, rule_from_json
+from ldpbandits.agent.duels import Design
+from ldpbandits.agent.laplace_rules import DuelsLaplace
+from ldpbandits.agent.rules import Duels, EqualShares, Rule, name_of, rule_from_json
 from ldpbandits.errors import SpecError
+from ldpbandits.server.experiments.settings import Goal
+from ldpbandits.spec.mechanisms import is_bits
 from ldpbandits.spec.menu import Menu
 
 SMALLEST_EPSILON = 0.01
@@ -23,8 +28,8 @@ LARGEST_PARAMETER = 1e6
 LARGEST_BODY_BYTES = 64 * 1024
 """The largest body of a request."""
 
-LARGEST_EXPERIMENT_BYTES = 8 * 1024 * 1024
-"""The largest body of a request that creates an experiment: 10,000 arms with long names and a warm start."""
+LARGEST_EXPERIMENT_BYTES = 1024 * 1024
+"""The largest body of a request that creates an experiment: all arms with long names, and a warm start."""
 
 LARGEST_BATCH = 100
 """Decisions or responses in one request."""
@@ -32,31 +37,15 @@ LARGEST_BATCH = 100
 LONGEST_JSON = 2000
 LONGEST_LIFETIME_S = 30 * 24 * 3600
 
-MOST_ARMS = 10_000
-"""Arms of an experiment whose rule declares how its index moves: a decision visits a few of them, in a tenth of a
-millisecond."""
-
-MOST_DRAWN = 1_000
-"""Arms of an experiment whose rule draws from a known distribution. With more, the first decisions after a start would
-take a tenth of a second each."""
-
-MOST_SCANNED = 256
-"""Arms of an experiment whose every decision visits every arm."""
+MOST_ARMS = 256
+"""Arms of a new experiment, retired ones included: at epsilon 1 even 100 arms need billions of responses, and every
+rule decides among this many within a millisecond. Experiments that were created with more keep working."""
 
 
-def check_arms(arms: int, rule: Rule, menu: Menu, *, has_ramp: bool) -> None:
-    """Refuse more arms than the rule can choose among within a millisecond, retired ones included."""
-    plays_by = bind_rule(rule, menu)
-    if has_ramp:
-        most, why = MOST_SCANNED, " with a ramp, which looks at each in every decision"
-    elif plays_by.moves is not None:
-        most, why = MOST_ARMS, ""
-    elif plays_by.log_density is not None:
-        most, why = MOST_DRAWN, " with a rule that draws"
-    else:
-        most, why = MOST_SCANNED, " with a rule that looks at each in every decision"
-    if arms > most:
-        raise SpecError(f"an experiment has at most {most} arms{why}, retired ones included")
+def check_arms(arms: int) -> None:
+    """Refuse more arms than an experiment may have, retired ones included."""
+    if arms > MOST_ARMS:
+        raise SpecError(f"an experiment has at most {MOST_ARMS} arms, retired ones included")
 
 
 def menu_from_json(data: object) -> Menu:
@@ -84,6 +73,37 @@ def _check_size(sort: str, data: object) -> None:
         raise SpecError(f"the JSON of a {sort} is nested without end") from None
     if length > LONGEST_JSON:
         raise SpecError(f"the JSON of a {sort} has at most {LONGEST_JSON} characters")
+
+
+def goal_and_rule(goal: Goal | None, data: object, menu: Menu, *, has_one_look: bool = False) -> tuple[Goal, Rule]:
+    """Return the goal and the rule of a new experiment.
+
+    Without either, it decides by duels, or earns where no rule with a fair coin takes the responses. A named rule says
+    the goal. An experiment with one look decides in equal shares.
+    """
+    if data is None and has_one_look and goal != "earn" and is_bits(menu.first):
+        return "decide", EqualShares()
+    if data is None and goal != "earn":
+        rule = deciding_rule(menu)
+        if rule is not None:
+            return "decide", rule
+        if goal == "decide":
+            kind = menu.first.kind
+            raise SpecError(f"no rule with a fair coin takes the responses of this {kind} curator: use goal earn")
+    rule = rule_of(data, menu)
+    has_coin = bind_rule(rule, menu).design is not Design.ADAPTIVE
+    if goal == "decide" and not has_coin:
+        raise SpecError(f"goal decide needs a rule with a fair coin, such as duels; {name_of(rule)} is for goal earn")
+    return goal or ("decide" if has_coin else "earn"), rule
+
+
+def deciding_rule(menu: Menu) -> Rule | None:
+    """Return the duels that take the responses of a menu; None where none do."""
+    for rule in (Duels(), DuelsLaplace(menu.epsilons[0])):
+        with suppress(SpecError):
+            bind_rule(rule, menu)
+            return rule
+    return None
 
 
 def rule_of(data: object, menu: Menu) -> Rule:

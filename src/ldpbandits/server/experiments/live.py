@@ -7,24 +7,43 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil, inf
-from typing import Any, TypeAlias
+from random import Random
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ldpbandits.agent.agent import Agent
 from ldpbandits.agent.bound_rule import BoundRule, bind_rule
+from ldpbandits.agent.duels import Choice, Design
 from ldpbandits.agent.rules import Rule, rule_from_json, rule_to_json
 from ldpbandits.agent.tally import ArmTally, LevelTally, Tally
-from ldpbandits.errors import DatabaseError
+from ldpbandits.checks import brief
+from ldpbandits.errors import DatabaseError, ParameterError
 from ldpbandits.server.api.messages import NewExperiment, ResponseMessage
+from ldpbandits.server.experiments.cells import by_level, cell_of, split_cell
 from ldpbandits.server.experiments.guardrails import Guardrails, check_room
-from ldpbandits.server.experiments.history import Moment, Trail
-from ldpbandits.server.experiments.open_tickets import OpenTickets
-from ldpbandits.server.experiments.settings import Settings, report_delay
-from ldpbandits.server.experiments.tickets import Ticket, new_nonce
+from ldpbandits.server.experiments.history import MOST_RIVALS, Moment, Trail
+from ldpbandits.server.experiments.kept_verdicts import KeptVerdict, is_kept_verdict, read_verdicts
+from ldpbandits.server.experiments.one_look import Look, is_look, read_look
+from ldpbandits.server.experiments.settings import Goal, Settings, report_delay
+from ldpbandits.server.experiments.tickets import OpenTickets, Ticket, new_nonce
 from ldpbandits.server.experiments.traffic import Traffic
 from ldpbandits.server.process.clock import elapsed
-from ldpbandits.server.store import Answer, CellTotal, Definition, Event, Status, StoredArm, StoredExperiment
+from ldpbandits.server.store import (
+    ACCEPTANCES,
+    Answer,
+    CellTotal,
+    Definition,
+    Event,
+    Outcome,
+    Status,
+    StoredArm,
+    StoredExperiment,
+)
+from ldpbandits.spec.mechanisms import is_bits
 from ldpbandits.spec.menu import Menu
 from ldpbandits.types import Arm
+
+if TYPE_CHECKING:
+    from ldpbandits.server.experiments.offers import EncodedOffer
 
 READING_UNIT = 2.0**-20
 """The unit in which a rule's readings are stored as integers: sums are exact, and our rules lose nothing."""
@@ -32,8 +51,21 @@ READING_UNIT = 2.0**-20
 
 MOST_LISTED = 20
 
-DECISION, MISSING, STOPPED = "decision", "missing", "stopped"
-"""Kinds of events; the other kinds are the outcomes of rejected responses. `stopped`: the experiment stopped itself."""
+DECISION, MISSING, UNACCEPTED, STOPPED = "decision", "missing", "unaccepted", "stopped"
+"""Kinds of events; the other kinds are the outcomes of rejected responses.
+
+`missing`: an accepted ticket expired without a response. `unaccepted`: a ticket expired that nobody had accepted.
+`stopped`: the experiment stopped itself.
+"""
+
+FORGIVEN = "forgiven"
+"""The kind of the event by which an experimenter makes a new start for the missing: it takes those so far off."""
+
+OF_TICKETS = (DECISION, MISSING, UNACCEPTED)
+"""Kinds of events whose totals agree with the open tickets: each decision is answered, open, missing or unaccepted."""
+
+UNKNOWN_VERDICT = "unknown"
+"""The kind of the verdict by which an experiment was stopped before the start, or by another worker."""
 
 JUMP, CAPPED = "jump", "capped"
 """Kinds of incidents, which are events too: the traffic jumped; the experiment paused itself above its cap."""
@@ -52,32 +84,73 @@ Note: TypeAlias = Callable[[int, int, str, int], None]
 
 @dataclass
 class ArmRecord:
-    """An arm's name, its exact totals, in units, and the counts of its decisions and missing answers."""
+    """An arm's name, its exact totals, in units, its events and its open tickets."""
 
     name: str
     cells: dict[int, CellTotal] = field(default_factory=dict)
-    decided: int = 0
-    """Decisions of this process."""
-    decided_elsewhere: int = 0
-    """Decisions before this process started, or by other workers."""
-    missed: int = 0
-    missed_elsewhere: int = 0
+    here: Counter[str] = field(default_factory=Counter)
+    """Events of this process, by kind."""
+    elsewhere: Counter[str] = field(default_factory=Counter)
+    """Events before this process started, or of other workers, by kind."""
+    out_here: int = 0
+    """Open tickets that were issued here, minus answers here to tickets of other workers."""
     out_elsewhere: int = 0
-    """Open tickets that were not issued here."""
-    out: int = 0
-    """Open tickets of all workers."""
-    others_elsewhere: Counter[str] = field(default_factory=Counter)
-    """Events of other kinds, before this process started or by other workers."""
+    """The same of other workers, or of the time before this process started."""
+    acceptances: CellTotal | None = None
+    """The cell of its acceptances."""
+
+    @property
+    def waiting(self) -> int:
+        """The number of accepted pulls without a response, open or missing ever. It is exact, and durable."""
+        return 0 if self.acceptances is None else self.acceptances.total
+
+    @property
+    def unanswered(self) -> int:
+        """The number of accepted pulls without a response, without those that were forgiven."""
+        return max(0, self.waiting - self.forgiven)
+
+    @property
+    def forgiven(self) -> int:
+        """The number of missing answers that an experimenter has forgiven."""
+        return self.here[FORGIVEN] + self.elsewhere[FORGIVEN]
+
+    @property
+    def out(self) -> int:
+        """The number of open tickets of all workers."""
+        return max(0, self.out_here + self.out_elsewhere)
 
     @property
     def decisions(self) -> int:
         """The number of decisions for this arm."""
-        return self.decided + self.decided_elsewhere
+        return self.here[DECISION] + self.elsewhere[DECISION]
 
     @property
     def missing(self) -> int:
-        """The number of its tickets that expired without an answer."""
-        return max(0, self.missed + self.missed_elsewhere)
+        """The number of its accepted pulls whose tickets expired without a response, without those forgiven."""
+        return max(0, self.missing_ever - self.forgiven)
+
+    @property
+    def missing_ever(self) -> int:
+        """The number of missing answers, also those that were forgiven.
+
+        Events may be a few ahead of the exact counts, as after a crash: those are unaccepted, and all adds up.
+        """
+        return max(0, min(self.missing_events, self.expired, self.waiting))
+
+    @property
+    def unaccepted(self) -> int:
+        """The number of its tickets that expired, and that no device had accepted."""
+        return self.expired - self.missing_ever
+
+    @property
+    def expired(self) -> int:
+        """The number of its tickets that expired without a response."""
+        return max(0, self.missing_events + self.here[UNACCEPTED] + self.elsewhere[UNACCEPTED])
+
+    @property
+    def missing_events(self) -> int:
+        """The total of the events of missing answers; for a while it may be ahead of `expired` after a restart."""
+        return self.here[MISSING] + self.elsewhere[MISSING]
 
     @property
     def total(self) -> int:
@@ -102,6 +175,8 @@ class LiveExperiment:
     agent: Agent
     records: list[ArmRecord]
     open: OpenTickets
+    accepted: OpenTickets
+    """Those of the open tickets that were accepted."""
     lost_until: int | None
     """When the last ticket from before the start expires; None afterwards, or where workers share the store."""
     note: Note
@@ -116,21 +191,24 @@ class LiveExperiment:
     asked_at: float = -inf
     """When the last request for it arrived, by a monotonic clock."""
     guardrails: Guardrails | None = None
-    rejected_here: Counter[str] = field(default_factory=Counter)
-    others_elsewhere: Counter[str] = field(default_factory=Counter)
-    """The sum of the arms' `others_elsewhere`."""
-    incidents_here: Counter[str] = field(default_factory=Counter)
-    stopped: bool = False
-    """Whether it has stopped itself; an experimenter who resumes it knows that."""
+    stopped_by: str | None = None
+    """The kind of the verdict by which it has stopped itself; an experimenter who resumes it knows that."""
     stops_elsewhere: int = 0
     """The number of such stops before the start or by another worker."""
-    checked_at: int = -1
-    """The number of responses at the last check whether to stop."""
+    checked_at: tuple[int, str, bool] | None = None
+    """The state at the last check for a verdict."""
+    offer: "EncodedOffer | None" = None
+    """The present offer, encoded; None after a change, until somebody asks."""
 
     @cached_property
     def curator(self) -> dict[str, Any]:
         """The curator as devices receive it; with several epsilons, their owners pick one."""
         return self.menu.to_json()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it has stopped itself."""
+        return self.stopped_by is not None
 
     @property
     def arms(self) -> list[ArmTally]:
@@ -152,48 +230,113 @@ class LiveExperiment:
     @property
     def rejected(self) -> Counter[str]:
         """The number of rejected responses, by reason."""
-        counts = self.rejected_here + self.others_elsewhere
-        for kind in (STOPPED, *INCIDENTS):
+        counts: Counter[str] = Counter()
+        for record in self.records:
+            counts.update(record.here)
+            counts.update(record.elsewhere)
+        notes = (kind for kind in counts if is_kept_verdict(kind) or is_look(kind))
+        for kind in (*OF_TICKETS, FORGIVEN, STOPPED, *INCIDENTS, *notes):
             del counts[kind]
-        return counts
+        return +counts
+
+    @property
+    def look(self) -> Look | None:
+        """The responses that are judged once, where the experiment has one look, and it is taken."""
+        if self.settings.one_look is None:
+            return None
+        arms = enumerate(self.records)
+        events = ((arm, kind) for arm, record in arms for kind in (*record.here, *record.elsewhere) if is_look(kind))
+        return read_look(events, self.settings.one_look)
+
+    @property
+    def is_look_due(self) -> bool:
+        """Whether all responses of its one look are in, and it is not taken yet."""
+        count = self.settings.one_look
+        return count is not None and self.responses >= count and self.look is None
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether nobody may see any result yet; one that is closed before its look has none."""
+        is_waiting = self.settings.one_look is not None and self.look is None
+        return is_waiting and (self.status != "closed" or self.is_look_due)
+
+    @property
+    def kept_verdict(self) -> KeptVerdict | None:
+        """The earliest verdict, better or no gain, that is on all arms in use; None where there is none."""
+        found = [
+            kept
+            for number, record in enumerate(self.records)
+            for kept in read_verdicts(number, filter(is_kept_verdict, (*record.here, *record.elsewhere)))
+        ]
+        newest = max((number for number, arm in enumerate(self.arms) if not arm.retired), default=0)
+        current = [
+            kept
+            for kept in found
+            if newest < kept.arms
+            and (kept.kind == "no-gain" or (kept.kind == "better" and not self.arms[kept.arm].retired))
+        ]
+        return min(current, key=lambda kept: kept.responses, default=None)
+
+    def keep_verdict(self, found: KeptVerdict | None) -> None:
+        """Write a verdict that was reached as an event, once."""
+        if found is not None:
+            record = self.records[found.arm]
+            known = read_verdicts(found.arm, filter(is_kept_verdict, (*record.here, *record.elsewhere)))
+            if not any((kept.kind, kept.arms) == (found.kind, found.arms) for kept in known):
+                self.count_event(found.arm, found.event_kind)
 
     @property
     def incidents(self) -> Counter[str]:
-        """The number of jumps of the traffic, and of pauses above the cap."""
-        return Counter({kind: self.incidents_here[kind] + self.others_elsewhere[kind] for kind in INCIDENTS})
+        """The number of jumps of the traffic, and of pauses above the cap, which are events of the first arm."""
+        events = self.records[0].here + self.records[0].elsewhere
+        return Counter({kind: events[kind] for kind in INCIDENTS})
+
+    def count_event(self, arm: int, kind: str, times: int = 1) -> None:
+        """Count an event of an arm, here and in the store."""
+        self.records[arm].here[kind] += times
+        self.note(self.number, arm, kind, times)
+
+    def forgive(self) -> None:
+        """Make a new start for the missing answers, and log it."""
+        forgiven = 0
+        for number, record in enumerate(self.records):
+            if record.missing:
+                forgiven += record.missing
+                self.count_event(number, FORGIVEN, record.missing)
+        words = "the experiment %s forgave %d missing answers: its missing counts start anew"
+        _log.warning(words, self.name, forgiven, extra={"event": FORGIVEN, "experiment": self.name})
 
     def report_incident(self, kind: str) -> None:
         """Count an incident in the store, and log it."""
-        self.incidents_here[kind] += 1
-        self.note(self.number, 0, kind, 1)
+        self.count_event(0, kind)
         _log.warning(INCIDENTS[kind], self.name, extra={"event": kind, "experiment": self.name})
 
     def decide(self, now: int, expires_at: int | None = None, nonce: bytes | None = None) -> Ticket:
         """Assign an arm and count the decision, without a write. A ticket has a random nonce by default."""
         self.expire(now)
         guardrails = self.guardrails
-        arm = self.agent.select(None if guardrails is None else guardrails.among(self.agent.tally))
-        ticket = Ticket(self.number, arm, expires_at or now + self.ticket_lifetime, nonce or new_nonce())
-        self._change_open(ticket, 1)
-        self._decided(arm)
+        arm, rival = self.agent.choose(None if guardrails is None else guardrails.among(self.agent.tally))
+        ticket = Ticket(self.number, arm, expires_at or now + self.ticket_lifetime, nonce or new_nonce(), rival)
+        self.open.change(arm, ticket.expires_at, 1)
+        self._change_out(arm, 1)
+        self.count_event(arm, DECISION)
         return ticket
 
-    def _decided(self, arm: Arm) -> None:
-        self.records[arm].decided += 1
-        self.note(self.number, arm, DECISION, 1)
-
-    def _change_open(self, ticket: Ticket, by: int) -> None:
-        self.open.change(ticket.arm, ticket.expires_at, by)
-        self.update_open(ticket.arm)
-
-    def update_open(self, arm: Arm) -> None:
-        """Set the agent's number of open tickets of this arm, here and elsewhere, that will be answered.
+    def _change_out(self, arm: Arm, here: int = 0, elsewhere: int = 0) -> None:
+        """Add open tickets of an arm, and set the agent's number of those that will be answered.
 
         It is rounded up: an arm with any open ticket must not look as if it had never been pulled.
         """
         record = self.records[arm]
-        record.out = max(0, self.open.counts[arm] + record.out_elsewhere)
+        record.out_here += here
+        record.out_elsewhere += elsewhere
         self.agent.tally.set_out(arm, ceil(self.traffic.weight * record.out))
+
+    def set_out_elsewhere(self, arm: int, tickets: int) -> None:
+        """Set the number of open tickets of an arm that were not issued here."""
+        change = tickets - self.records[arm].out_elsewhere
+        if change:
+            self._change_out(Arm(arm), elsewhere=change)
 
     def watch_traffic(self, now: int) -> None:
         """Sample the traffic when due, update the weight of open tickets, and report a jump.
@@ -215,7 +358,7 @@ class LiveExperiment:
         if self.traffic.weight != weight:
             for number, record in enumerate(self.records):
                 if record.out:
-                    self.update_open(Arm(number))
+                    self._change_out(Arm(number))
 
     def start_traffic(self, now: int) -> None:
         """Start to sample the traffic with the present counts."""
@@ -237,24 +380,49 @@ class LiveExperiment:
         return self.traffic.admits(self._counted)
 
     def expire(self, now: float) -> None:
-        """Count expired open tickets as missing."""
-        for arm, count in self.open.expire(now).items():
-            self.miss(arm, count)
-            self.update_open(arm)
+        """Count expired open tickets as missing if they were accepted, else as unaccepted."""
+        gone, missing = self.open.expire(now), self.accepted.expire(now)
+        for arm in gone.keys() | missing.keys():
+            self._count_expired(arm, gone[arm], missing[arm])
+            self._change_out(arm, -gone[arm])
         if self.lost_until is not None and now >= self.lost_until:
             self.lost_until = None
             for number, record in enumerate(self.records):
-                if record.out_elsewhere:
-                    self.miss(number, record.out_elsewhere)
-                    record.out_elsewhere = 0
-                    self.update_open(Arm(number))
+                missing_now = record.waiting - record.missing_events - self.accepted.count(Arm(number))
+                self._count_expired(number, record.out_elsewhere, max(0, missing_now))
+                self.set_out_elsewhere(number, 0)
 
-    def miss(self, arm: int, count: int) -> None:
-        """Count `count` more tickets of an arm as expired without an answer."""
-        self.records[arm].missed += count
-        self.note(self.number, arm, MISSING, count)
+    def _count_expired(self, arm: int, tickets: int, accepted: int) -> None:
+        """Count expired tickets, by whether they were accepted; an event of 0 times is none."""
+        for kind, times in ((MISSING, accepted), (UNACCEPTED, tickets - accepted)):
+            if times:
+                self.count_event(arm, kind, times)
 
-    def answered(self, ticket: Ticket, now: int) -> None:
+    def apply(self, ticket: Ticket, outcome: Outcome, now: int) -> bool:
+        """Apply what was counted of a ticket to the open ones; return whether anything was."""
+        match outcome:
+            case Outcome.ACCEPTED:
+                self.accepted.change(ticket.arm, ticket.expires_at, 1)
+            case Outcome.ANSWERED:
+                self._take_accepted(ticket)
+                self._answered(ticket, now)
+            case Outcome.COUNTED:
+                self._answered(ticket, now)
+            case _:
+                return False
+        return True
+
+    def _take_accepted(self, ticket: Ticket) -> None:
+        """Remove an accepted ticket from the open ones; one from before the start is known by its number only.
+
+        A ticket that was counted as missing, as when the clock was set back, is so no longer.
+        """
+        record = self.records[ticket.arm]
+        is_open = self.accepted.change(ticket.arm, ticket.expires_at, -1, if_open=not self.is_shared)
+        if not is_open and record.missing_events > record.waiting:
+            self._count_expired(ticket.arm, 0, -1)
+
+    def _answered(self, ticket: Ticket, now: int) -> None:
         """Remove an open ticket whose response has been counted.
 
         A single process knows where a ticket belongs: it is open, here or from before the start; or it was counted as
@@ -264,19 +432,18 @@ class LiveExperiment:
         if not self.settings.allowance_required:  # an allowance's ticket does not show when it was issued
             self.traffic.answered(now - ticket.expires_at + self.ticket_lifetime)
         record = self.records[ticket.arm]
-        if self.is_shared or self.open.has(ticket.arm, ticket.expires_at):
-            self._change_open(ticket, -1)
+        if self.open.change(ticket.arm, ticket.expires_at, -1, if_open=not self.is_shared):
+            self._change_out(ticket.arm, -1)
         elif record.out_elsewhere:
-            record.out_elsewhere -= 1
-            self.update_open(ticket.arm)
-        elif record.missing:
-            self.miss(ticket.arm, -1)
+            self._change_out(ticket.arm, elsewhere=-1)
+        elif record.unaccepted:
+            self.count_event(ticket.arm, UNACCEPTED, -1)
         else:
-            self._decided(ticket.arm)
+            self.count_event(ticket.arm, DECISION)
 
     def settled(self, arm: int) -> int:
-        """Return the number of decisions of an arm that are answered or missing."""
-        return self.arms[arm].pulls - self.settings.warm(arm) + self.records[arm].missing
+        """Return the number of decisions of an arm that are answered or expired."""
+        return self.arms[arm].pulls - self.settings.warm(arm) + self.records[arm].expired
 
     def apply_peer_events(self, events: Iterable[Event], arms: Iterable[int] | None = None) -> None:
         """Apply the event totals from before the start and of peers, at these arms, or at every arm."""
@@ -284,102 +451,133 @@ class LiveExperiment:
         for _, arm, kind, count in events:
             kinds[arm][kind] += count
         for number in range(len(self.records)) if arms is None else arms:
-            record, counts = self.records[number], kinds[number]
-            record.missed_elsewhere = counts.pop(MISSING, 0)
-            record.decided_elsewhere = counts.pop(DECISION, 0)
+            self.records[number].elsewhere = kinds[number]
             self.count_lost_decisions(number)
-            if counts or record.others_elsewhere:
-                self.others_elsewhere.subtract(record.others_elsewhere)
-                self.others_elsewhere.update(counts)
-                record.others_elsewhere = counts
-        stops = self.others_elsewhere[STOPPED]
+        stops = sum(record.elsewhere[STOPPED] for record in self.records)
         if stops > self.stops_elsewhere:
-            self.stopped, self.stops_elsewhere = True, stops
+            self.stopped_by, self.stops_elsewhere = UNKNOWN_VERDICT, stops
 
     def count_lost_decisions(self, arm: int) -> None:
         """Count answered decisions that no worker has published: a crash loses the last ones."""
         record = self.records[arm]
-        record.decided_elsewhere = max(record.decided_elsewhere, self.settled(arm) - record.decided)
+        record.elsewhere[DECISION] = max(record.elsewhere[DECISION], self.settled(arm) - record.here[DECISION])
 
     def apply_change(self, stored: StoredExperiment) -> None:
         """Apply an experimenter's change that another worker has made; this is idempotent."""
         self.set_status(stored.status, stored.shipped)
         for arm in stored.arms[len(self.records) :]:
-            self.agent.add_arm()
-            self.records.append(ArmRecord(arm.name))
+            self.add_arm(arm.name)
         for number, arm in enumerate(stored.arms):
             if arm.retired and not self.arms[number].retired:
-                self.agent.retire(Arm(number))
+                self.retire_arm(number)
+
+    def add_arm(self, name: str) -> None:
+        """Add an arm under the next number."""
+        self.agent.add_arm()
+        self.records.append(ArmRecord(name))
+
+    def retire_arm(self, number: int) -> None:
+        """Assign this arm no more."""
+        self.agent.retire(Arm(number))
+        self.offer = None
 
     def set_status(self, status: Status, shipped: int | None) -> None:
         """Run, pause, ship or close; a resumed experiment begins a new hour of its cap."""
         is_resumed = status == "running" != self.status
-        self.status, self.shipped = status, shipped
+        self.status, self.shipped, self.offer = status, shipped, None
         if is_resumed:
             self.traffic.resume(self.decisions, self._counted)
 
-    def reject(self, ticket: Ticket, reason: str) -> None:
-        """Count a rejected response by its reason."""
-        self.rejected_here[reason] += 1
-        self.note(self.number, ticket.arm, reason, 1)
-
-    def pending(self, arm: int) -> int:
-        """Return the number of open tickets of this arm."""
-        return self.records[arm].out
-
     def answer(self, ticket: Ticket, message: ResponseMessage) -> Answer | None:
-        """Return a response as it is counted: in the cell of its epsilon; None when it is not a possible one."""
+        """Return a response as it is counted: in the cell of its epsilon and rival; None when it is not possible."""
         level = self.menu.level(message.epsilon)
         value = None if level is None else self.menu.curators[level].in_units(message.response)
         if level is None or value is None:
             return None
-        read = self.agent.bound_rule.read(message.response)
-        return Answer(ticket, value, level, 0 if read is None else round(read / READING_UNIT))
+        cell = cell_of(level, ticket.rival, len(self.menu))
+        return Answer(ticket, value, cell, self.read_units(message.response))
+
+    def read_units(self, response: float) -> int:
+        """Return the rule's own reading of a response, in units; 0 where it has none."""
+        read = self.agent.bound_rule.read(response)
+        return 0 if read is None else round(read / READING_UNIT)
 
     @property
     def responses(self) -> int:
         """The number of responses, those of a warm start included."""
         return self.agent.tally.responses
 
-    @property
-    def moment(self) -> Moment:
-        """The present totals of all cells."""
-        return _moment(self.records)
-
     def remember(self) -> None:
         """Add the present totals to the history, if due."""
         if self.responses >= self.trail.due:
             self.trail.add(self.moment)
 
+    @property
+    def moment(self) -> Moment:
+        """The present totals, for the history."""
+        return moment_of(self.records, len(self.menu))
+
     def count(self, cell: CellTotal) -> None:
         """Apply the totals of a cell as the store has them, unless newer ones are known.
 
-        With several workers, totals come from our own commits and from polls, in any order.
+        With several workers, totals come from our own commits and from polls, in any order. The agent counts the
+        difference to the known totals.
         """
-        known = self.records[cell.arm].cells.get(cell.cell)
-        if known is not None and known.pulls > cell.pulls:
+        if cell.cell == ACCEPTANCES:
+            known = self.records[cell.arm].acceptances
+            if known is None or known.pulls < cell.pulls:
+                self.records[cell.arm].acceptances = cell
             return
-        read = None if self.agent.bound_rule.reading is None else cell.read * READING_UNIT
-        self.agent.tally.replace(Arm(cell.arm), cell.pulls, cell.total * self.menu.unit, read, cell.cell)
-        self.records[cell.arm].cells[cell.cell] = cell
+        cells = self.records[cell.arm].cells
+        known = cells.get(cell.cell)
+        pulls, total, read = cell.pulls, cell.total, cell.read
+        if known is not None:
+            if known.pulls > pulls:
+                return
+            pulls, total, read = pulls - known.pulls, total - known.total, read - known.read
+        level, rival = split_cell(cell.cell, len(self.menu))
+        is_read = self.agent.bound_rule.reading is not None
+        counted = read * READING_UNIT if is_read else None
+        self.agent.count(Choice(Arm(cell.arm), rival), pulls, total * self.menu.unit, counted, level)
+        cells[cell.cell] = cell
 
     def copy(self) -> "LiveExperiment":
-        """Return a snapshot of the experiment for another thread, without open tickets."""
-        agent = _agent(self.rule, self.menu, [replace(arm, cells=arm.cells.copy()) for arm in self.arms])
-        records = [replace(record, cells=record.cells.copy()) for record in self.records]
+        """Return a copy of the experiment for another thread or process, without open tickets and history."""
+        arms = [replace(arm, cells=arm.cells.copy()) for arm in self.arms]
+        agent = _agent(self.rule, self.menu, arms, Random(0))  # noqa: S311 - a copy draws nothing, and is pickled
+        if agent.duels is not None and self.agent.duels is not None:
+            agent.duels.cells = {place: cells.copy() for place, cells in self.agent.duels.cells.items()}
+        records = [
+            replace(record, cells=record.cells.copy(), here=record.here.copy(), elsewhere=record.elsewhere.copy())
+            for record in self.records
+        ]
         return replace(
             self,
             agent=agent,
             records=records,
             open=OpenTickets(self.ticket_lifetime),
-            rejected_here=self.rejected,
-            incidents_here=self.incidents,
-            others_elsewhere=Counter(),
+            accepted=OpenTickets(self.ticket_lifetime),
+            note=_ignore,
+            trail=Trail(Moment(0, ())),
+            guardrails=None,
+            offer=None,
         )
 
 
-def define(new: NewExperiment, menu: Menu, rule: Rule, now: int, known: Sequence[CellTotal] = ()) -> Definition:
-    """Return the stored definition of a new experiment, which starts from these known totals."""
+def _ignore(_experiment: int, _arm: int, _kind: str, _times: int) -> None:
+    """Ignore the events of a copy."""
+
+
+def define(  # noqa: PLR0913 - what an experiment is made of
+    new: NewExperiment, menu: Menu, rule: Rule, now: int, known: Sequence[CellTotal] = (), *, goal: Goal = "earn"
+) -> Definition:
+    """Return the stored definition of a new experiment of this goal, which starts from these known totals."""
+    if new.one_look is not None:
+        check_one_look(new, menu, rule)
+    asked = new.stop_when_decided or new.stop_when_separated or ("pause" if goal == "decide" else "never")
+    if rule.design is not Design.ADAPTIVE and (new.minimum_share is not None or new.warm_up is not None):
+        told = "minimum_share and warm_up are for goal earn: under goal decide a fair coin divides the traffic"
+        raise ParameterError(told)
     brought = [0] * len(new.arms)
     for cell in known:
         brought[cell.arm] += cell.pulls
@@ -389,12 +587,22 @@ def define(new: NewExperiment, menu: Menu, rule: Rule, now: int, known: Sequence
         minimum_share=new.minimum_share,
         warm_up=None if new.warm_up is None else int(new.warm_up),
         ramp=new.ramp,
-        stop_when_separated=new.stop_when_separated,
+        stop_when_decided=None if asked == "never" else asked,
         stop_after=new.stop_after,
         responses_per_hour=int(new.responses_per_hour) or None,
         allowance_required=new.allowance_required,
         first_arms=len(new.arms),
         warm_pulls=tuple(brought) if any(brought) else (),
+        goal=goal,
+        expect=new.expect,
+        forged=new.forged,
+        worth=new.worth,
+        harm=new.harm,
+        control=_control(new),
+        may_add_arms=goal == "earn" if new.may_add_arms is None else new.may_add_arms,
+        accept_drift_risk=new.accept_drift_risk,
+        missing=new.missing,
+        one_look=None if new.one_look is None else int(new.one_look),
     )
     check_room(settings, len(new.arms))
     default = menu.transform.default_reward if new.default_reward is None else float(new.default_reward)
@@ -409,20 +617,67 @@ def define(new: NewExperiment, menu: Menu, rule: Rule, now: int, known: Sequence
     )
 
 
-def _agent(rule: Rule, menu: Menu, arms: list[ArmTally]) -> Agent:
-    agent = Agent(rule, len(arms), curator=menu)
+def check_one_look(new: NewExperiment, menu: Menu, rule: Rule) -> None:
+    """Refuse one look with settings that it excludes: they look earlier, or its test does not allow for them."""
+    if not is_bits(menu.first):
+        raise ParameterError("one_look needs bits, as of the mechanism bernoulli: its exact test counts ones")
+    if bind_rule(rule, menu).design is not Design.EQUAL:
+        raise ParameterError("one_look needs equal shares, the rule equal: other rules look at every response")
+    if len(new.arms) == 1:
+        raise ParameterError("one_look compares arms: an experiment with one look has two or more")
+    is_excluded = {
+        "warm_start": new.warm_start is not None,
+        "may_add_arms": bool(new.may_add_arms),
+        "ramp": new.ramp is not None,
+        "expect": new.expect is not None,
+        "worth": new.worth is not None,
+        "harm": new.harm is not None,
+        "missing = worst": new.missing == "worst",
+    }
+    told = [name for name, is_set in is_excluded.items() if is_set]
+    if told:
+        raise ParameterError(f"one_look excludes {told[0]}: its test compares the first responses of all arms, once")
+
+
+def _control(new: NewExperiment) -> int:
+    """Return the number of the control."""
+    number = new.control if isinstance(new.control, int) else [*new.arms, new.control].index(new.control)
+    if not 0 <= number < len(new.arms):
+        raise ParameterError(f"control must be an arm, by its number or name, got {brief(new.control)}")
+    return number
+
+
+def _agent(rule: Rule, menu: Menu, arms: list[ArmTally], random: Random | None = None) -> Agent:
+    agent = Agent(rule, len(arms), curator=menu, random=random)
     agent.tally = Tally(arms, agent.bound_rule.levels)
     return agent
 
 
-def _moment(records: Iterable[ArmRecord]) -> Moment:
-    cells = tuple(cell for record in records for cell in record.cells.values())
+def restored_agent(stored: Sequence[StoredArm], rule: Rule, menu: Menu, plays_by: BoundRule) -> Agent:
+    """Return the agent with all totals of stored arms, also those by pair of arms."""
+    agent = _agent(rule, menu, [tally_of(arm, menu, plays_by) for arm in stored])
+    if agent.duels is not None:
+        for number, arm in enumerate(stored):
+            for cell in arm.cells:
+                level, rival = split_cell(cell.cell, len(menu))
+                counted = cell.total * menu.unit if plays_by.reading is None else cell.read * READING_UNIT
+                agent.duels.add(Choice(Arm(number), rival), cell.pulls, counted, level)
+    return agent
+
+
+def moment_of(records: Sequence[ArmRecord], levels: int) -> Moment:
+    """Return the present totals of all arms: by level of the menu, and by rival unless there are too many arms."""
+    if len(records) <= MOST_RIVALS:
+        cells = tuple(cell for record in records for cell in record.cells.values() if cell.pulls)
+    else:
+        cells = tuple(cell for record in records for cell in by_level(record.cells.values(), levels))
     return Moment(sum(cell.pulls for cell in cells), cells)
 
 
 def tally_of(arm: StoredArm, menu: Menu, plays_by: BoundRule) -> ArmTally:
     """Return the agent's tally of a stored arm."""
-    kept = {cell.cell: LevelTally(cell.pulls, cell.total * menu.unit) for cell in arm.cells}
+    cells = by_level(arm.cells, len(menu))
+    kept = {cell.cell: LevelTally(cell.pulls, cell.total * menu.unit) for cell in cells}
     levels = 0 if plays_by.levels is None else plays_by.levels.count
     return ArmTally(
         pulls=arm.pulls,
@@ -449,13 +704,16 @@ def restore(
 ) -> LiveExperiment:
     """Load an experiment from the store.
 
-    Which tickets are open is not stored, but their number is known: decisions that are neither answered nor missing.
+    Which tickets are open is not stored, but their number is known: decisions that are neither answered nor expired.
     They count as pending until they must have expired. Where workers share the store, its `pending` table has them.
     """
     definition = stored.definition
     settings = Settings.from_json(definition.settings)
     menu, rule, plays_by = played_by(definition)
-    records = [ArmRecord(arm.name, {cell.cell: cell for cell in arm.cells}) for arm in stored.arms]
+    records = [
+        ArmRecord(arm.name, {cell.cell: cell for cell in arm.cells}, acceptances=arm.acceptances) for arm in stored.arms
+    ]
+    counted = sum(arm.pulls for arm in stored.arms)
     restored = LiveExperiment(
         number=stored.number,
         name=definition.name,
@@ -467,12 +725,13 @@ def restore(
         status=stored.status,
         shipped=stored.shipped,
         created_at=definition.created_at,
-        agent=_agent(rule, menu, [tally_of(arm, menu, plays_by) for arm in stored.arms]),
+        agent=restored_agent(stored.arms, rule, menu, plays_by),
         records=records,
         open=OpenTickets(definition.ticket_lifetime),
+        accepted=OpenTickets(definition.ticket_lifetime),
         lost_until=None if is_shared else now + definition.ticket_lifetime,
         note=note,
-        trail=Trail(_moment(records), unread=sum(arm.pulls for arm in stored.arms) - sum(settings.warm_pulls)),
+        trail=Trail(moment_of(records, len(menu)), unread=counted - sum(settings.warm_pulls)),
         traffic=Traffic(settings.responses_per_hour, settings.report_after, definition.ticket_lifetime),
         is_shared=is_shared,
         fresh_until=-inf if is_shared else inf,
@@ -482,6 +741,5 @@ def restore(
     restored.start_traffic(now)
     if not is_shared:
         for number, record in enumerate(records):
-            record.out_elsewhere = record.decisions - restored.settled(number)
-            restored.update_open(Arm(number))
+            restored.set_out_elsewhere(number, record.decisions - restored.settled(number))
     return restored

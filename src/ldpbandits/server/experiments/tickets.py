@@ -1,13 +1,17 @@
-"""Tickets: signed tokens that a device returns with its response, so that a decision need not be stored.
+"""Tickets: signed tokens that a device returns with its response, so that a decision need not be stored; and open ones.
 
-A ticket is 48 bytes in base64: the number of its secret, experiment, arm, expiry, a nonce, and the first 16 bytes of an
-HMAC-SHA256 over all of that. Its holder can be counted once; nobody can forge one without the secret. The key of the
-HMAC is derived from the secret and the identity of the database: servers that share a secret do not accept each other's
-tickets, in which the same numbers mean other experiments.
+A ticket is 48 bytes in base64: the number of its secret, experiment, arm, rival, expiry, a nonce, and the first 16
+bytes of an HMAC-SHA256 over all of that. Its holder can be counted once; nobody can forge one without the secret. The
+key of the HMAC is derived from the secret and the identity of the database: servers that share a secret do not accept
+each other's tickets, in which the same numbers mean other experiments.
+
+Single open tickets are not stored: rules and reports need their counts only, which are small, and tickets that expire
+together are removed together.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as NotBase64
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from hmac import compare_digest, digest
 from math import inf
@@ -18,11 +22,17 @@ from typing import NamedTuple
 from ldpbandits.errors import ParameterError
 from ldpbandits.types import Arm
 
-NONCE_BYTES = 15
+NONCE_BYTES = 13
 MAC_BYTES = 16
-_BODY = Struct(f">BHIHQ{NONCE_BYTES}s")
-_VERSION = 2
+_BODY = Struct(f">BHIHHQ{NONCE_BYTES}s")
+_VERSION = 3
 """The format of tickets; in version 1 the HMAC's key was the secret itself."""
+
+_BODY_2 = Struct(">BHIHQ15s")
+"""The body of version 2, before tickets had a rival: tickets that are out when a server is upgraded are still read."""
+
+_NO_RIVAL = 0xFFFF
+"""The rival in the ticket of a pull that no fair coin has chosen; arms have smaller numbers."""
 
 _LISTED = 1 << 15
 """The first number of secrets from the environment; those of a store have smaller numbers."""
@@ -40,10 +50,12 @@ class Ticket(NamedTuple):
     arm: Arm
     expires_at: int
     nonce: bytes
+    rival: Arm | None = None
+    """The arm against which a fair coin chose this one; None where no coin has."""
 
 
 def new_nonce() -> bytes:
-    """Draw the nonce of a ticket; 120 random bits do not repeat."""
+    """Draw the nonce of a ticket; 104 random bits do not repeat among the tickets of one second."""
     return urandom(NONCE_BYTES)
 
 
@@ -87,8 +99,9 @@ class Signer:
 
     def sign(self, ticket: Ticket) -> str:
         """Serialise and sign a ticket."""
-        experiment, arm, expires_at, nonce = ticket
-        body = _BODY.pack(_VERSION, self._newest, experiment, arm, expires_at, nonce)
+        experiment, arm, expires_at, nonce, rival = ticket
+        against = _NO_RIVAL if rival is None else rival
+        body = _BODY.pack(_VERSION, self._newest, experiment, arm, against, expires_at, nonce)
         return urlsafe_b64encode(body + digest(self._key, body, "sha256")[:MAC_BYTES]).decode()
 
     def read(self, text: str, now: int = 0) -> Ticket | None:
@@ -103,9 +116,85 @@ class Signer:
         if len(raw) != _BODY.size + MAC_BYTES or urlsafe_b64encode(raw).decode() != text:
             return None
         body, mac = raw[: _BODY.size], raw[_BODY.size :]
-        version, number, experiment, arm, expires_at, nonce = _BODY.unpack(body)
+        number = int.from_bytes(body[1:3])
         for key, valid_until in self._keys.get(number, ()):
             if compare_digest(digest(key, body, "sha256")[:MAC_BYTES], mac):
-                is_valid = version == _VERSION and now < valid_until
-                return Ticket(experiment, arm, expires_at, nonce) if is_valid else None
+                return _parse(body) if now < valid_until else None
         return None
+
+
+def _parse(body: bytes) -> Ticket | None:
+    """Parse the body of a verified ticket; return None when its version is unknown."""
+    match body[0]:
+        case 3:
+            _, _, experiment, arm, rival, expires_at, nonce = _BODY.unpack(body)
+            return Ticket(experiment, arm, expires_at, nonce, None if rival == _NO_RIVAL else rival)
+        case 2:
+            _, _, experiment, arm, expires_at, nonce = _BODY_2.unpack(body)
+            return Ticket(experiment, arm, expires_at, nonce)
+        case _:
+            return None
+
+
+STRETCHES_PER_LIFETIME = 3600
+"""Stretches of a ticket's lifetime, of a second or more each; a ticket counts as open until its stretch ends."""
+
+
+class OpenTickets:
+    """A calendar of the open tickets: their counts by the second in which a stretch ends, and by arm.
+
+    A decision adds 1, an answer subtracts 1. Where several workers share a store, a ticket may be answered at another
+    worker than issued it: counts may be negative, and their sum over all workers is right. Only the event loop uses it.
+    """
+
+    def __init__(self, lifetime: int) -> None:
+        """Start without tickets; tickets expire after `lifetime` seconds."""
+        self._width = max(1, lifetime // STRETCHES_PER_LIFETIME)
+        self._stretches: dict[int, Counter[Arm]] = {}
+        self._first: float = inf
+        """The earliest end of a stretch."""
+        self.touched: set[Arm] = set()
+        """Arms whose counts changed since this set was last cleared."""
+
+    @property
+    def total(self) -> int:
+        """The number of open tickets; at one of several workers it may be negative."""
+        return sum(stretch.total() for stretch in self._stretches.values())
+
+    @property
+    def until(self) -> int:
+        """The second in which the last open ticket expires; 0 without open tickets."""
+        return max(self._stretches, default=0)
+
+    def count(self, arm: Arm) -> int:
+        """Return the number of open tickets of an arm; at one of several workers it may be negative."""
+        return sum(stretch[arm] for stretch in self._stretches.values())
+
+    def change(self, arm: Arm, expires_at: int, by: int, *, if_open: bool = False) -> bool:
+        """Add `by` open tickets of this arm with this expiry; return False when `if_open` is set and none is open."""
+        end = expires_at + -expires_at % self._width  # the first multiple of the width that is no earlier
+        stretch = self._stretches.get(end)
+        if if_open and (stretch is None or stretch[arm] <= 0):
+            return False
+        if stretch is None:
+            stretch = self._stretches[end] = Counter()
+            self._first = min(self._first, end)
+        stretch[arm] += by
+        self.touched.add(arm)
+        if not stretch[arm]:
+            del stretch[arm]
+            if not stretch:
+                del self._stretches[end]
+        return True
+
+    def expire(self, now: float) -> Counter[Arm]:
+        """Remove the tickets whose stretch has ended; return their counts by arm, which may be negative."""
+        gone: Counter[Arm] = Counter()
+        if now < self._first:
+            return gone
+        for end in [end for end in self._stretches if end <= now]:
+            for arm, count in self._stretches.pop(end).items():
+                gone[arm] += count
+        self.touched |= gone.keys()
+        self._first = min(self._stretches, default=inf)
+        return gone

@@ -15,7 +15,7 @@ from time import time
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from ldpbandits.server.api.messages import Key
-from ldpbandits.server.experiments.live import DECISION, MISSING, LiveExperiment
+from ldpbandits.server.experiments.live import MISSING, OF_TICKETS, UNACCEPTED, LiveExperiment
 from ldpbandits.server.process.clock import elapsed
 from ldpbandits.server.single_flight import retrieve_error
 from ldpbandits.server.store import (
@@ -29,7 +29,6 @@ from ldpbandits.server.store import (
     SharedStore,
     Unavailable,
 )
-from ldpbandits.types import Arm
 
 if TYPE_CHECKING:
     from ldpbandits.server.service import Service
@@ -91,7 +90,7 @@ class Peers:
 
     def note(self, experiment: int, arm: int, kind: str, count: int) -> None:
         """Count an event. Events that change the pending count are published with it, so the totals agree."""
-        if kind in {DECISION, MISSING}:
+        if kind in OF_TICKETS:
             self._happened[experiment, arm, kind] += count
         else:
             self._service.committer.note(experiment, arm, kind, count)
@@ -265,10 +264,14 @@ class Peers:
         """
         pending: list[Pending] = []
         for experiment in self._service.experiments.values():
-            opened = experiment.open
-            if opened.touched:  # of thousands, in a few
-                pending += [Pending(experiment.number, arm, opened.counts[arm], opened.until) for arm in opened.touched]
+            opened, accepted = experiment.open, experiment.accepted
+            if opened.touched or accepted.touched:  # of thousands, in a few
+                until = max(opened.until, accepted.until)
+                for arm in opened.touched | accepted.touched:
+                    count = experiment.records[arm].out_here
+                    pending.append(Pending(experiment.number, arm, count, until, accepted.count(arm)))
                 opened.touched.clear()
+                accepted.touched.clear()
         events, self._happened = self._happened, Counter()
         self._store.queue_updates(pending, [Event(*key, count) for key, count in events.items()])
         return {each[:2] for each in pending}
@@ -310,10 +313,7 @@ class Peers:
                 await asyncio.sleep(0)
             experiment = in_use[number]
             for arm in arms:
-                elsewhere = out.get((number, arm), 0)
-                if elsewhere != experiment.records[arm].out_elsewhere:
-                    experiment.records[arm].out_elsewhere = elsewhere
-                    experiment.update_open(Arm(arm))
+                experiment.set_out_elsewhere(arm, out.get((number, arm), 0))
             experiment.apply_peer_events(events[number], arms)
         for number, arm in {*touched, *(cell[:2] for cell in updates.totals)}:
             if number in self._service.numbered:
@@ -327,11 +327,10 @@ class Peers:
         """
         _log.warning("this worker sent no heartbeat for too long: its peers took it for dead; it registers again")
         for experiment in self._service.experiments.values():
-            experiment.rejected_here.clear()
-            experiment.incidents_here.clear()
             for number, record in enumerate(experiment.records):
-                record.decided = self._happened[experiment.number, number, DECISION]
-                record.missed = self._happened[experiment.number, number, MISSING]
+                unpublished = {kind: self._happened[experiment.number, number, kind] for kind in OF_TICKETS}
+                record.here = Counter(unpublished)
             for each in settled:
                 if each.experiment == experiment.number:
-                    experiment.miss(each.arm, -each.tickets)
+                    experiment.count_event(each.arm, MISSING, -each.accepted)
+                    experiment.count_event(each.arm, UNACCEPTED, each.accepted - each.tickets)

@@ -3,8 +3,8 @@
 No server for Python applications has all of these limits. uvicorn has an idle timeout, and a cap on connections that
 answers 503 to everybody, so that a thousand silent connections are an outage; its cap on headers is for h11, its slower
 parser. hypercorn (0.18) parses by h11 only and has no cap on connections; granian (2.8) bounds the head in time and
-size, but neither the body nor the connections. So this is uvicorn's own protocol class with a count of bytes, a
-deadline and a place in a queue. None of them needs a timer: a sweep checks the deadlines a few times a second.
+size, but neither the body nor the connections. This is therefore uvicorn's own protocol class with a count of
+bytes, a deadline and a place in a queue. None of them needs a timer: a sweep checks the deadlines a few times a second.
 
 A connection waits for its client until a request is complete, and while its reply is not read. Above the cap, the
 connection that has waited longest is closed: a client that sends one byte at a time loses its connection first, and a
@@ -24,7 +24,6 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from ldpbandits.server.api.endpoint import HEADERS, problem
-from ldpbandits.server.process.coalescing import CoalescingTransport
 from ldpbandits.server.process.front_door import FrontDoor
 from ldpbandits.server.process.meters import Meters
 from ldpbandits.spec.protocol import Code
@@ -60,7 +59,6 @@ class Connections:
     """The open connections of a process, and those that wait for their clients, ordered by waiting time."""
 
     def __init__(self, limits: FrontDoor, meters: Meters) -> None:
-        """Start without any connections."""
         self.limits = limits
         self.meters = meters
         self.most = limits.connections
@@ -96,6 +94,45 @@ class Connections:
             self._swept_at = now
             for connection in list(self.open):
                 connection.close_overdue(now)
+
+
+class CoalescingTransport:
+    """A transport that sends all writes of one turn of the event loop in one system call.
+
+    uvicorn writes head and body one after the other, and each write is a call to the system and wakes the reader. For
+    replies as small as ours that is much of the work.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        """Wrap this transport of the event loop."""
+        self._transport = transport
+        self._loop = loop
+        self._waiting: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        """Send this at the end of the turn."""
+        if not self._waiting:
+            self._loop.call_soon(self.flush)
+        self._waiting.append(data)
+
+    def close(self) -> None:
+        """Send the buffered writes, and close the transport."""
+        self.flush()
+        self._transport.close()
+
+    def flush(self) -> None:
+        """Send the buffered writes now, unless the connection is closing.
+
+        uvicorn reports a disconnect only to the last one of pipelined requests: the replies to the others are still
+        written, and the transport would raise.
+        """
+        waiting, self._waiting = self._waiting, []
+        if waiting and not self._transport.is_closing():
+            self._transport.write(b"".join(waiting))
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the rest is the transport's
+        """Return an attribute of the wrapped transport."""
+        return getattr(self._transport, name)
 
 
 class _DroppedHeaders(list[tuple[bytes, bytes]]):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from math import inf
 from time import monotonic
 
-from ldpbandits.checks import without_controls
+from ldpbandits.net import without_controls
 
 LATENCY_BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 BATCH_SIZE_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
@@ -71,12 +71,12 @@ class Meters:
         self.queue.observe(waiting)
         self.commit_seconds.observe(seconds)
 
-    def refuse(self, reason: str, why: str, times: int = 1) -> None:
-        """Count 503 replies. For each reason, log the first, then one line in `REFUSAL_LOG_INTERVAL_S`."""
-        self.unavailable[reason] += times
+    def refuse(self, reason: str, why: str) -> None:
+        """Count a 503 reply. For each reason, log the first, then one line in `REFUSAL_LOG_INTERVAL_S`."""
+        self.unavailable[reason] += 1
         now = self._now()
         if now < self._logged_at.get(reason, -inf) + REFUSAL_LOG_INTERVAL_S:
-            self._unlogged[reason] += times
+            self._unlogged[reason] += 1
             return
         self._logged_at[reason] = now
         before = self._unlogged.pop(reason, 0)

@@ -3,9 +3,14 @@
 Prometheus scrapes the page every few seconds and stores it for months, so its size is bounded: of very many experiments
 and arms only some have lines of their own, and the totals include all. The page contains nothing about a person: no
 address, no user agent, no reward, no single response.
+
+A request reaches any worker, so a page of one worker's own counts would change from scrape to scrape. Each worker
+publishes its counts every few seconds as a note, and the page has those of all live workers, with the number of the
+worker as a label.
 """
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from copy import copy
@@ -19,11 +24,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 
-from ldpbandits.server.experiments.live import LiveExperiment
+from ldpbandits.server.experiments.live import DECISION, MISSING, UNACCEPTED, LiveExperiment
 from ldpbandits.server.peers.peers import Peers
 from ldpbandits.server.process.meters import Histogram
-from ldpbandits.server.process.worker_metrics import NOTE_LIFETIME_S, NOTE_PREFIX, to_note, with_workers
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import StoreSizes, Unavailable
 
@@ -43,6 +48,13 @@ SHOWN_EXPERIMENTS = (
 )
 
 
+NOTE_PREFIX = b"metrics "
+"""Prefix of the names of notes with metrics."""
+
+NOTE_LIFETIME_S = 20
+"""Seconds for which published metrics are shown; a worker without newer ones has ended."""
+
+
 @dataclass
 class Totals:
     """Sums over all experiments, and the experiments that have lines of their own."""
@@ -50,6 +62,8 @@ class Totals:
     decisions: int = 0
     pulls: int = 0
     missing: int = 0
+    unaccepted: int = 0
+    accepted: int = 0
     arms: int = 0
     status: Counter[str] = field(default_factory=Counter)
     shown: list[tuple[LiveExperiment, Sequence[int]]] = field(default_factory=list)
@@ -62,12 +76,11 @@ async def text(service: Service) -> str:
     sizes = await _sizes(service)
     pieces = []
     server_metrics = await _server_metrics(service)
-    for family in chain(await _experiment_metrics(service, totals), server_metrics, _disk_metrics(sizes)):
+    process = ProcessCollector(registry=None).collect()
+    for family in chain(await _experiment_metrics(service, totals), server_metrics, _disk_metrics(sizes), process):
         async for piece in _lines(family):
             pieces.append(piece)  # noqa: PERF401 - others get their turn in between
-    process = CollectorRegistry(auto_describe=False)
-    ProcessCollector(registry=process)
-    return "".join([*pieces, generate_latest(process).decode()])
+    return "".join(pieces)
 
 
 async def _lines(family: Metric) -> AsyncIterator[str]:
@@ -75,7 +88,9 @@ async def _lines(family: Metric) -> AsyncIterator[str]:
     part = copy(family)
     for first in range(0, max(1, len(family.samples)), _SAMPLES_A_TURN):
         part.samples = family.samples[first : first + _SAMPLES_A_TURN]
-        written = generate_latest(_registry(_Families([part]))).decode()
+        registry = CollectorRegistry(auto_describe=False)  # of this part alone: several servers may run in one process
+        registry.register(_Family(part))
+        written = generate_latest(registry).decode()
         yield written.split("\n", 2)[2] if first else written
         await asyncio.sleep(0)
 
@@ -84,15 +99,20 @@ async def _totals(service: Service) -> Totals:
     totals, seen = Totals(), 0
     busiest: list[tuple[bool, int, int, LiveExperiment]] = []
     for experiment in list(service.experiments.values()):
-        decisions = missing = 0
+        decisions = missing = unaccepted = waiting = 0
         for record in experiment.records:  # there may be a hundred thousand: no property, no generator
-            decisions += record.decided + record.decided_elsewhere
-            missed = record.missed + record.missed_elsewhere
+            decisions += record.here[DECISION] + record.elsewhere[DECISION]
+            missed = record.here[MISSING] + record.elsewhere[MISSING]
             if missed > 0:
                 missing += missed
+            unaccepted += record.here[UNACCEPTED] + record.elsewhere[UNACCEPTED]
+            if record.acceptances is not None:
+                waiting += record.acceptances.total
         totals.decisions += decisions
         totals.pulls += experiment.responses - sum(experiment.settings.warm_pulls)
         totals.missing += missing
+        totals.unaccepted += max(0, unaccepted)
+        totals.accepted += experiment.responses - sum(experiment.settings.warm_pulls) + waiting
         totals.arms += len(experiment.records)
         totals.status[experiment.status] += 1
         heappush(busiest, (experiment.status == "running", decisions, -experiment.number, experiment))
@@ -128,16 +148,40 @@ async def _server_metrics(service: Service) -> Iterable[Metric]:
     try:
         async with asyncio.timeout(DATABASE_TIMEOUT_S):
             await publish_metrics(service)
-            return with_workers(await service.peers.find_all(NOTE_PREFIX))
+            return _with_workers(await service.peers.find_all(NOTE_PREFIX))
     except (Unavailable, TimeoutError):  # the database cannot be reached
-        return with_workers({_name(service.peers): to_note(_process_metrics(service))})
+        return _with_workers({_name(service.peers): _to_note(_process_metrics(service))})
 
 
 async def publish_metrics(service: Service) -> None:
     """Publish this worker's metrics, so that other workers can show them."""
     if service.peers is not None:
-        note = to_note(_process_metrics(service))
+        note = _to_note(_process_metrics(service))
         await service.peers.put(_name(service.peers), note, int(time()) + NOTE_LIFETIME_S)
+
+
+def _to_note(families: Iterable[Metric]) -> bytes:
+    """Serialise metric families as JSON."""
+    return json.dumps(
+        [
+            [family.name, family.documentation, family.type, [list(sample[:3]) for sample in family.samples]]
+            for family in families
+        ]
+    ).encode()
+
+
+def _with_workers(notes: dict[bytes, bytes]) -> Iterator[Metric]:
+    """Return the families of all workers, each sample with the number of its worker.
+
+    The lines of a worker end with it, as those of a process that is scraped directly would.
+    """
+    merged: dict[str, Metric] = {}
+    for name, note in sorted(notes.items()):
+        worker = name.removeprefix(NOTE_PREFIX).decode()
+        for family, what, kind, samples in json.loads(note):
+            metric = merged.setdefault(family, Metric(family, what, kind))
+            metric.samples += [Sample(sample, {**labels, "worker": worker}, value) for sample, labels, value in samples]
+    yield from merged.values()
 
 
 def _name(peers: Peers) -> bytes:
@@ -156,24 +200,19 @@ def _disk_metrics(sizes: StoreSizes) -> Iterator[Metric]:
 
 async def _experiment_metrics(service: Service, totals: Totals) -> list[Metric]:
     by_arm = ("experiment", "arm")
-    decisions = CounterMetricFamily("ldpbandits_decisions", f"Arms handed out: {SHOWN_EXPERIMENTS}.", labels=by_arm)
-    pulls = CounterMetricFamily("ldpbandits_pulls", f"Responses counted: {SHOWN_EXPERIMENTS}.", labels=by_arm)
+    decisions = _counter("decisions", f"Arms handed out: {SHOWN_EXPERIMENTS}.", (), by_arm)
+    pulls = _counter("pulls", f"Responses counted: {SHOWN_EXPERIMENTS}.", (), by_arm)
     pending = GaugeMetricFamily(
         "ldpbandits_pending", f"Tickets neither answered nor expired: {SHOWN_EXPERIMENTS}.", labels=by_arm
     )
-    missing = CounterMetricFamily(
-        "ldpbandits_missing", f"Tickets that expired unanswered: {SHOWN_EXPERIMENTS}.", labels=by_arm
-    )
-    incidents = CounterMetricFamily(
-        "ldpbandits_incidents",
-        "Minutes in which the traffic jumped, and pauses above responses_per_hour.",
-        labels=("experiment", "kind"),
-    )
-    rejected = CounterMetricFamily(
-        "ldpbandits_rejected",
-        "Responses not counted, or counted before, by reason; without an experiment, requests that belong to none.",
-        labels=("experiment", "reason"),
-    )
+    missing = _counter("missing", f"Accepted pulls that expired unanswered: {SHOWN_EXPERIMENTS}.", (), by_arm)
+    accepted = _counter("accepted", f"Pulls that devices have accepted: {SHOWN_EXPERIMENTS}.", (), by_arm)
+    told = f"Tickets that expired, and nobody had accepted: {SHOWN_EXPERIMENTS}."
+    unaccepted = _counter("unaccepted", told, (), by_arm)
+    told = "Minutes in which the traffic jumped, and pauses above responses_per_hour."
+    incidents = _counter("incidents", told, (), ("experiment", "kind"))
+    told = "Responses not counted, or counted before, by reason; without an experiment, requests that belong to none."
+    rejected = _counter("rejected", told, (), ("experiment", "reason"))
     for experiment, numbers in totals.shown:
         experiment.expire(service.now)
         for number in numbers:
@@ -181,8 +220,10 @@ async def _experiment_metrics(service: Service, totals: Totals) -> list[Metric]:
             labels = (experiment.name, record.name)
             decisions.add_metric(labels, record.decisions)
             pulls.add_metric(labels, arm.pulls - experiment.settings.warm(number))
-            pending.add_metric(labels, experiment.pending(number))
-            missing.add_metric(labels, record.missing)
+            pending.add_metric(labels, record.out)
+            missing.add_metric(labels, record.missing_ever)
+            accepted.add_metric(labels, arm.pulls - experiment.settings.warm(number) + record.waiting)
+            unaccepted.add_metric(labels, record.unaccepted)
         for reason, count in sorted(experiment.rejected.items()):
             rejected.add_metric((experiment.name, reason), count)
         for kind, count in sorted(experiment.incidents.items()):
@@ -194,14 +235,16 @@ async def _experiment_metrics(service: Service, totals: Totals) -> list[Metric]:
     sums = [
         CounterMetricFamily("ldpbandits_all_decisions", f"Arms handed out, {of_all}", value=totals.decisions),
         CounterMetricFamily("ldpbandits_all_pulls", f"Responses counted, {of_all}", value=totals.pulls),
-        CounterMetricFamily("ldpbandits_all_missing", f"Tickets that expired unanswered, {of_all}", totals.missing),
+        CounterMetricFamily("ldpbandits_all_missing", f"Accepted pulls unanswered, {of_all}", value=totals.missing),
+        CounterMetricFamily("ldpbandits_all_accepted", f"Pulls accepted, {of_all}", totals.accepted),
+        CounterMetricFamily("ldpbandits_all_unaccepted", f"Tickets expired unaccepted, {of_all}", totals.unaccepted),
     ]
     statuses = GaugeMetricFamily("ldpbandits_experiments", "Experiments by status.", labels=("status",))
     for status, count in sorted(totals.status.items()):
         statuses.add_metric((status,), count)
     shown = sum(len(numbers) for _, numbers in totals.shown)
     without = _gauge("arms_without_lines", "Arms that have no lines of their own on this page.", totals.arms - shown)
-    return [decisions, pulls, pending, missing, rejected, incidents, *sums, statuses, without]
+    return [decisions, accepted, pulls, pending, missing, unaccepted, rejected, incidents, *sums, statuses, without]
 
 
 def _process_metrics(service: Service) -> Iterator[Metric]:
@@ -265,18 +308,11 @@ def _histogram(
     return family
 
 
-class _Families(Collector):
-    """A collector of complete families."""
+class _Family(Collector):
+    """A collector of one complete family."""
 
-    def __init__(self, families: Sequence[Metric]) -> None:
-        self._families = families
+    def __init__(self, family: Metric) -> None:
+        self._family = family
 
     def collect(self) -> Iterable[Metric]:
-        return self._families
-
-
-def _registry(collector: Collector) -> CollectorRegistry:
-    """Return a registry of this collector alone, since several servers may run in one process."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(collector)
-    return registry
+        return [self._family]

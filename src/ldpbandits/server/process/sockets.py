@@ -1,4 +1,4 @@
-"""Listening sockets of a server: TCP sockets of an address and a port, and Unix sockets."""
+"""Sockets of a server: TCP and Unix sockets on which it listens, and that of systemd (Type=notify)."""
 
 import errno
 import logging
@@ -189,3 +189,13 @@ def url_of(listener: socket.socket, prefix: str = "") -> str | None:
         return None
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}{prefix}" if ":" in host else f"http://{host}:{port}{prefix}"
+
+
+def notify_systemd(state: str) -> None:
+    """Send a state such as READY=1 to systemd's socket, if there is one; ignore errors."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address.startswith(("/", "@")):
+        return
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifier:
+        notifier.connect("\0" + address[1:] if address[0] == "@" else address)
+        notifier.sendall(state.encode())

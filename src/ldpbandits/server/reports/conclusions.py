@@ -1,12 +1,14 @@
 """Conclusions of an experiment: intervals, the best arm, and warnings."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ldpbandits.agent.estimates import Estimate, estimate_arm, share
-from ldpbandits.agent.missing import missing_interval, worst_case
-from ldpbandits.agent.separation import ALPHA, is_separated, leading
-from ldpbandits.server.api.messages import Best
+from ldpbandits.agent.inference.estimates import Estimate, estimate_arm, share
+from ldpbandits.agent.inference.missing import missing_interval, worst_case
+from ldpbandits.agent.inference.separation import ALPHA
+from ldpbandits.output.numbers import percent
 from ldpbandits.server.experiments.live import CAPPED, JUMP, LiveExperiment
+from ldpbandits.spec.menu import Menu
 
 MANY_MISSING = 0.05
 """The share of an arm's missing answers above which there is a warning."""
@@ -20,7 +22,10 @@ FALSE_ALARM = 0.01
 
 @dataclass(frozen=True)
 class ArmFacts:
-    """An arm's estimate, its worst-case estimate over its unanswered pulls, and the number of these."""
+    """An arm's estimate, its worst-case estimate over its accepted and unanswered pulls, and the number of these.
+
+    `answered`, `missing` and `out` are those of accepted pulls: `out` are still open.
+    """
 
     name: str
     known: Estimate
@@ -32,34 +37,29 @@ class ArmFacts:
 
     @property
     def missing_share(self) -> float | None:
-        """The share of missing answers among settled decisions; None before there are any."""
+        """The share of missing answers among settled accepted pulls; None before there are any."""
         settled = self.answered + self.missing
         return self.missing / settled if settled else None
 
 
+def reward_ends(menu: Menu) -> tuple[float, float]:
+    """Return the rewards, or what is estimated in their place, that the mean values 0 and 1 stand for."""
+    return menu.transform.reward(0.0), menu.transform.reward(1.0)
+
+
 def facts(experiment: LiveExperiment) -> list[ArmFacts]:
-    """Compute the intervals of each arm, in a millisecond or two."""
-    found = []
+    """Compute the intervals of each arm, in a millisecond or two; nothing is known of them while they are hidden."""
+    found, ends, is_hidden = [], reward_ends(experiment.menu), experiment.is_hidden
     for number, (arm, record) in enumerate(zip(experiment.arms, experiment.records, strict=True)):
-        out = experiment.pending(number)
         known = estimate_arm(arm, experiment.menu, alpha=share(ALPHA, number))
-        worst = worst_case(known, arm, experiment.menu, record.missing + out)
+        if is_hidden:
+            known = worst = known.hidden(ends)
+        else:
+            worst = worst_case(known, arm, experiment.menu, record.unanswered)
         answered = arm.pulls - experiment.settings.warm(number)
+        out = record.unanswered - record.missing
         found.append(ArmFacts(record.name, known, worst, not arm.retired, answered, record.missing, out))
     return found
-
-
-def best_arm(arms: list[ArmFacts]) -> Best | None:
-    """Return the arm of largest mean among those in use, once there is any response.
-
-    Whether it is separated is judged by worst-case intervals.
-    """
-    in_use = [number for number, arm in enumerate(arms) if arm.in_use]
-    place = leading([arms[number].known.mean for number in in_use])
-    if place is None:
-        return None
-    best = in_use[place]
-    return Best(best, arms[best].name, is_separated(place, [arms[number].worst for number in in_use]))
 
 
 def warnings(arms: list[ArmFacts]) -> list[str]:
@@ -77,7 +77,7 @@ def warnings(arms: list[ArmFacts]) -> list[str]:
         for arm in arms
         if not arm.worst.fits
     ]
-    return [*_some(told), *_difference(arms), *_some(wrong)]
+    return [*_some(told), *unequal_missing(arms), *_some(wrong)]
 
 
 def incidents(experiment: LiveExperiment) -> list[str]:
@@ -91,7 +91,7 @@ def incidents(experiment: LiveExperiment) -> list[str]:
     if count[JUMP]:
         told.append(
             f"decisions or responses jumped within a minute, {_times(count[JUMP])}: a flood of made-up responses "
-            "looks like this; stop_when_separated pauses such an experiment and does not ship"
+            "looks like this; stop_when_decided pauses such an experiment and does not ship"
         )
     return told
 
@@ -106,7 +106,7 @@ def _some(warnings: list[str]) -> list[str]:
     return warnings if more <= 0 else [*warnings[:MOST_WARNINGS], f"and the same of {more:,} more arms"]
 
 
-def _difference(arms: list[ArmFacts]) -> list[str]:
+def unequal_missing(arms: Sequence[ArmFacts]) -> list[str]:
     """Name the two arms whose shares of missing answers differ most, if that is more than chance explains.
 
     The shares have confidence sequences, valid at all times; when two are disjoint, the shares differ.
@@ -124,8 +124,3 @@ def _difference(arms: list[ArmFacts]) -> list[str]:
     more, less = (f"{arms[n].name} ({percent(arms[n].missing_share or 0)})" for n in (most, least))
     what_it_means = "whether people answer seems to depend on the arm"
     return [f"more answers are missing for {more} than for {less}, which chance does not explain: {what_it_means}"]
-
-
-def percent(part: float) -> str:
-    """Format a share as a percentage."""
-    return f"{100 * part:.3g} %"

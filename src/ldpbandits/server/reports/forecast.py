@@ -1,133 +1,104 @@
-"""Whether the best arm is separated, and if not, about how many more responses that takes: in words and in numbers."""
+"""About how many more responses a verdict takes, by the code that reaches it: in words and in numbers.
 
-from collections.abc import Callable
+A forecast takes the responses so far s times, with the same means and the same shares of the traffic, and looks for the
+least s at which the leader would be declared.
+"""
+
 from dataclasses import replace
 from datetime import UTC, datetime
+from math import exp2, log, log2
 
-from ldpbandits.agent.forecast import Prospect, more_by_rule, more_responses
-from ldpbandits.agent.separation import ALPHA
-from ldpbandits.server.api.messages import Best, Forecast
-from ldpbandits.server.experiments.history import Moment
+from ldpbandits.agent.inference.differences import Pair
+from ldpbandits.agent.inference.verdicts import log_evidence
+from ldpbandits.output.numbers import about
 from ldpbandits.server.experiments.live import LiveExperiment
-from ldpbandits.server.reports.conclusions import ArmFacts, best_arm, percent
+from ldpbandits.server.reports.conclusions import ArmFacts
+from ldpbandits.server.reports.verdicts import Finding, pairs_of
+from ldpbandits.spec.messages import Forecast
 
 FEWEST_RESPONSES = 20
 """Responses of an arm below which there is no forecast."""
 
+MOST_RESPONSES = 1e9
+"""The largest number of responses of a forecast."""
+
 MOST_COMPARED = 16
-"""Arms that are compared with the best for a forecast: those whose intervals reach highest."""
+"""Arms that are compared with the leader: those with the least evidence."""
 
-WORTH_SAYING = 0.75
-"""Equal traffic is mentioned when it would take less than this share of the responses."""
+STEPS = 16
+"""Halvings of the interval of log s: they tell two digits."""
 
 
-def forecast(experiment: LiveExperiment, arms: list[ArmFacts], before: Moment) -> Forecast:
-    """Return whether the best arm is separated, and if not, about how many more responses that takes.
-
-    `before` is the moment at half of the responses: the shares of the arms since then are the present traffic.
-    """
-    best = best_arm(arms)
-    if best is None:
-        return Forecast(separated=False, more_responses=None, sentence="there are no responses yet")
-    if best.separated:
-        sentence = (
-            f"{best.name} is better than every other arm in use, with {percent(1 - ALPHA)} confidence, whatever "
-            "those who have not answered would have said"
+def forecast(experiment: LiveExperiment, arms: list[ArmFacts], found: Finding) -> Forecast:
+    """Return whether the best arm is known, and if not, about how many more responses that takes."""
+    if found.verdict.kind != "undecided":
+        sentence = found.verdict.sentence.removesuffix(".") + _stopped(experiment)
+        return Forecast(separated=found.is_better, more_responses=0, sentence=sentence)
+    needed = experiment.settings.one_look
+    if needed is not None:
+        more = max(needed - experiment.responses, 0) if experiment.is_hidden else None
+        told = (
+            "not decided, and there is no other look" if more is None else f"{more:,} more responses until its one look"
         )
-        return Forecast(separated=True, more_responses=0, sentence=sentence + _stopped(experiment))
-    number, sentence = _guess(experiment, arms, best, before)
-    return Forecast(separated=False, more_responses=number, sentence=f"not separated yet: {sentence}")
-
-
-def _guess(experiment: LiveExperiment, arms: list[ArmFacts], best: Best, before: Moment) -> tuple[int | None, str]:
-    """Return the number of responses that separation takes, if it can be predicted, and a sentence."""
-    in_use = [number for number, arm in enumerate(arms) if arm.in_use]
-    nothing = _nothing_to_say([arms[number] for number in in_use])
+        return Forecast(separated=False, more_responses=more, sentence=told + _stopped(experiment))
+    nothing = _nothing_to_say(experiment, [arm for arm in arms if arm.in_use])
     if nothing is not None:
-        return None, nothing
-    closest = sorted(in_use, key=lambda number: arms[number].worst.high, reverse=True)
-    others = [number for number in closest if number != best.arm][:MOST_COMPARED]
-    traffic = _traffic(experiment, in_use, before)
-    prospects = {
-        number: Prospect(
-            experiment.arms[number],
-            arms[number].known.alpha,
-            arms[number].answered,
-            arms[number].missing,
-            arms[number].out,
-            traffic[number],
-        )
-        for number in (best.arm, *others)
-    }
-
-    def needed(change: Callable[[Prospect], Prospect]) -> int | None:
-        changed = {number: change(prospect) for number, prospect in prospects.items()}
-        return more_responses(changed[best.arm], [changed[number] for number in others], experiment.menu)
-
-    number = needed(lambda as_it_is: as_it_is)
-    out = sum(arms[n].out for n in in_use)
-    if out and needed(lambda arm: replace(arm, out=0)) == 0:
-        return number, f"{out:,} pulls are out, and those who have not answered yet might change the order"
+        return Forecast(separated=False, more_responses=None, sentence=nothing)
+    number = _more_responses(experiment, found)
     if number is None:
-        if needed(lambda arm: replace(arm, missing=0, out=0)) is None:
-            return None, f"at the present traffic it would take more than a billion responses ({best.name} is ahead)"
-        return None, "however many more responses come, those that are missing might change the order"
-    said = f"about {_about(number)} more responses at the present traffic"
-    equal = needed(lambda arm: replace(arm, share=1 / len(in_use)))
-    if equal is not None and equal < WORTH_SAYING * number:
-        rest = [prospects[each] for each in others]
-        later = _later(experiment, prospects[best.arm], rest) if len(in_use) == len(prospects) else None
-        far = "far more" if later is None or later <= number else f"about {_about(later)}"
-        said += (
-            f", and {far} if the rule keeps giving worse arms less and less of it; "
-            f"with equal traffic it would be about {_about(equal)} (see minimum_share)"
-        )
-    return number, said
+        told = f"at the present traffic it would take more than a billion responses ({found.verdict.leader} is ahead)"
+    else:
+        told = f"about {about(number)} more responses at the present traffic"
+    return Forecast(separated=False, more_responses=number, sentence=f"not decided yet: {told}")
 
 
-def _later(experiment: LiveExperiment, best: Prospect, others: list[Prospect]) -> int | None:
-    """Return the number of responses that separation takes under the rule's allocation; these are all arms in use."""
-    least = experiment.settings.minimum_share or 0.0
-    return more_by_rule(best, others, experiment.menu, experiment.agent.bound_rule, minimum_share=least)
+def _more_responses(experiment: LiveExperiment, found: Finding) -> int | None:
+    """Return the number of responses that the verdict still takes; None above a billion, or without pairs."""
+    pairs, leader, criteria = pairs_of(experiment), found.leader, found.criteria
+    if leader is None or not found.comparisons:
+        return None
+    hardest = sorted(found.comparisons, key=lambda each: each.evidence)[:MOST_COMPARED]
+    compared = [pair for each in hardest if (pair := pairs(leader, each.arm)) is not None]
+    limit = log(criteria.needed(leader))
+
+    def is_decided(log_factor: float) -> bool:
+        factor = exp2(log_factor)
+        return all(log_evidence(_repeated(pair, factor), criteria, criteria.forged) >= limit for pair in compared)
+
+    low, high = 0.0, log2(max(MOST_RESPONSES / experiment.responses, 1.0))
+    if len(compared) < len(hardest) or any(pair.gain <= 0 for pair in compared) or not is_decided(high):
+        return None
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if is_decided(middle) else (middle, high)
+    return max(1, round((exp2(high) - 1) * experiment.responses))
 
 
-def _nothing_to_say(in_use: list[ArmFacts]) -> str | None:
+def _repeated(pair: Pair, factor: float) -> Pair:
+    missing = (factor * pair.missing[0], factor * pair.missing[1])
+    return replace(pair, cells=tuple(factor * number for number in pair.cells), missing=missing)
+
+
+def _nothing_to_say(experiment: LiveExperiment, in_use: list[ArmFacts]) -> str | None:
     """Return why there is no forecast for these arms, or None."""
+    if not experiment.responses:
+        return "there are no responses yet"
     if len(in_use) == 1:
-        return "there is only one arm in use"
+        return "not decided yet: there is only one arm in use"
     if not all(arm.worst.fits for arm in in_use):
-        return "no mean fits the responses of some arm"
+        return "not decided yet: no mean fits the responses of some arm"
     fewest = min(in_use, key=lambda arm: arm.known.pulls)
     if fewest.known.pulls < FEWEST_RESPONSES:
-        return f"too few responses to say more ({fewest.name} has {fewest.known.pulls})"
+        return f"not decided yet: too few responses to say more ({fewest.name} has {fewest.known.pulls})"
     return None
-
-
-def _traffic(experiment: LiveExperiment, in_use: list[int], before: Moment) -> dict[int, float]:
-    """Return the shares of the arms in use among the responses since that moment."""
-    cells = before.by_arm()
-    earlier = {number: sum(cell.pulls for cell in cells.get(number, ())) for number in in_use}
-    recent = {number: experiment.arms[number].pulls - earlier[number] for number in in_use}
-    responses = sum(recent.values())
-    return {number: count / responses if responses else 1 / len(in_use) for number, count in recent.items()}
 
 
 def _stopped(experiment: LiveExperiment) -> str:
     """Return a sentence on an experiment that has stopped itself, or on when it may."""
     if experiment.stopped and experiment.status in {"paused", "shipped"}:
-        return f"; it was {experiment.status} by stop_when_separated"
+        return f"; it was {experiment.status} by stop_when_decided"
     settings = experiment.settings
-    if (
-        settings.stop_when_separated
-        and settings.stop_after
-        and experiment.status == "running"
-        and not experiment.stopped
-    ):
+    if settings.stop_when_decided and settings.stop_after and experiment.status == "running" and not experiment.stopped:
         earliest = datetime.fromtimestamp(experiment.created_at + settings.stop_after, UTC)
-        return f"; stop_when_separated acts from {earliest:%-d %B %Y, %H:%M} UTC on"
+        return f"; it may stop by itself from {earliest:%-d %B %Y, %H:%M} UTC on"
     return ""
-
-
-def _about(number: int) -> str:
-    """Format a number with two significant digits."""
-    return f"{round(number, 2 - len(str(number))):,}"

@@ -1,137 +1,151 @@
 """Computes reports, histories and checks for stopping beside the event loop.
 
-An interval takes a millisecond of Python. A thread computes those of a few arms, a separate process those of many:
-threads share one interpreter lock, and decisions would wait for it. The process starts when it is first needed. It
-receives snapshots of experiments and returns reports; it has no keys and no database. It ends with the server, however
-that ends, because it reads the end of its input.
+An interval takes a millisecond of Python. A thread computes those of a few arms, a process pool those of many: threads
+share one interpreter lock, and decisions would wait for it. The pool has one process, which starts when it is first
+needed. It gets copies of experiments, without keys, tickets or single responses, and it ends with the server.
 """
 
 import asyncio
 import logging
 import os
-import subprocess
-import sys
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import get_context, parent_process
+from threading import Thread
+from typing import Any, TypeVar
 
-import msgspec
-
-from ldpbandits.server.api.messages import Best, History, Report, Tallies
 from ldpbandits.server.experiments.history import Moment
 from ldpbandits.server.experiments.live import LiveExperiment
-from ldpbandits.server.reports import jobs, report
-from ldpbandits.server.reports.jobs import BestJob, HistoryJob, Job, ReportJob, TalliesJob
-from ldpbandits.server.reports.snapshot import Snapshot
+from ldpbandits.server.reports import conclusions, report
+from ldpbandits.server.reports.verdicts import Finding, find_verdict
 from ldpbandits.server.single_flight import retrieve_error
+from ldpbandits.spec.messages import History, Report
 
 MOST_THREAD_ARMS = 32
 """Arms whose intervals a thread computes, in a few hundredths of a second."""
 
-_REPORT, _HISTORY, _TALLIES, _BEST = map(msgspec.msgpack.Decoder, (Report, History, Tallies, Best | None))
+POOL_NICENESS = 5
+"""The niceness of the pool's process relative to the server."""
+
+SECRET_PREFIX = "LDPBANDITS_"  # noqa: S105 - the variables' names
+"""Environment variables of this prefix, some of which are keys, are hidden from the pool's process."""
+
+T = TypeVar("T")
+Arguments = Callable[[LiveExperiment], tuple[Any, ...]]
 _log = logging.getLogger(__name__)
 
 
 class ReportWorker:
-    """Runs jobs on experiments, one at a time."""
+    """Runs functions on copies of experiments; those on many arms run one at a time."""
 
     def __init__(self) -> None:
         """Set up without starting the process."""
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="beside")
         self._turn = asyncio.Lock()
-        self._waiting: dict[tuple[str, int], asyncio.Task[bytes]] = {}
-        self._process: subprocess.Popen[bytes] | None = None
+        self._waiting: dict[tuple[Callable[..., Any], int], asyncio.Task[Any]] = {}
+        self._pool: ProcessPoolExecutor | None = None
         self._closed = False
 
-    async def report(
-        self, experiment: LiveExperiment, before: Callable[[], Moment], forged: Callable[[], int]
-    ) -> Report:
-        """Return the report of an experiment; `before` is its moment at half of the responses."""
-        if _is_small(experiment):
-            return await asyncio.to_thread(report.make_report, experiment.copy(), before(), forged())
-        done = await self._share("report", experiment, lambda of: ReportJob(of, before(), forged()))
-        return _REPORT.decode(done)  # type: ignore[no-any-return]
+    async def report(self, experiment: LiveExperiment, forged: Callable[[], int]) -> Report:
+        """Return the report of an experiment."""
+        return await self._run(report.make_report, experiment, lambda copy: (copy, forged()))
 
     async def history(self, experiment: LiveExperiment, moments: Callable[[], list[Moment]]) -> History:
-        """Return the estimates at each of these moments."""
-        if _is_small(experiment):
-            return await asyncio.to_thread(report.make_history, experiment.copy(), moments())
-        done = await self._share("history", experiment, lambda of: HistoryJob(of, moments()))
-        return _HISTORY.decode(done)  # type: ignore[no-any-return]
+        """Return the estimates at each of these moments, and cache them."""
+        trail = experiment.trail
+        history, trail.estimates, trail.evidence = await self._run(
+            report.make_history, experiment, lambda copy: (copy, moments(), trail.estimates, trail.evidence)
+        )
+        return history
 
-    async def tallies(self, experiment: LiveExperiment) -> Tallies:
-        """Return the totals that the agent learns from; for a few arms that is immediate."""
-        if _is_small(experiment):
-            return report.make_tallies(experiment)
-        return _TALLIES.decode(await self._share("tallies", experiment, TalliesJob))  # type: ignore[no-any-return]
-
-    async def best(self, experiment: LiveExperiment) -> Best | None:
-        """Return the arm of largest mean so far, and whether it is separated."""
-        if _is_small(experiment):
-            return await asyncio.to_thread(jobs.best, experiment.copy())
-        return _BEST.decode(await self._share("best", experiment, BestJob))  # type: ignore[no-any-return]
+    async def verdict(self, experiment: LiveExperiment) -> Finding:
+        """Return the verdict on an experiment."""
+        return await self._run(_find_verdict, experiment, lambda copy: (copy,))
 
     def close(self) -> None:
         """Kill the process, with its running job."""
         self._closed = True
-        if self._process is not None:
-            self._process.kill()
-        self._thread.shutdown()
-        self._end()
+        self._drop_pool()
 
-    async def _share(self, kind: str, experiment: LiveExperiment, job: Callable[[Snapshot], Job]) -> bytes:
-        """Share one job among all callers before its start: of each kind one runs, and at most one waits."""
-        key = (kind, experiment.number)
+    async def _run(self, work: Callable[..., T], experiment: LiveExperiment, arguments: Arguments) -> T:
+        """Run the work on a copy of the experiment, in a thread or in the pool.
+
+        Callers share a run in the pool that has not begun: of each kind one runs, and at most one waits.
+        """
+        if _is_small(experiment):
+            return await asyncio.to_thread(work, *arguments(experiment.copy()))
+        key = (work, experiment.number)
         task = self._waiting.get(key)
         if task is None:
-            task = self._waiting[key] = asyncio.create_task(self._do(key, experiment, job))
+            task = self._waiting[key] = asyncio.create_task(self._run_in_turn(work, experiment, arguments))
             task.add_done_callback(retrieve_error)
         return await asyncio.shield(task)
 
-    async def _do(self, key: tuple[str, int], experiment: LiveExperiment, job: Callable[[Snapshot], Job]) -> bytes:
+    async def _run_in_turn(self, work: Callable[..., T], experiment: LiveExperiment, arguments: Arguments) -> T:
         async with self._turn:
-            del self._waiting[key]  # later callers need a newer snapshot
-            asked = msgspec.msgpack.encode(job(Snapshot.of(experiment)))
-            return await asyncio.get_running_loop().run_in_executor(self._thread, self._ask, asked)
+            del self._waiting[work, experiment.number]  # later callers need a newer copy
+            return await self._run_in_pool(work, *arguments(experiment.copy()))
 
-    def _ask(self, asked: bytes) -> bytes:
-        """Run a job in the process, or here if the process fails."""
+    async def _run_in_pool(self, work: Callable[..., T], *arguments: object) -> T:
+        """Run the work in the pool, or in a thread if that fails, as when the pool's process dies."""
         try:
-            process = self._start()
-            assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018 - they are pipes
-            jobs.write(process.stdin, asked)
-            reply = jobs.read(process.stdout)
-        except (OSError, EOFError) as error:
-            self._end()
-            told = f"{type(error).__name__}: {error}"
-        else:
-            if reply.startswith(jobs.DONE):
-                return reply[1:]
-            told = reply[1:].decode()
-        if not self._closed:
-            _log.warning("the process for reports has failed, so the server does its work: %s", told)
-        return jobs.do(asked)
+            with _without_secrets():  # the first job starts the process
+                future = self._start_pool().submit(work, *arguments)
+            return await asyncio.wrap_future(future)
+        except Exception as error:  # noqa: BLE001 - the thread raises it again, unless it was the pool's
+            if isinstance(error, BrokenProcessPool):
+                self._drop_pool()
+            if not self._closed:
+                _log.warning("the report process failed; a thread computes this report: %s", error)
+        return await asyncio.to_thread(work, *arguments)
 
-    def _start(self) -> "subprocess.Popen[bytes]":
+    def _start_pool(self) -> ProcessPoolExecutor:
         if self._closed:
-            raise EOFError("the server stops")
-        if self._process is None:
-            # The process must not see keys or secrets.
-            environment = {name: value for name, value in os.environ.items() if not name.startswith("LDPBANDITS_")}
-            environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-            pipe = subprocess.PIPE
-            self._process = subprocess.Popen(jobs.COMMAND, stdin=pipe, stdout=pipe, env=environment)  # noqa: S603 - ours
-        return self._process
+            raise BrokenProcessPool("the server stops")
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(1, get_context("spawn"), _prepare_process)
+        return self._pool
 
-    def _end(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            for pipe in (process.stdin, process.stdout):
-                with suppress(OSError):
-                    assert pipe is not None  # noqa: S101 - as above
-                    pipe.close()
-            process.wait()
+    def _drop_pool(self) -> None:
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            for process in list((pool._processes or {}).values()):  # noqa: SLF001 - public as kill_workers in 3.14
+                process.kill()
+            pool.shutdown()
+
+
+@contextmanager
+def _without_secrets() -> Iterator[None]:
+    """Remove our variables from the environment, which a process that starts meanwhile inherits."""
+    hidden = {name: value for name, value in os.environ.items() if name.startswith(SECRET_PREFIX)}
+    for name in hidden:
+        del os.environ[name]
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)
+
+
+def _prepare_process() -> None:
+    """Lower the priority, leave signals to the server, and end with it however it ends."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    if hasattr(os, "nice"):
+        os.nice(POOL_NICENESS)
+    Thread(target=_exit_with_parent, daemon=True).start()
+
+
+def _exit_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(0)
+
+
+def _find_verdict(experiment: LiveExperiment) -> Finding:
+    return find_verdict(experiment, conclusions.facts(experiment), with_comparisons=False)
 
 
 def _is_small(experiment: LiveExperiment) -> bool:

@@ -6,13 +6,12 @@ with the methods of `Store` that passes tests/server/store_contract.py, and hand
 methods of `SharedStore` as well may be used by several workers at once.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
-from ldpbandits.errors import DatabaseError
 from ldpbandits.server.experiments.tickets import Ticket
 from ldpbandits.spec.protocol import Acknowledged, Code
 
@@ -51,8 +50,13 @@ class Behind(Exception):  # noqa: N818 - as above
 
 
 class Outcome(Enum):
-    """Outcome of counting a response. The store returns all but IMPOSSIBLE, which the curator decides."""
+    """Outcome of counting a response or an acceptance; the curator decides IMPOSSIBLE, the store all others.
 
+    ANSWERED is a response that counts, to a pull that was accepted before; COUNTED one whose pull was not.
+    """
+
+    ACCEPTED = Acknowledged.ACCEPTED
+    ANSWERED = "answered"
     COUNTED = Acknowledged.COUNTED
     DUPLICATE = Acknowledged.DUPLICATE
     CHANGED = Code.CHANGED
@@ -61,17 +65,38 @@ class Outcome(Enum):
     IMPOSSIBLE = Code.IMPOSSIBLE
 
 
+ACCEPTANCES = -1
+"""The cell in which a store counts acceptances. Its `total` is the number of accepted pulls without a response: an
+acceptance adds 1 to it, the response to an accepted pull subtracts 1. Both add 1 to its `pulls`, which only grow."""
+
+
 class Answer(NamedTuple):
     """A response as it is counted: the ticket that it came with, its value in whole units, and its cell.
 
     Cells, numbered from 0, separate kinds of responses, as those of different epsilons. `read` is the experiment rule's
-    own reading of the response, if it has one; it follows from the rest. No store interprets these numbers.
+    own reading of the response, if it has one; it follows from the rest. No store interprets these numbers, but for the
+    cell ACCEPTANCES: there is an acceptance, not a response.
     """
 
     ticket: Ticket
     value: int
     cell: int = 0
     read: int = 0
+
+    @property
+    def is_acceptance(self) -> bool:
+        """Tell whether this is no response: a device has accepted the pull."""
+        return self.cell == ACCEPTANCES
+
+
+def acceptance(ticket: Ticket) -> Answer:
+    """Return the acceptance of a pull."""
+    return Answer(ticket, 1, ACCEPTANCES)
+
+
+def change_of_acceptances(answer: Answer) -> Answer:
+    """Return what the response to an accepted pull changes in the cell of acceptances."""
+    return Answer(answer.ticket, -1, ACCEPTANCES)
 
 
 class CellTotal(NamedTuple):
@@ -110,13 +135,14 @@ class Pending(NamedTuple):
     """The open tickets of an arm at a worker: tickets that it issued minus answers that it saw, and the last expiry.
 
     Any worker may receive an answer, so a count may be negative; the sum over all workers is the number of open
-    tickets.
+    tickets. `accepted` is the number of those that a device has accepted.
     """
 
     experiment: int
     arm: int
     tickets: int
     until: int
+    accepted: int = 0
 
 
 @dataclass(frozen=True)
@@ -140,6 +166,8 @@ class StoredArm:
     retired: bool = False
     cells: tuple[CellTotal, ...] = ()
     """The cells that have responses, ordered by number."""
+    acceptances: CellTotal | None = None
+    """The cell of its acceptances; None before the first."""
 
     @property
     def pulls(self) -> int:
@@ -282,21 +310,25 @@ class Store(Protocol):
         """Return the totals of all events, in any order."""
 
     def count(self, answers: Sequence[Answer], events: Sequence[Event] = ()) -> tuple[list[Outcome], list[CellTotal]]:
-        """Count each response whose ticket is new, all in one transaction: this is the method that must be fast.
+        """Count each response and acceptance whose ticket is new, all in one transaction: this must be fast.
 
         The same transaction adds the given events.
 
-        Return the outcome of each response, in their order, and the new totals of the cells that changed. The
-        transaction that counts a ticket decides whether it is new: of two copies, even in one batch, the first counts:
+        Return the outcome of each, in their order, and the new totals of the cells that changed. The transaction that
+        counts a ticket decides whether it is new: of two copies, even in one batch, the first counts:
 
+        - ACCEPTED: an acceptance that counts: there was neither one nor a response.
+        - COUNTED or ANSWERED: a response that counts, to a pull without or with an acceptance.
         - EXPIRED: the ticket's nonce may have been forgotten.
-        - DUPLICATE or CHANGED: the ticket was counted before, with this value and cell or not; it stays counted.
+        - DUPLICATE or CHANGED: the ticket was counted before, with this value and cell or not; it stays counted. An
+          acceptance after its response is a DUPLICATE; beside it in one batch it may be one.
         - CLOSED: the ticket was not counted before the experiment was closed, or deleted.
         """
 
     def forget(self, now: int, most: int) -> int:
         """Remove the nonces of at most `most` tickets that expire at or before `now`, the first to expire first.
 
+        The expiry of a nonce is the first full hour at or after that of its ticket: no second of a ticket is kept.
         Return the number of removed nonces; 0 means that none is left. `forgotten` moves to the last expiry among them,
         and no further: a clock that was years ahead and is corrected must not block `forgotten` for years. Responses
         stay. A store may keep nonces longer, and remove them by ranges of their expiry instead. The rest of deleted
@@ -332,17 +364,6 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Release all resources; this process or another may open the store again."""
-
-
-def unknown_schema(why: str) -> DatabaseError:
-    """Return the error for a database whose tables no released version has made; a retry cannot succeed."""
-    ways = "use the version that made it, or restore a backup of a released one"
-    return DatabaseError(f"the database has a schema that this version does not know: {why} ({ways})")
-
-
-def join_columns(columns: Iterable[str] | None) -> str:
-    """Join the columns of a table for an error message."""
-    return ", ".join(columns or ()) or "of no table"
 
 
 @runtime_checkable
@@ -406,5 +427,5 @@ class SharedStore(Store, Protocol):
     def take_note(self, name: bytes) -> bytes | None:
         """Remove the note of this name and return it: of several concurrent callers, one gets it."""
 
-    def settle(self, now: int, kind: str) -> None:
-        """Settle the open tickets of dead workers: those that have expired become events of this kind."""
+    def settle(self, now: int, missing: str, unaccepted: str) -> None:
+        """Settle the open tickets of dead workers: those that have expired become events of these two kinds."""

@@ -57,8 +57,8 @@ class Committer:
         """Called after every commit with its number of responses, the length of the queue, and its seconds."""
         self._events: Counter[tuple[int, int, str]] = Counter()
         self._is_hung = False
-        self.on_counted_late: Callable[[Answer], None] = lambda _: None
-        """Called with a response that was counted after its request had timed out or gone away."""
+        self.on_counted_late: Callable[[Answer, Outcome], None] = lambda _, __: None
+        """Called with an answer that was counted after its request had timed out or gone away."""
 
     def note(self, experiment: int, arm: int, kind: str, count: int = 1) -> None:
         """Count an event; the next commit writes it."""
@@ -185,8 +185,8 @@ class Committer:
         for (answer, future), outcome in zip(batch, outcomes, strict=True):
             if not future.done():
                 future.set_result(outcome)
-            elif outcome is Outcome.COUNTED:  # the request was told to retry, or has gone away
-                self.on_counted_late(answer)
+            else:  # the request was told to retry, or has gone away
+                self.on_counted_late(answer, outcome)
         return True
 
     def _give_up(self, batch: list[tuple[Answer, "asyncio.Future[Outcome]"]]) -> None:

@@ -1,18 +1,20 @@
-"""The integrity check: each tally against its responses, each nonce against its response, each row against its limits.
+"""The integrity check: each tally against its responses, nonces against both, each row against its limits.
 
 A store reads one snapshot of its whole content as a `Dump`; `verify` describes each damaged row in a line. It changes
 nothing. It reads responses once, in any order, and holds only their sums and a bit for each number.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+from ldpbandits.agent.duels import Design
 from ldpbandits.errors import DatabaseError
+from ldpbandits.server.experiments.cells import split_cell
 from ldpbandits.server.experiments.live import READING_UNIT, played_by
 from ldpbandits.server.experiments.settings import Settings
-from ldpbandits.server.store import CellTotal, StoredExperiment
+from ldpbandits.server.store import ACCEPTANCES, CellTotal, StoredExperiment
 
 MOST_LINES = 1000
 """Lines that describe damage; further damaged rows are only counted."""
@@ -23,6 +25,14 @@ _Cell: TypeAlias = tuple[int, int, int]
 _Sums: TypeAlias = defaultdict[_Cell, list[int]]
 
 
+class NonceCount(NamedTuple):
+    """The used tickets of an experiment that have not been deleted: accepted ones without a response, and answered."""
+
+    experiment: int
+    waiting: int
+    answered: int
+
+
 @dataclass(frozen=True)
 class Dump:
     """A snapshot of the whole content of a store."""
@@ -31,10 +41,8 @@ class Dump:
     tallies: Iterable[CellTotal]
     responses: Iterable[tuple[Any, Any, Any, Any, Any]]
     """Experiment, number, arm, value and cell of each: integers, unless they are damaged."""
-    nonces: Iterable[tuple[Any, Any, Any]]
-    """Expiry and nonce of each ticket that was used, and the number of its response."""
-    nonces_besides: int = 0
-    """The nonces without the number of a response, which the store has checked itself."""
+    nonces: Sequence[NonceCount]
+    """The numbers of nonces of each experiment."""
     faults: list[str] = field(default_factory=list)
     """Damage that the store itself has found. The list may grow while the rest is read."""
 
@@ -60,20 +68,28 @@ class Findings:
 
 def verify(dump: Dump) -> Findings:
     """Read the dump and describe every inconsistency."""
-    findings, numbers = Findings(len(dump.experiments), nonces=dump.nonces_besides), _Numbers()
+    findings, numbers = Findings(len(dump.experiments)), _Numbers()
     known = {each.number: _ExperimentCheck(each, findings) for each in dump.experiments}
     sums: _Sums = defaultdict(lambda: [0, 0, 0])
+    responses: Counter[int] = Counter()
     for row in dump.responses:
         findings.responses += 1
         wrong = _add(row, known, numbers, sums)
+        responses[row[0]] += 1
         if wrong is not None:
             findings.report(f"response {row[1]} of experiment {row[0]}: {wrong}")
-    _compare_tallies(dump.tallies, sums, known, findings)
-    for expires_at, nonce, number in dump.nonces:
-        findings.nonces += 1
-        if not (type(expires_at) is type(number) is int and isinstance(nonce, bytes) and numbers.take(number)):
-            place = f"the nonce {_shown(nonce)} of a ticket that expires at {expires_at}"
-            findings.report(f"{place}: there is no response {number}, or another nonce has it")
+    waiting = _compare_tallies(dump.tallies, sums, known, findings)
+    for count in dump.nonces:
+        findings.nonces += count.waiting + count.answered
+        name = f"experiment {count.experiment}"
+        if count.answered > responses[count.experiment]:
+            told = f"{count.answered} tickets were answered, and it has {responses[count.experiment]} responses"
+            findings.report(f"{name}: {told}")
+        if count.waiting > waiting[count.experiment]:
+            told = (
+                f"{count.waiting} accepted tickets wait for a response, and by its tallies {waiting[count.experiment]}"
+            )
+            findings.report(f"{name}: {told}")
     for line in dump.faults:
         findings.report(line)
     return findings
@@ -103,11 +119,13 @@ def _add(
 
 def _compare_tallies(
     tallies: Iterable[CellTotal], sums: _Sums, known: "dict[int, _ExperimentCheck]", findings: Findings
-) -> None:
+) -> Counter[int]:
     """Report tallies that are not the sums of their responses, and cells with responses but no tally.
 
-    The tallies of a warm start have no responses. Their count is stored for each arm, their sums are not known.
+    The tallies of a warm start have no responses. Their count is stored for each arm, their sums are not known. Return
+    the number of accepted pulls without a response, by experiment: they have no rows but their nonces.
     """
+    waiting: Counter[int] = Counter()
     brought: dict[tuple[int, int], int] = defaultdict(int)
     for experiment, arm, cell, *kept in tallies:
         counted = sums.pop((experiment, arm, cell), [0, 0, 0])
@@ -115,6 +133,9 @@ def _compare_tallies(
         name = f"the tally of cell {cell} of arm {arm} of experiment {experiment}"
         if of is None or not 0 <= arm < of.arms:
             findings.report(f"{name}: its arm does not exist")
+        elif cell == ACCEPTANCES:
+            waiting[experiment] += kept[1]
+            _check_acceptances(name, kept, findings)
         elif of.warm(arm) and kept[0] >= counted[0]:
             brought[experiment, arm] += kept[0] - counted[0]
         else:
@@ -130,6 +151,13 @@ def _compare_tallies(
             if brought[number, arm] != of.warm(arm):
                 place = f"arm {arm} of experiment {number}: {brought[number, arm]} of its pulls have no response"
                 findings.report(f"{place}, and it has brought along {of.warm(arm)}")
+    return waiting
+
+
+def _check_acceptances(name: str, kept: Sequence[int], findings: Findings) -> None:
+    changes, waiting, read = kept
+    if not 0 <= waiting <= changes or read or (changes - waiting) % 2:
+        findings.report(f"{name}: {waiting} accepted pulls wait for a response after {changes} changes")
 
 
 class _ExperimentCheck:
@@ -164,11 +192,12 @@ class _ExperimentCheck:
         return judged
 
     def _check_value(self, value: int, cell: int) -> tuple[bool, int]:
-        if not 0 <= cell < len(self._menu):
+        level, rival = split_cell(cell, len(self._menu))
+        if cell < 0 or (rival is not None and (self._bound_rule.design is Design.ADAPTIVE or rival >= self.arms)):
             return False, 0
         response = value * self._menu.unit
         read = self._bound_rule.read(response)
-        is_possible = self._menu.curators[cell].in_units(response) == value
+        is_possible = self._menu.curators[level].in_units(response) == value
         return is_possible, 0 if read is None else round(read / READING_UNIT)
 
 
@@ -191,18 +220,3 @@ class _Numbers:
         is_new = not self._bits[place] & bit
         self._bits[place] |= bit
         return is_new
-
-    def take(self, number: int) -> bool:
-        """Remove a number; return whether the set held it."""
-        place, bit = number >> 3, 1 << (number & 7)
-        if not 0 <= number < _BITS or place >= len(self._bits):
-            was_there = number in self._huge
-            self._huge.discard(number)
-            return was_there
-        was_there = bool(self._bits[place] & bit)
-        self._bits[place] &= ~bit
-        return was_there
-
-
-def _shown(nonce: object) -> str:
-    return nonce.hex() if isinstance(nonce, bytes) else "that is no bytes"

@@ -102,8 +102,9 @@ function draw(place, { responses, arms }) {
   if (responses.length < 2 || !shown.length) return;
   const key = JSON.stringify(shown.map((arm) => arm.arm));
   const isNew = chart?.key !== key || !place.contains(chart.plot.root);
-  const { best, low, high, digits } = place.dataset;
-  const now = { arms: shown, responses, best: Number(best || -1), low: Number(low), high: Number(high), digits: Number(digits) };
+  const { best, low, high, digits, focus } = place.dataset;
+  const inFocus = focus ? new Set(focus.split(" ").map(Number)) : null; // of many arms, those that are not grey
+  const now = { arms: shown, responses, inFocus, best: Number(best || -1), low: Number(low), high: Number(high), digits: Number(digits) };
   if (isNew) {
     chart?.plot.destroy();
     place.replaceChildren();
@@ -122,8 +123,9 @@ function draw(place, { responses, arms }) {
 function options(place, arms) {
   const isPicked = (arm) => (chart.picked ?? chart.best) === arm;
   const series = arms.flatMap(({ arm }) => {
-    const own = () => colour(`--arm-${arm % 8}`);
-    const edge = { stroke: () => faint(own(), isPicked(arm) ? 0.7 : 0.35), width: 1, points: { show: false } };
+    const isRest = () => chart.inFocus && !chart.inFocus.has(arm) && chart.picked !== arm;
+    const own = () => colour(isRest() ? "--strong-line" : `--arm-${arm % 8}`);
+    const edge = { stroke: () => faint(own(), isRest() ? 0 : isPicked(arm) ? 0.7 : 0.35), width: 1, points: { show: false } };
     const mean = { stroke: () => (chart.picked === null || isPicked(arm) ? own() : faint(own(), 0.4)), width: 2, points: { show: false } };
     return [edge, edge, arm < 8 ? mean : { ...mean, dash: [6, 3] }];
   });
@@ -144,7 +146,7 @@ function options(place, arms) {
   };
 }
 
-// What the curves say below the pointer, or else how they stand now, as text; a click picks an arm.
+// Shows the values of the curves below the pointer, or else their last ones, as text; a click picks an arm.
 function readings(arms) {
   const make = (name, properties, ...children) => {
     const element = Object.assign(document.createElement(name), properties);
@@ -184,6 +186,8 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => char
 
 // --- Forms. ---
 
+const EXPLAINED = ["epsilon", "mechanism", "expect_baseline", "expect_gain", "transform", "low", "high", "theta"];
+
 function explain() {
   const words = $("[data-words]");
   if (!words) return;
@@ -192,7 +196,8 @@ function explain() {
   let asked = 0;
   const ask = async () => {
     const number = ++asked;
-    const about = new URLSearchParams({ epsilon: form.elements.epsilon.value, mechanism: form.elements.mechanism.value });
+    const about = new URLSearchParams(EXPLAINED.map((name) => [name, form.elements[name].value]));
+    about.set("arms", form.elements.arms.value.replace(/^\s+|\s+$/g, "").replace(/[^\n]+/g, "-")); // how many there are
     const reply = await fetch(`${words.dataset.words}?${about}`);
     if (!reply.ok || number !== asked) return; // something else was typed meanwhile
     const page = new DOMParser().parseFromString(await reply.text(), "text/html");
@@ -210,15 +215,17 @@ function explain() {
     form.elements.epsilon.value = String(Number((10 ** Number(slide.value)).toPrecision(2)));
     soon();
   });
-  form.elements.epsilon.addEventListener("input", () => { follow(); soon(); });
-  form.elements.mechanism.addEventListener("change", soon);
+  form.elements.epsilon.addEventListener("input", follow);
+  for (const name of [...EXPLAINED, "arms"]) {
+    for (const field of form.querySelectorAll(`[name="${name}"]`)) field.addEventListener("input", soon);
+  }
   follow();
 }
 
 document.documentElement.classList.add("scripted");
 all("[data-submit]").forEach((form) => form.requestSubmit());
 document.addEventListener("click", ({ target }) => target.closest("[data-print]") && print());
-// What was done has been said: reloading does not say it again.
+// The page has named the action that was done: reloading does not name it again.
 if (location.search.startsWith("?done=")) history.replaceState(null, "", location.pathname);
 explain();
 plot();

@@ -1,6 +1,7 @@
 """Changes by experimenters in PostgreSQL. Each is a transaction of the caller, under the next version."""
 
 from collections.abc import Sequence
+from dataclasses import astuple
 from typing import TypeAlias
 
 from psycopg import Connection
@@ -20,11 +21,10 @@ _LAST_NONCE = ((1 << 63) - 1, b"")
 """A cursor after all nonces."""
 
 _NEXT_NONCE = (
-    "SELECT expires_at, nonce FROM nonces WHERE (expires_at, nonce) > (%s, %s)"
-    " ORDER BY expires_at, nonce OFFSET %s LIMIT 1"
+    "SELECT expires_at, id FROM nonces WHERE (expires_at, id) > (%s, %s) ORDER BY expires_at, id OFFSET %s LIMIT 1"
 )
 _ERASE_NONCES = (
-    "DELETE FROM nonces WHERE experiment = %s AND (expires_at, nonce) > (%s, %s) AND (expires_at, nonce) <= (%s, %s)"
+    "DELETE FROM nonces WHERE experiment = %s AND (expires_at, id) > (%s, %s) AND (expires_at, id) <= (%s, %s)"
 )
 _NEXT_RESPONSE = "SELECT id FROM responses WHERE experiment = %s AND id > %s ORDER BY id OFFSET %s LIMIT 1"
 _ERASE_RESPONSES = "DELETE FROM responses WHERE experiment = %s AND id > %s AND id <= %s"
@@ -55,16 +55,7 @@ def create(
     """Insert an experiment, its arms and gates, and the known totals as those of the first slot."""
     connection.execute(
         "INSERT INTO experiments OVERRIDING SYSTEM VALUE VALUES (%s, %s, %s, %s, %s, %s, %s, %s, 'running')",
-        (
-            number,
-            definition.name,
-            definition.curator,
-            definition.rule,
-            definition.settings,
-            definition.ticket_lifetime,
-            definition.default_reward,
-            definition.created_at,
-        ),
+        (number, *astuple(definition)),
     )
     connection.cursor().executemany(
         "INSERT INTO arms VALUES (%s, %s, %s)", [(number, arm, name) for arm, name in enumerate(arms)]
@@ -72,19 +63,6 @@ def create(
     connection.execute("INSERT INTO gates SELECT %s, generate_series(0, %s)", (number, SLOTS - 1))
     rows = [(number, 0, *cell[1:]) for cell in known]
     connection.cursor().executemany("INSERT INTO cells VALUES (%s, %s, %s, %s, %s, %s, %s)", rows)
-
-
-def add_arm(connection: Connection[TupleRow], experiment: int, name: str) -> None:
-    """Insert an arm under the next number."""
-    connection.execute(
-        "INSERT INTO arms SELECT %(of)s, count(*), %(name)s FROM arms WHERE experiment = %(of)s",
-        {"of": experiment, "name": name},
-    )
-
-
-def retire_arm(connection: Connection[TupleRow], experiment: int, arm: int) -> None:
-    """Mark the arm as retired."""
-    connection.execute("UPDATE arms SET retired = true WHERE experiment = %s AND number = %s", (experiment, arm))
 
 
 def set_status(connection: Connection[TupleRow], experiment: int, status: Status, shipped: int | None) -> None:
@@ -134,17 +112,3 @@ def erase(connection: Connection[TupleRow], experiment: int, place: Place) -> Pl
 def _lock_gates(connection: Connection[TupleRow], experiment: int) -> None:
     sql = "SELECT slot FROM gates WHERE experiment = %s ORDER BY slot FOR UPDATE"
     connection.execute(sql, (experiment,)).fetchall()
-
-
-def rotate_key(connection: Connection[TupleRow], role: str, hashed: bytes, now: int, grace: int) -> None:
-    """Shorten the validity of a role's keys, delete expired keys, and insert the new one."""
-    connection.execute("UPDATE keys SET valid_until = least(valid_until, %s) WHERE role = %s", (now + grace, role))
-    connection.execute("DELETE FROM keys WHERE valid_until <= %s", (now,))
-    connection.execute("INSERT INTO keys VALUES (%s, %s, NULL)", (hashed, role))
-
-
-def rotate_secret(connection: Connection[TupleRow], secret: bytes, now: int, grace: int) -> None:
-    """Shorten the validity of the secrets, delete expired ones, and insert the new one."""
-    connection.execute("UPDATE secrets SET valid_until = least(valid_until, %s)", (now + grace,))
-    connection.execute("DELETE FROM secrets WHERE valid_until <= %s", (now,))
-    connection.execute("INSERT INTO secrets (secret) VALUES (%s)", (secret,))

@@ -1,17 +1,18 @@
 """Connections to PostgreSQL: opened when needed, reopened when lost, with the errors of a `Store`."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import psycopg
-from psycopg import Connection, conninfo
+from psycopg import Connection, Cursor, conninfo
 from psycopg.errors import Diagnostic, ReadOnlySqlTransaction
 from psycopg.rows import TupleRow
 
 from ldpbandits.errors import DatabaseError
 from ldpbandits.server.store import Behind, Exists, Unavailable
+from ldpbandits.server.store.sql import Rows
 
 _log = logging.getLogger(__name__)
 
@@ -140,7 +141,7 @@ class Link:
             stack.enter_context(connection.transaction())
         return connection
 
-    def rows(self, sql: str, values: tuple[Any, ...] = ()) -> list[Any]:
+    def rows(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
         """Return all rows of a query, which is a transaction of its own and idempotent.
 
         A connection that was lost since its last use is reopened.
@@ -151,6 +152,16 @@ class Link:
             except LOST:
                 self.close()
                 return self.connection().execute(sql, values).fetchall()
+
+
+def execute(connection: Connection[TupleRow], sql: str, values: Sequence[object] = ()) -> Cursor[TupleRow]:
+    """Run a statement whose placeholders are question marks, as those of `store/sql.py` are."""
+    return connection.execute(sql.replace("?", "%s"), values)
+
+
+def rows_of(connection: Connection[TupleRow]) -> Rows:
+    """Return a function that runs a query of `store/sql.py` on this connection, and returns its rows."""
+    return lambda sql, values=(): execute(connection, sql, values).fetchall()
 
 
 @contextmanager

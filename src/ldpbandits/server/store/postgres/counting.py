@@ -5,21 +5,23 @@ is not known, since the connection was lost, the same batch is sent again: it wa
 still under way, and finds its nonces there or not.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from secrets import randbelow
 from typing import Any, NamedTuple
 
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
-from ldpbandits.server.store import Answer, Outcome
+from ldpbandits.server.store import ACCEPTANCES, Answer, Outcome
+from ldpbandits.server.store.nonces import commitment_of, place_of
 
 _COUNT = """
 WITH given AS MATERIALIZED (
     SELECT * FROM unnest(
-        %(expiries)s::bigint[], %(nonces)s::bytea[], %(experiments)s::integer[], %(arms)s::integer[],
-        %(cells)s::integer[], %(values)s::bigint[], %(reads)s::bigint[]
-    ) WITH ORDINALITY AS given (expires_at, nonce, experiment, arm, cell, value, read, place)
+        %(expiries)s::bigint[], %(ids)s::bytea[], %(experiments)s::integer[], %(arms)s::integer[],
+        %(cells)s::integer[], %(values)s::bigint[], %(reads)s::bigint[], %(commitments)s::bytea[]
+    ) WITH ORDINALITY AS given (expires_at, id, experiment, arm, cell, value, read, commitment, place)
 ),
 gate AS MATERIALIZED (
     SELECT experiment FROM gates
@@ -27,29 +29,38 @@ gate AS MATERIALIZED (
     ORDER BY experiment FOR UPDATE
 ),
 new AS (
-    INSERT INTO nonces (expires_at, nonce, experiment, arm, cell, value, batch)
-    SELECT expires_at, nonce, experiment, arm, cell, value, %(batch)s FROM given JOIN gate USING (experiment)
-    ORDER BY expires_at, nonce
-    ON CONFLICT DO NOTHING
-    RETURNING expires_at, nonce, experiment, arm, cell, value
+    INSERT INTO nonces (expires_at, id, experiment, batch, accepted, commitment)
+    SELECT expires_at, id, experiment, %(batch)s, commitment IS NULL, commitment FROM given JOIN gate USING (experiment)
+    ORDER BY expires_at, id
+    ON CONFLICT (expires_at, id) DO UPDATE SET commitment = excluded.commitment, batch = excluded.batch
+    WHERE nonces.commitment IS NULL AND excluded.commitment IS NOT NULL
+    RETURNING expires_at, id, accepted
 ),
+used AS (SELECT given.*, accepted FROM new JOIN given USING (expires_at, id)),
 kept AS (
-    INSERT INTO responses (experiment, arm, cell, value) SELECT experiment, arm, cell, value FROM new
+    INSERT INTO responses (experiment, arm, cell, value)
+    SELECT experiment, arm, cell, value FROM used WHERE commitment IS NOT NULL ORDER BY place
+),
+tallied AS (
+    SELECT experiment, arm, cell, value, read FROM used
+    UNION ALL SELECT experiment, arm, {acceptances}, -1, 0 FROM used WHERE commitment IS NOT NULL AND accepted
 ),
 added AS (
     INSERT INTO cells AS known (experiment, slot, arm, cell, pulls, total, read)
-    SELECT new.experiment, %(slot)s, new.arm, new.cell, count(*), sum(new.value), sum(given.read)
-    FROM new JOIN given USING (expires_at, nonce)
-    GROUP BY new.experiment, new.arm, new.cell ORDER BY new.experiment, new.arm, new.cell
+    SELECT experiment, %(slot)s, arm, cell, count(*), sum(value), sum(read)
+    FROM tallied GROUP BY experiment, arm, cell ORDER BY experiment, arm, cell
     ON CONFLICT (experiment, slot, arm, cell) DO UPDATE SET
         pulls = known.pulls + excluded.pulls, total = known.total + excluded.total, read = known.read + excluded.read
     RETURNING experiment, arm, cell, pulls, total, read
 ){events}
 SELECT place, NULL::integer, NULL::integer, NULL::integer, NULL::bigint, NULL::bigint, NULL::bigint FROM given
-WHERE NOT EXISTS (SELECT FROM new WHERE new.expires_at = given.expires_at AND new.nonce = given.nonce)
+WHERE NOT EXISTS (SELECT FROM new WHERE new.expires_at = given.expires_at AND new.id = given.id)
+UNION ALL
+SELECT -place, NULL, NULL, NULL, NULL, NULL, NULL FROM used WHERE commitment IS NOT NULL AND accepted
 UNION ALL
 SELECT NULL, experiment, arm, cell, pulls, total, read FROM added
 {told}"""
+# The rows are: the places that were not used now; the places, negative, of responses to accepted pulls; the new totals.
 # FOR UPDATE is what makes a closed experiment closed: the flag is read again once the lock is had. It is also a write,
 # and that is needed: with a synchronous standby, a repeated statement that finds all its nonces would otherwise write
 # nothing, not wait for the standby, and acknowledge what the first has not replicated yet.
@@ -72,17 +83,18 @@ ON CONFLICT (experiment, worker, arm, kind) DO UPDATE SET count = excluded.count
 # worker's own heartbeats through.
 
 NOTE = f"WITH listed AS MATERIALIZED ({_LISTED}) {_NOTE}"
-COUNT = _COUNT.format(events="", told="")
+COUNT = _COUNT.format(acceptances=ACCEPTANCES, events="", told="")
 COUNT_AND_NOTE = _COUNT.format(
+    acceptances=ACCEPTANCES,
     events=f",\nlisted AS MATERIALIZED ({_LISTED}),\nnoted AS ({_NOTE})",
     told="UNION ALL SELECT 0, NULL, NULL, NULL, NULL, NULL, NULL FROM listed",
 )
 """It returns a row with place 0, which no response has, when the worker is listed and its events are written."""
 
 _FIND = """
-SELECT given.place, nonces.value, nonces.cell, nonces.batch
-FROM unnest(%s::bigint[], %s::bytea[]) WITH ORDINALITY AS given (expires_at, nonce, place)
-JOIN nonces ON nonces.expires_at = given.expires_at AND nonces.nonce = given.nonce
+SELECT given.place, nonces.commitment, nonces.accepted, nonces.batch
+FROM unnest(%s::bigint[], %s::bytea[]) WITH ORDINALITY AS given (expires_at, id, place)
+JOIN nonces ON nonces.expires_at = given.expires_at AND nonces.id = given.id
 """
 
 
@@ -91,21 +103,24 @@ def array(values: Sequence[int]) -> str:
     return "{" + ",".join(map(str, values)) + "}"
 
 
-def bytes_array(values: Sequence[bytes]) -> str:
+def bytes_array(values: Sequence[bytes | None]) -> str:
     """Format an array of bytes for PostgreSQL."""
-    return '{"\\\\x' + '","\\\\x'.join([value.hex() for value in values]) + '"}' if values else "{}"
+    return "{" + ",".join(["NULL" if value is None else f'"\\\\x{value.hex()}"' for value in values]) + "}"
 
 
 class Used(NamedTuple):
-    """The response that a nonce was used for: its value and cell, and the batch that counted it."""
+    """The use of a nonce: its commitment, whether its pull was accepted first, and the batch that counted it last."""
 
-    value: int
-    cell: int
+    commitment: bytes | None
+    accepted: bool
     batch: int
 
 
 class Batch:
-    """Responses that are counted together: the database gets the first of each nonce, repeats are compared with it."""
+    """Responses and acceptances that are counted together: the database gets one of each nonce.
+
+    That is the first response, or else the acceptance; the others are compared with it.
+    """
 
     def __init__(self, answers: Sequence[Answer], forgotten: int) -> None:
         """Leave out tickets whose nonces may be forgotten."""
@@ -117,16 +132,30 @@ class Batch:
         self.given: list[Answer] = []
         for answer in answers:
             key = (answer.ticket.expires_at, answer.ticket.nonce)
-            if answer.ticket.expires_at > forgotten and key not in self._place:
-                self._place[key] = len(self.given)
+            if answer.ticket.expires_at <= forgotten:
+                continue
+            place = self._place.setdefault(key, len(self.given))
+            if place == len(self.given):
                 self.given.append(answer)
+            elif self.given[place].is_acceptance:
+                self.given[place] = answer
+
+    @cached_property
+    def keys(self) -> list[tuple[int, bytes]]:
+        """The keys of the nonces in their table."""
+        return [place_of(answer.ticket) for answer in self.given]
+
+    @cached_property
+    def _commitments(self) -> list[bytes | None]:
+        return [commitment_of(answer) for answer in self.given]
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of the statement."""
         given = self.given
         return {
-            "expiries": array([answer.ticket.expires_at for answer in given]),
-            "nonces": bytes_array([answer.ticket.nonce for answer in given]),
+            "expiries": array([expires_at for expires_at, _ in self.keys]),
+            "ids": bytes_array([each for _, each in self.keys]),
+            "commitments": bytes_array(self._commitments),
             "experiments": array([answer.ticket.experiment for answer in given]),
             "arms": array([answer.ticket.arm for answer in given]),
             "cells": array([answer.cell for answer in given]),
@@ -135,10 +164,11 @@ class Batch:
             "batch": self.number,
         }
 
-    def outcomes(self, left_out: Mapping[int, Used | None]) -> list[Outcome]:
-        """Return the outcome of each. `left_out` maps the places that were not inserted to the use of their nonces.
+    def outcomes(self, left_out: Mapping[int, Used | None], answered: Collection[int]) -> list[Outcome]:
+        """Return the outcome of each. `answered` are the places of responses to pulls that were accepted before.
 
-        A second statement has read them: the snapshot of the first may not see a faster transaction.
+        `left_out` maps the places that were not used now to the earlier use of their nonces. A second statement has
+        read them: the snapshot of the first may not see a faster transaction.
         """
         outcomes = []
         seen: set[int] = set()
@@ -147,17 +177,30 @@ class Batch:
             if place is None:
                 outcomes.append(Outcome.EXPIRED)
                 continue
-            first = self.given[place]
-            used = left_out.get(place, Used(first.value, first.cell, self.number))
-            if used is None:
-                outcomes.append(Outcome.CLOSED)
-            elif used.batch == self.number and place not in seen:
-                outcomes.append(Outcome.COUNTED)
+            mine = self._commitments[place]
+            used = left_out.get(place, Used(mine, mine is None or place in answered, self.number))
+            is_counted = used is not None and used.batch == self.number and used.commitment == mine
+            if is_counted and place not in seen and answer.is_acceptance == (mine is None):
+                seen.add(place)
+                outcomes.append(_counted(used))
             else:
-                same = used[:2] == (answer.value, answer.cell)
-                outcomes.append(Outcome.DUPLICATE if same else Outcome.CHANGED)
-            seen.add(place)
+                outcomes.append(_repeated(answer, used))
         return outcomes
+
+
+def _counted(used: Used | None) -> Outcome:
+    """Return the outcome of the answer that has used a nonce now."""
+    if used is None or used.commitment is None:
+        return Outcome.ACCEPTED
+    return Outcome.ANSWERED if used.accepted else Outcome.COUNTED
+
+
+def _repeated(answer: Answer, used: Used | None) -> Outcome:
+    """Return the outcome of an answer whose nonce another has used, or could not use any more."""
+    if used is None or (used.commitment is None and not answer.is_acceptance):
+        return Outcome.CLOSED
+    is_same = answer.is_acceptance or used.commitment == commitment_of(answer)
+    return Outcome.DUPLICATE if is_same else Outcome.CHANGED
 
 
 def event_parameters(worker: int, happened: Mapping[tuple[int, int, str], int]) -> dict[str, Any]:
@@ -171,11 +214,11 @@ def event_parameters(worker: int, happened: Mapping[tuple[int, int, str], int]) 
     }
 
 
-def find_used(connection: Connection[TupleRow], answers: Sequence[Answer]) -> list[Used | None]:
-    """Return for each answer the use of its nonce; None where it was not used."""
-    expiries = array([answer.ticket.expires_at for answer in answers])
-    nonces = bytes_array([answer.ticket.nonce for answer in answers])
-    found: list[Used | None] = [None] * len(answers)
-    for place, *used in connection.execute(_FIND, (expiries, nonces)).fetchall():
-        found[place - 1] = Used(*used)
+def find_used(connection: Connection[TupleRow], batch: Batch, places: Sequence[int]) -> dict[int, Used | None]:
+    """Return the earlier use of the nonces at these places of a batch; None where there was none."""
+    keys = [batch.keys[place] for place in places]
+    rows = connection.execute(_FIND, (array([each for each, _ in keys]), bytes_array([each for _, each in keys])))
+    found: dict[int, Used | None] = dict.fromkeys(places)
+    for place, *used in rows.fetchall():
+        found[places[place - 1]] = Used(*used)
     return found

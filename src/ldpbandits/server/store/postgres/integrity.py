@@ -10,29 +10,23 @@ from psycopg.rows import TupleRow
 
 from ldpbandits.errors import DatabaseError
 from ldpbandits.server.store import DELETED, CellTotal
-from ldpbandits.server.store.integrity import Dump
-from ldpbandits.server.store.postgres.connection import display_name, first_line
-from ldpbandits.server.store.postgres.reading import read_experiments
+from ldpbandits.server.store.integrity import Dump, NonceCount
+from ldpbandits.server.store.postgres.connection import display_name, first_line, rows_of
 from ldpbandits.server.store.postgres.schema import check_current
-from ldpbandits.server.store.postgres.slots import Slots
+from ldpbandits.server.store.postgres.slots import Slots, read_experiments
+from ldpbandits.server.store.sql import NONCE_COUNTS, NUMBERING_GAPS, find_missing_rows
 
 _TALLIES = (
     "SELECT experiment, arm, cell, sum(pulls)::bigint, sum(total)::bigint, sum(read)::bigint FROM cells"
     " GROUP BY experiment, arm, cell"
 )
-_NUMBERING = "SELECT experiment FROM arms GROUP BY experiment HAVING min(number) <> 0 OR max(number) <> count(*) - 1"
 _SHUT = (
     "SELECT id FROM experiments LEFT JOIN gates ON experiment = id"
     " GROUP BY id, status HAVING NOT coalesce(bool_and(open = (status <> 'closed')), false)"
 )
-_NOT_BEING_DELETED = f"WHERE experiment NOT IN (SELECT id FROM experiments WHERE name LIKE '{DELETED}%')"  # noqa: S608 - ours
-_RESPONSES = f"SELECT experiment, id, arm, value, cell FROM responses {_NOT_BEING_DELETED}"  # noqa: S608 - ours
-_NONCES = f"SELECT count(*) FROM nonces {_NOT_BEING_DELETED}"  # noqa: S608 - ours
-_UNANSWERED = (
-    "SELECT experiment, arm, cell, used, coalesce(kept, 0) FROM"  # noqa: S608 - ours
-    f" (SELECT experiment, arm, cell, count(*) AS used FROM nonces {_NOT_BEING_DELETED} GROUP BY 1, 2, 3) AS tickets"
-    " LEFT JOIN (SELECT experiment, arm, cell, count(*) AS kept FROM responses GROUP BY 1, 2, 3) AS counted"
-    " USING (experiment, arm, cell) WHERE used > coalesce(kept, 0)"
+_RESPONSES = (
+    "SELECT experiment, id, arm, value, cell FROM responses WHERE experiment NOT IN"  # noqa: S608 - ours
+    f" (SELECT id FROM experiments WHERE name LIKE '{DELETED}%')"
 )
 _AT_ONCE = 10_000
 
@@ -49,8 +43,7 @@ def open_postgres_dump(url: str) -> Iterator[Dump]:
                 read_experiments(connection, numbers, Slots()),
                 tallies=(CellTotal(*row) for row in connection.execute(_TALLIES).fetchall()),
                 responses=_responses(connection),
-                nonces=(),
-                nonces_besides=connection.execute(_NONCES).fetchall()[0][0],
+                nonces=[NonceCount(*row) for row in connection.execute(NONCE_COUNTS).fetchall()],
                 faults=_faults(connection),
             )
     except psycopg.Error as error:
@@ -68,18 +61,10 @@ def _faults(connection: Connection[TupleRow]) -> list[str]:
     """Check the invariants that the tables' own constraints cannot express."""
     faults = [
         f"experiment {experiment}: the numbers of its arms have gaps"
-        for (experiment,) in connection.execute(_NUMBERING).fetchall()
+        for (experiment,) in connection.execute(NUMBERING_GAPS).fetchall()
     ]
     faults += [
         f"experiment {experiment}: its gates contradict its status"
         for (experiment,) in connection.execute(_SHUT).fetchall()
     ]
-    faults += [
-        f"cell {cell} of arm {arm} of experiment {experiment}: {used} tickets were used, and it has {kept} responses"
-        for experiment, arm, cell, used, kept in connection.execute(_UNANSWERED).fetchall()
-    ]
-    for table in ("identity", "forgotten"):
-        ((found,),) = connection.execute(f"SELECT count(*) FROM {table}").fetchall()  # noqa: S608 - our names
-        if found != 1:
-            faults.append(f"the table {table}: it has {found} rows, and should have one")
-    return faults
+    return [*faults, *find_missing_rows(rows_of(connection))]

@@ -11,9 +11,8 @@ from ldpbandits.server.store.postgres.account import EventKey
 from ldpbandits.server.store.postgres.connection import DURABLE
 from ldpbandits.server.store.postgres.counting import NOTE, array, event_parameters
 from ldpbandits.server.store.postgres.nonces import SET_LOCK_TIMEOUT
-from ldpbandits.server.store.postgres.reading import SINCE, read_experiments, read_totals
 from ldpbandits.server.store.postgres.schema import SETUP_LOCK
-from ldpbandits.server.store.postgres.slots import Slots
+from ldpbandits.server.store.postgres.slots import SINCE, Slots, read_experiments, read_totals
 
 _EVENTS = "SELECT experiment, arm, kind, sum(count)::bigint FROM events{} GROUP BY experiment, arm, kind"
 _PENDING = "SELECT experiment, arm, sum(count)::bigint, max(until) FROM pending{} GROUP BY experiment, arm"
@@ -27,20 +26,22 @@ _CHANGED_ARMS = " UNION ".join(
 )
 _MOMENT = "SELECT pg_snapshot_xmin(pg_current_snapshot())::xid::text"
 _PUBLISH_PENDING = (
-    "INSERT INTO pending SELECT experiment, %s, arm, count, until"
-    " FROM unnest(%s::integer[], %s::integer[], %s::bigint[], %s::bigint[]) AS told (experiment, arm, count, until)"
-    " ON CONFLICT (experiment, worker, arm) DO UPDATE SET count = excluded.count, until = excluded.until"
+    "INSERT INTO pending SELECT experiment, %s, arm, count, until, accepted"
+    " FROM unnest(%s::integer[], %s::integer[], %s::bigint[], %s::bigint[], %s::bigint[])"
+    " AS told (experiment, arm, count, until, accepted) ON CONFLICT (experiment, worker, arm)"
+    " DO UPDATE SET count = excluded.count, until = excluded.until, accepted = excluded.accepted"
 )
 _DEAD = (
     "SELECT id FROM workers WHERE seen_at < clock_timestamp() - make_interval(secs => %s)"
-    " AND NOT EXISTS (SELECT FROM pending WHERE worker = id AND until > %s AND count <> 0)"
+    " AND NOT EXISTS (SELECT FROM pending WHERE worker = id AND until > %s AND (count, accepted) <> (0, 0))"
     # The lock waits for a worker that is sending a heartbeat, which is then not dead; a worker that comes later is not
     # listed, and registers again.
     " FOR UPDATE"
 )
 _SETTLE = (
-    "INSERT INTO events SELECT experiment, 0, arm, %s, sum(count) FROM pending WHERE worker = ANY(%s)"
-    " GROUP BY experiment, arm HAVING sum(count) <> 0"
+    "INSERT INTO events SELECT experiment, 0, arm, kind, sum(number) FROM pending"
+    " CROSS JOIN LATERAL (VALUES (%s, accepted), (%s, count - accepted)) AS gone (kind, number)"
+    " WHERE worker = ANY(%s) GROUP BY experiment, arm, kind HAVING sum(number) <> 0"
     " ON CONFLICT (experiment, worker, arm, kind) DO UPDATE SET count = events.count + excluded.count"
 )
 _KEEP = (
@@ -129,7 +130,7 @@ def read_peer_updates(
     """Read the updates of other workers in one snapshot, whose mark the result has.
 
     A snapshot is named by its first running transaction: it sees all transactions before that one, and each row has
-    the transaction that wrote it (xmin). Of thousands of arms only those few are read that were written later.
+    the transaction that wrote it (xmin). Only arms that were written later are read, a few of thousands.
     """
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -165,16 +166,17 @@ def read_peer_updates(
     )
 
 
-def settle(connection: Connection[TupleRow], now: int, kind: str, dead_after: float) -> None:
+def settle(connection: Connection[TupleRow], now: int, kinds: tuple[str, str], dead_after: float) -> None:
     """Settle workers without a heartbeat for `dead_after` seconds whose tickets have all expired.
 
-    Updates of experiments that were deleted meanwhile are removed, too.
+    `kinds` are those of the events of accepted tickets and of others. Updates of experiments that were deleted
+    meanwhile are removed, too.
     """
     connection.execute(SET_LOCK_TIMEOUT)
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (SETUP_LOCK,))
     dead = [worker for (worker,) in connection.execute(_DEAD, (dead_after, now)).fetchall()]
     if dead:
-        connection.execute(_SETTLE, (kind, dead))
+        connection.execute(_SETTLE, (*kinds, dead))
         connection.execute(_KEEP, (dead,))
         connection.execute("DELETE FROM pending WHERE worker = ANY(%s)", (dead,))
         connection.execute("DELETE FROM events WHERE worker = ANY(%s)", (dead,))

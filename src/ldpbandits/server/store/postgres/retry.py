@@ -13,6 +13,7 @@ from psycopg.errors import CheckViolation
 from psycopg.rows import TupleRow
 
 from ldpbandits.server.store import Answer, CellTotal, Event, Outcome, Unavailable
+from ldpbandits.server.store.nonces import rounded_expiry
 from ldpbandits.server.store.postgres.account import EventKey
 from ldpbandits.server.store.postgres.connection import LOST, Link, first_line
 from ldpbandits.server.store.postgres.counting import (
@@ -20,14 +21,12 @@ from ldpbandits.server.store.postgres.counting import (
     COUNT_AND_NOTE,
     NOTE,
     Batch,
-    Used,
     event_parameters,
     find_used,
 )
 from ldpbandits.server.store.postgres.nonces import Days, floor
-from ldpbandits.server.store.postgres.reading import read_totals
 from ldpbandits.server.store.postgres.schema import SLOT_LOCK, SLOTS
-from ldpbandits.server.store.postgres.slots import Slots, SlotTotal
+from ldpbandits.server.store.postgres.slots import Slots, SlotTotal, read_totals
 
 RETRY_DEADLINE_S = 8.0
 """Seconds for which a batch is retried while the database cannot be reached, as during a failover."""
@@ -118,7 +117,7 @@ class Counting:
         while True:
             try:
                 with self.link.transaction() as connection:
-                    self._days.make(connection, [answer.ticket.expires_at for answer in batch.given])
+                    self._days.make(connection, [rounded_expiry(answer.ticket.expires_at) for answer in batch.given])
                     self.forgotten = floor(connection)
                 break
             except Unavailable:  # another worker creates partitions, or the database is away
@@ -140,17 +139,17 @@ class Counting:
         self._failpoint("after commit")
         if self.link.is_doubtful:
             raise psycopg.OperationalError("a commit was not seen to reach the standby")
-        left = [row[0] - 1 for row in rows if row[0] is not None]
+        left = [row[0] - 1 for row in rows if row[0] is not None and row[0] > 0]
+        answered = {-row[0] - 1 for row in rows if row[0] is not None and row[0] < 0}
         added = [SlotTotal(row[1], self.slot, *row[2:]) for row in rows if row[0] is None]
-        used = find_used(connection, [batch.given[place] for place in left]) if left else []
-        left_out: dict[int, Used | None] = dict(zip(left, used, strict=True))
-        if any(each is not None and each.batch == batch.number for each in used):
+        left_out = find_used(connection, batch, left) if left else {}
+        if any(each is not None and each.batch == batch.number for each in left_out.values()):
             # An earlier attempt has counted, perhaps under another slot: read the totals of its arms only. This worker
             # may not know an arm yet that another has just added.
             arms = {batch.given[place].ticket[:2] for place in left}
             totals = read_totals(connection, sorted({experiment for experiment, _ in arms}))
             added = [row for row in totals if (row.experiment, row.arm) in arms]
-        return (batch.outcomes(left_out), self._slots.take(added)), are_noted
+        return (batch.outcomes(left_out, answered), self._slots.take(added)), are_noted
 
     def _send(
         self, connection: Connection[TupleRow], batch: Batch, worker: int, happened: dict[EventKey, int]

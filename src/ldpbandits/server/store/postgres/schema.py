@@ -1,26 +1,32 @@
 """The schema of a PostgreSQL database, as a list of named migrations. A released migration is never edited.
 
 - `gates` has a row for each experiment and slot. A worker counts under its own slot, with the lock of that row; closing
-  an experiment locks all of them. So the status is read under a lock: read in the snapshot of the statement alone, an
+  an experiment locks all of them. The status is read under this lock: read in the snapshot of the statement alone, an
   experiment that was closed meanwhile would still count responses.
 - `cells` holds the tallies by slot. A worker adds to its own slot, so that workers do not wait for each other, and the
   tally of an arm is the sum over slots.
-- `nonces` is partitioned into days by expiry. Dropping an expired day is cheap, and a dropped range accepts no rows.
-  There is no default partition, on purpose.
+- `nonces` holds used tickets as two hashes, as in `store.nonces`. It is partitioned into days by expiry. Dropping an
+  expired day is cheap, and a dropped range accepts no rows. There is no default partition, on purpose.
 - `changes` has a row for each change by an experimenter, under the next version. Its key makes a change that was
   checked against an older version fail.
 - `events` and `pending` hold the totals of each worker as absolute values, so that writing them is idempotent.
 """
 
 import re
-from collections.abc import Sequence
 from itertools import chain
 
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
-from ldpbandits.errors import DatabaseError
-from ldpbandits.server.store import join_columns, unknown_schema
+from ldpbandits.server.store.postgres.connection import rows_of
+from ldpbandits.server.store.sql import (
+    Migrations,
+    check_all_applied,
+    check_columns,
+    check_ours,
+    group_columns,
+    read_applied,
+)
 
 SLOTS = 16
 """Workers that count without waiting for each other; more workers share slots, and count correctly."""
@@ -31,7 +37,7 @@ SETUP_LOCK = 0x6C647062_00000001
 SLOT_LOCK = 0x6C647062
 """Advisory lock, with the number of a slot, of the session of the worker that leases this slot."""
 
-MIGRATIONS: Sequence[tuple[str, Sequence[str]]] = (
+MIGRATIONS: Migrations = (
     (
         "0001 experiments, arms, gates, cells, responses, nonces, keys, workers",
         (
@@ -154,6 +160,56 @@ MIGRATIONS: Sequence[tuple[str, Sequence[str]]] = (
             """,
         ),
     ),
+    (
+        "0002 nonces as hashes without a time, acceptances",
+        (
+            "CREATE TEMPORARY TABLE old_nonces ON COMMIT DROP AS SELECT * FROM nonces",
+            "DROP TABLE nonces",
+            """
+            CREATE TABLE nonces (
+                expires_at bigint NOT NULL,
+                id bytea NOT NULL,
+                experiment integer NOT NULL,
+                batch integer NOT NULL,
+                accepted boolean NOT NULL,
+                commitment bytea,
+                PRIMARY KEY (expires_at, id)
+            ) PARTITION BY RANGE (expires_at)
+            """,
+            # The last tickets of a day are kept with those of the next day's first second.
+            """
+            INSERT INTO days SELECT DISTINCT rounded - rounded % 86400
+            FROM (SELECT (expires_at + 3599) / 3600 * 3600 AS rounded FROM old_nonces) AS tickets
+            ON CONFLICT DO NOTHING
+            """,
+            """
+            DO $$
+            DECLARE start bigint;
+            BEGIN
+                FOR start IN SELECT first FROM days LOOP
+                    EXECUTE format(
+                        'CREATE TABLE nonces_%s PARTITION OF nonces FOR VALUES FROM (%s) TO (%s)',
+                        start, start, start + 86400
+                    );
+                END LOOP;
+            END $$
+            """,
+            """
+            INSERT INTO nonces (expires_at, id, experiment, batch, accepted, commitment)
+            SELECT (expires_at + 3599) / 3600 * 3600,
+                substring(sha256(nonce || convert_to(expires_at::text, 'UTF8')) FOR 16), experiment, batch, false,
+                substring(sha256(nonce || convert_to(value || ' ' || cell, 'UTF8')) FOR 16)
+            FROM old_nonces
+            """,
+            "ALTER TABLE pending ADD COLUMN accepted bigint NOT NULL DEFAULT 0",
+            # Earlier, a ticket that was handed out counted as accepted.
+            """
+            INSERT INTO cells
+            SELECT experiment, 0, arm, -1, sum(count), sum(count), 0 FROM events
+            WHERE kind = 'missing' GROUP BY experiment, arm HAVING sum(count) > 0
+            """,
+        ),
+    ),
 )
 
 
@@ -162,55 +218,39 @@ def migrate(connection: Connection[TupleRow], identity: bytes) -> None:
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (SETUP_LOCK,))
         rows = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()").fetchall()
-        tables = {name for (name,) in rows}
-        if tables and "migrations" not in tables:
-            raise DatabaseError(f"the database is not an agent server's: it has a table '{min(tables)}'")
+        tables = [name for (name,) in rows]
+        check_ours(tables)
         if not tables:
             connection.execute("CREATE TABLE migrations (name text PRIMARY KEY, applied_at timestamptz NOT NULL)")
-        applied = _applied(connection)
+        applied = read_applied(rows_of(connection), MIGRATIONS)
         for name, statements in MIGRATIONS:
             if name not in applied:
                 for statement in statements:
                     connection.execute(statement)
                 connection.execute("INSERT INTO migrations VALUES (%s, now())", (name,))
-        check_schema(connection)
+        _check_schema(connection)
         connection.execute("INSERT INTO identity SELECT %s WHERE NOT EXISTS (SELECT FROM identity)", (identity,))
 
 
 def check_current(connection: Connection[TupleRow]) -> None:
-    """Raise DatabaseError unless exactly the known migrations are applied."""
-    if len(_applied(connection)) < len(MIGRATIONS):
-        raise DatabaseError("the database is from an older version: start the server on it once")
-    check_schema(connection)
+    """Raise DatabaseError unless exactly the known migrations are applied, and the tables have their columns."""
+    check_all_applied(rows_of(connection), MIGRATIONS)
+    _check_schema(connection)
 
 
-def check_schema(connection: Connection[TupleRow]) -> None:
+def _check_schema(connection: Connection[TupleRow]) -> None:
     """Raise DatabaseError when a table lacks a column of the migrations, whatever the database says it has applied."""
     sql = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema()"
-    found: dict[str, list[str]] = {}
-    for table, column in connection.execute(f"{sql} ORDER BY ordinal_position").fetchall():
-        found.setdefault(table, []).append(column)
-    for table, columns in _made_columns().items():
-        if not columns <= set(found.get(table, ())):
-            told = f"{join_columns(found.get(table))}, not {join_columns(sorted(columns))}"
-            raise unknown_schema(f"table {table} has the columns {told}")
+    found = group_columns(rows_of(connection)(f"{sql} ORDER BY ordinal_position"))
+    check_columns(found, _made_columns(), may_have_more=True)
 
 
-def _made_columns() -> dict[str, set[str]]:
+def _made_columns() -> dict[str, list[str]]:
     """Return the columns of each table by the migrations: the first word of each line of its definition."""
-    made: dict[str, set[str]] = {}
+    made: dict[str, list[str]] = {}
     for statement in chain.from_iterable(statements for _, statements in MIGRATIONS):
         for table, definition in re.findall(r"CREATE TABLE (\w+) \((.*)\)", statement, re.DOTALL):
-            made[table] = set(re.findall(r"(?:^|,)\s*([a-z_]+) ", definition))
+            made[table] = sorted(set(re.findall(r"(?:^|,)\s*([a-z_]+) ", definition)))
         for table, column in re.findall(r"ALTER TABLE (\w+) ADD COLUMN (\w+)", statement):
-            made.setdefault(table, set()).add(column)
+            made.setdefault(table, []).append(column)
     return made
-
-
-def _applied(connection: Connection[TupleRow]) -> set[str]:
-    """Return the applied migrations; raise DatabaseError when one of them is unknown."""
-    applied = {name for (name,) in connection.execute("SELECT name FROM migrations").fetchall()}
-    unknown = applied - {name for name, _ in MIGRATIONS}
-    if unknown:
-        raise DatabaseError(f"the database is from a newer version: it has the migration '{min(unknown)}'")
-    return applied

@@ -4,7 +4,17 @@ from collections.abc import Iterable
 from threading import Lock
 from typing import NamedTuple, TypeAlias
 
-from ldpbandits.server.store import CellTotal
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from ldpbandits.server.store import CellTotal, StoredExperiment
+from ldpbandits.server.store import sql as shared
+from ldpbandits.server.store.postgres.connection import rows_of
+
+_TOTALS = "SELECT experiment, slot, arm, cell, pulls, total, read FROM cells WHERE experiment = ANY(%s)"
+
+SINCE = "age(xmin) <= age(%s::xid)"
+"""True for rows written by this transaction or a later one, and for some that are two billion transactions older."""
 
 Place: TypeAlias = tuple[int, int, int]
 """Experiment, arm and cell."""
@@ -29,7 +39,6 @@ class Slots:
     """
 
     def __init__(self) -> None:
-        """Start without any totals."""
         self._known: dict[Place, dict[int, SlotTotal]] = {}
         self._lock = Lock()
 
@@ -56,3 +65,23 @@ class Slots:
         return CellTotal(
             *place, sum(slot.pulls for slot in slots), sum(slot.total for slot in slots), sum(s.read for s in slots)
         )
+
+
+def read_totals(connection: Connection[TupleRow], experiments: list[int], since: str | None = None) -> list[SlotTotal]:
+    """Read the totals of all cells of these experiments by slot, or only of those changed after `since`."""
+    if since is None:
+        found = connection.execute(_TOTALS, (experiments,))
+    else:
+        found = connection.execute(f"{_TOTALS} AND {SINCE}", (experiments, since))
+    return [SlotTotal(*row) for row in found.fetchall()]
+
+
+def read_experiments(
+    connection: Connection[TupleRow], numbers: list[int], slots: Slots | None = None
+) -> list[StoredExperiment]:
+    """Read these experiments with their arms and totals. `slots` records the totals, which the caller applies."""
+    found = read_totals(connection, numbers)
+    if slots is not None:
+        slots.take(found)
+    totals = sorted(Slots().take(found))
+    return shared.read_experiments(rows_of(connection), totals, "{} = ANY(?)", (numbers,))

@@ -8,8 +8,10 @@ exports and sizes.
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from os import urandom
 from threading import Lock
+from typing import Any
 
 import psycopg
 from psycopg import Connection
@@ -28,9 +30,7 @@ from ldpbandits.server.store import (
     Pending,
     Status,
     StoredExperiment,
-    StoredKey,
     StoredResponse,
-    StoredSecret,
     StoreSizes,
     Unavailable,
 )
@@ -40,15 +40,16 @@ from ldpbandits.server.store.postgres.connection import (
     check_server,
     check_sessions,
     display_name,
+    execute,
     first_line,
     translate_errors,
 )
 from ldpbandits.server.store.postgres.nonces import DAY_S, Days, floor
 from ldpbandits.server.store.postgres.poller import Poller
-from ldpbandits.server.store.postgres.reading import read_experiments
 from ldpbandits.server.store.postgres.retry import RETRY_DEADLINE_S, Counting
 from ldpbandits.server.store.postgres.schema import SETUP_LOCK, migrate
-from ldpbandits.server.store.postgres.slots import Slots
+from ldpbandits.server.store.postgres.slots import Slots, read_experiments
+from ldpbandits.server.store.sql import Execute, SqlStore, read_pages
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ def _pass(_: str) -> None:
     """Do nothing at a failpoint."""
 
 
-class PostgresStore:
+class PostgresStore(SqlStore):
     """A `SharedStore`. Tests give a `failpoint`, which is called at named points of a change, and shorter days."""
 
     counting: type[Counting] = Counting
@@ -139,36 +140,41 @@ class PostgresStore:
             numbers = [number for (number,) in connection.execute("SELECT id FROM experiments").fetchall()]
             return read_experiments(connection, numbers, self._slots)
 
-    def events(self) -> list[Event]:
-        """Add up the events of all workers."""
-        sql = "SELECT experiment, arm, kind, sum(count)::bigint FROM events GROUP BY experiment, arm, kind"
-        return [Event(*row) for row in self._writer.rows(f"{sql} HAVING sum(count) <> 0")]
+    def _rows(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
+        return self._writer.rows(sql.replace("?", "%s"), values)
+
+    def _read(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
+        """Return the rows of a query on the connection that exports and sizes share, one at a time."""
+        with self._reading:
+            return self._reader.rows(sql.replace("?", "%s"), values)
 
     def export(self, experiment: int, rows: int) -> Iterator[Sequence[StoredResponse]]:
         """Read in chunks; a chunk sees what was committed when it was requested.
 
         All exports take turns on one connection, so that many of them do not use up those of the database.
         """
-        last = 0
-        sql = "SELECT id, arm, value, cell FROM responses WHERE experiment = %s AND id > %s ORDER BY id LIMIT %s"
-        while True:
-            with self._reading:
-                piece = self._reader.rows(sql, (experiment, last, rows))
-            if not piece:
-                return
-            last = piece[-1][0]
-            yield [StoredResponse(*row) for row in piece]
+        return read_pages(self._read, experiment, rows)
 
     def sizes(self) -> StoreSizes:
         """Return the size of the database; the machine that runs it reports its log and its disk."""
-        with self._reading:
-            ((size,),) = self._reader.rows("SELECT pg_database_size(current_database())")
+        ((size,),) = self._read("SELECT pg_database_size(current_database())")
         return StoreSizes(database=int(size))
 
     # Changes by experimenters
 
     @contextmanager
-    def _change(self, experiment: int | None) -> Iterator[Connection[TupleRow]]:
+    def _transaction(self) -> Iterator[Execute]:
+        with self._writer.transaction() as connection:
+            yield partial(execute, connection)
+            self._failpoint("before commit")
+
+    @contextmanager
+    def _change(self, experiment: int | None) -> Iterator[Execute]:
+        with self._versioned(experiment) as connection:
+            yield partial(execute, connection)
+
+    @contextmanager
+    def _versioned(self, experiment: int | None) -> Iterator[Connection[TupleRow]]:
         """Make a change under the next version; raise `Behind` when another worker has changed something since.
 
         If the connection is lost during the commit, the change's token shows whether it succeeded.
@@ -192,32 +198,22 @@ class PostgresStore:
     def create(self, definition: Definition, arms: Sequence[str], known: Sequence[CellTotal] = ()) -> StoredExperiment:
         """Insert the experiment and return it as it is read."""
         ((number,),) = self._writer.rows("SELECT nextval(pg_get_serial_sequence('experiments', 'id'))")
-        with self._change(number) as connection:
+        with self._versioned(number) as connection:
             changes.create(connection, number, definition, arms, known)
             (made,) = read_experiments(connection, [number], self._slots)
         self._counting.last_experiment = max(self._counting.last_experiment, number)
         return made
 
-    def add_arm(self, experiment: int, name: str) -> None:
-        """Insert an arm under the next number."""
-        with self._change(experiment) as connection:
-            changes.add_arm(connection, experiment, name)
-
-    def retire_arm(self, experiment: int, arm: int) -> None:
-        """Mark the arm as retired."""
-        with self._change(experiment) as connection:
-            changes.retire_arm(connection, experiment, arm)
-
     def set_status(self, experiment: int, status: Status, shipped: int | None = None) -> None:
         """Write the status; once a close returns, no worker counts any more."""
-        with self._change(experiment) as connection:
+        with self._versioned(experiment) as connection:
             changes.set_status(connection, experiment, status, shipped)
 
     def delete(self, experiment: int) -> bool:
         """Delete its rows: the first call is a change that all workers apply, later calls continue from the cursor."""
         if experiment in self._deletions:
             return self._deletions[experiment] is not None and self._erase(experiment)
-        with self._change(experiment) as connection:
+        with self._versioned(experiment) as connection:
             changes.hide(connection, experiment)
             place = changes.erase(connection, experiment, changes.FIRST)
         self._slots.forget(experiment)
@@ -265,33 +261,6 @@ class PostgresStore:
                 return None  # a reader such as a backup has a lock; the next call retries
             raise
         return last
-
-    # Keys and secrets
-
-    def keys(self) -> list[StoredKey]:
-        """Read the hashes of all keys."""
-        return [StoredKey(*row) for row in self._writer.rows("SELECT hash, role, valid_until FROM keys")]
-
-    def rotate_key(self, role: str, hashed: bytes, now: int, grace: int) -> None:
-        """Insert a new key and set the expiry of earlier ones."""
-        with self._change(None) as connection:
-            changes.rotate_key(connection, role, hashed, now, grace)
-
-    def secrets(self) -> list[StoredSecret]:
-        """Read all signing secrets."""
-        return [StoredSecret(*row) for row in self._writer.rows("SELECT id, secret, valid_until FROM secrets")]
-
-    def rotate_secret(self, secret: bytes, now: int, grace: int) -> None:
-        """Insert a new secret and set the expiry of earlier ones."""
-        with self._change(None) as connection:
-            changes.rotate_secret(connection, secret, now, grace)
-
-    def prune(self, now: int) -> None:
-        """Delete expired keys and secrets; a worker that still has them knows when they expire."""
-        with self._writer.transaction() as connection:
-            connection.execute("DELETE FROM keys WHERE valid_until <= %s", (now,))
-            connection.execute("DELETE FROM secrets WHERE valid_until <= %s", (now,))
-            self._failpoint("before commit")
 
     # Other workers
 
@@ -345,8 +314,8 @@ class PostgresStore:
         """Delete the note of this name and return it."""
         return self._poller.take_note(name)
 
-    def settle(self, now: int, kind: str) -> None:
-        """Settle dead workers: their expired open tickets become events of this kind."""
+    def settle(self, now: int, missing: str, unaccepted: str) -> None:
+        """Settle dead workers: their expired open tickets become events, of one kind if accepted, else of the other."""
         with self._writer.transaction() as connection:
-            peer_updates.settle(connection, now, kind, HEARTBEAT_TIMEOUT_S)
+            peer_updates.settle(connection, now, (missing, unaccepted), HEARTBEAT_TIMEOUT_S)
             connection.execute("DELETE FROM notes WHERE until <= %s", (now,))

@@ -6,9 +6,9 @@ owner only from its first byte on, and gets its name when all of it is on disk.
 
 A restored database is another database than its source: the two may live side by side, and the first has issued tickets
 that the copy does not know. Counted by the copy, they would count twice, or for another experiment that has the same
-number by now. So the copy gets a new identity, which voids every earlier ticket, wherever the signing secrets come
-from; and a new signing secret, since a finder of the backup may know the old ones. No ticket is left whose nonce could
-come again: the copy starts without nonces, and `forgotten` starts at 0.
+number by now. The copy therefore gets a new identity, which voids every earlier ticket, wherever the signing secrets
+come from; and a new signing secret, since a finder of the backup may know the old ones. No ticket is left whose nonce
+could come again: the copy starts without nonces, and `forgotten` starts at 0.
 """
 
 import os
@@ -20,8 +20,7 @@ from secrets import token_bytes, token_hex
 
 from ldpbandits.errors import DatabaseError, OutputError
 from ldpbandits.output.files import guard
-from ldpbandits.server.store.sqlite.file import acquire_lock_file, open_read_only
-from ldpbandits.server.store.sqlite.lock import BESIDE
+from ldpbandits.server.store.sqlite.file import BESIDE, acquire_lock_file, open_read_only
 from ldpbandits.server.store.sqlite.schema import migrate
 
 _ALL_BESIDE = (*BESIDE, "-journal")

@@ -8,19 +8,14 @@ from typing import Any
 
 from ldpbandits.errors import DatabaseError
 from ldpbandits.server.store import DELETED, CellTotal, StoredExperiment
-from ldpbandits.server.store.integrity import Dump
+from ldpbandits.server.store.integrity import Dump, NonceCount
+from ldpbandits.server.store.sql import NONCE_COUNTS, NUMBERING_GAPS, find_missing_rows, read_experiments
 from ldpbandits.server.store.sqlite.file import open_read_only
-from ldpbandits.server.store.sqlite.reading import read_experiments
 from ldpbandits.server.store.sqlite.schema import check_current
+from ldpbandits.server.store.sqlite.store import TOTALS
 
-_NUMBERING = "SELECT experiment FROM arms GROUP BY experiment HAVING min(number) <> 0 OR max(number) <> count(*) - 1"
-_TALLIES = "SELECT experiment, arm, cell, pulls, total, read FROM cells"
 _BEING_DELETED = f"(SELECT id FROM experiments WHERE name LIKE '{DELETED}%')"  # noqa: S608 - ours
 _RESPONSES = f"SELECT experiment, id, arm, value, cell FROM responses WHERE experiment NOT IN {_BEING_DELETED}"  # noqa: S608
-_NONCES = (
-    "SELECT expires_at, nonce, response FROM nonces WHERE NOT EXISTS (SELECT 1 FROM responses"  # noqa: S608 - ours
-    f" WHERE experiment IN {_BEING_DELETED} AND id = nonces.response)"
-)
 
 
 @contextmanager
@@ -36,9 +31,9 @@ def open_sqlite_dump(path: Path) -> Iterator[Dump]:
         reader.check_file()
         yield Dump(
             reader.experiments(),
-            tallies=(CellTotal(*row) for row in reader.rows("the tallies", _TALLIES)),
+            tallies=(CellTotal(*row) for row in reader.rows("the tallies", TOTALS)),
             responses=reader.rows("the responses", _RESPONSES),
-            nonces=reader.rows("the nonces", _NONCES),
+            nonces=[NonceCount(*row) for row in reader.rows("the nonces", NONCE_COUNTS)],
             faults=reader.faults,
         )
 
@@ -64,12 +59,9 @@ class _Reader:
                 self.faults.append(f"the file: {line}")
         for table, _, parent, _ in self.rows("the links between tables", "PRAGMA foreign_key_check"):
             self.faults.append(f"a row of {table}: it refers to a missing row of {parent}")
-        for (experiment,) in self.rows("the arms", _NUMBERING):
+        for (experiment,) in self.rows("the arms", NUMBERING_GAPS):
             self.faults.append(f"experiment {experiment}: the numbers of its arms have gaps")
-        for table in ("identity", "forgotten"):
-            found = sum(1 for _ in self.rows(f"the rows of {table}", f"SELECT 1 FROM {table}"))  # noqa: S608 - ours
-            if found != 1:
-                self.faults.append(f"the table {table}: it has {found} rows, and should have one")
+        self.faults += find_missing_rows(lambda sql, _=(): list(self.rows(f"the rows of {sql.split()[-1]}", sql)))
 
     def experiments(self) -> list[StoredExperiment]:
         """Return the experiments, or none when one of them cannot be read."""
@@ -78,7 +70,7 @@ class _Reader:
             return self._connection.execute(sql, values).fetchall()
 
         try:
-            return read_experiments(rows)
+            return read_experiments(rows, [CellTotal(*row) for row in rows(f"{TOTALS} ORDER BY cell")])
         except sqlite3.Error as error:
             self.faults.append(f"the experiments cannot be read: {error}")
             return []

@@ -2,9 +2,10 @@
 
 - A response is a permanent row of `responses`: experiment, arm, value, cell. No time, no address, no sender. Its key
   starts with the experiment, so that an export reads no other rows; a separate index would cost more.
-- Its nonce is a row of `nonces` until its ticket has expired. The key starts with the expiry, so that new
-  rows go to the end of the table and old ones are removed from its front.
-- `cells` holds each arm's tally, by cell. A response, its nonce and the tally change in one transaction or not at all.
+- A used ticket is a row of `nonces` until it has expired: two hashes, as in `store.nonces`. The key starts with the
+  hour, so that old rows are removed from the front of the table.
+- `cells` holds each arm's tally, by cell, and its acceptances. A response, its nonce and the tally change in one
+  transaction or not at all.
 - `events` counts assigned arms, missing answers, rejected responses and the like. It may lag by a moment.
 - `identity` is one row: random bytes that are part of the signature of this database's tickets.
 """
@@ -12,12 +13,23 @@
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
+from functools import partial
 from time import time
+from typing import Any
 
 from ldpbandits.errors import DatabaseError
-from ldpbandits.server.store import join_columns, unknown_schema
+from ldpbandits.server.store.nonces import hash_id, hash_response, rounded_expiry
+from ldpbandits.server.store.sql import (
+    Migrations,
+    check_all_applied,
+    check_columns,
+    check_ours,
+    group_columns,
+    read_applied,
+    unknown_schema,
+)
 
-MIGRATIONS: Sequence[tuple[str, Sequence[str]]] = (
+MIGRATIONS: Migrations = (
     (
         "0001 experiments, arms, responses, nonces, keys",
         (
@@ -152,17 +164,47 @@ MIGRATIONS: Sequence[tuple[str, Sequence[str]]] = (
             "ALTER TABLE new_responses RENAME TO responses",
         ),
     ),
+    (
+        "0006 nonces as hashes without a time, acceptances",
+        (
+            """
+            CREATE TABLE new_nonces (
+                expires_at INTEGER NOT NULL,
+                id BLOB NOT NULL,
+                experiment INTEGER NOT NULL,
+                commitment BLOB,
+                accepted INTEGER NOT NULL,
+                PRIMARY KEY (expires_at, id)
+            ) WITHOUT ROWID
+            """,
+            """
+            INSERT INTO new_nonces
+            SELECT rounded_expiry(expires_at), hash_id(nonce, expires_at), experiment,
+                hash_response(nonce, value, cell), 0
+            FROM nonces JOIN responses ON responses.id = nonces.response
+            """,
+            "DROP TABLE nonces",
+            "ALTER TABLE new_nonces RENAME TO nonces",
+            # Earlier, a ticket that was handed out counted as accepted.
+            """
+            INSERT INTO cells
+            SELECT experiment, arm, -1, count, count, 0 FROM events WHERE kind = 'missing' AND count > 0
+            """,
+        ),
+    ),
 )
 
 
-def migrate(connection: sqlite3.Connection, migrations: Sequence[tuple[str, Sequence[str]]] = MIGRATIONS) -> None:
+_FUNCTIONS = (rounded_expiry, hash_id, hash_response)
+"""Python functions that migrations call by their names."""
+
+
+def migrate(connection: sqlite3.Connection, migrations: Migrations = MIGRATIONS) -> None:
     """Apply the missing migrations, each in a transaction of its own."""
-    check_ours(connection)
+    check_tables(connection)
+    _add_functions(connection)
     connection.execute("CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied_at INTEGER NOT NULL)")
-    applied = {name for (name,) in connection.execute("SELECT name FROM migrations")}
-    unknown = applied - {name for name, _ in migrations}
-    if unknown:
-        raise DatabaseError(f"the database is from a newer version: it has the migration '{min(unknown)}'")
+    applied = read_applied(partial(_rows, connection), migrations)
     for name, statements in migrations:
         if name in applied:
             continue
@@ -177,51 +219,47 @@ def migrate(connection: sqlite3.Connection, migrations: Sequence[tuple[str, Sequ
                 raise unknown_schema(str(error)) from None  # the statement does not fit the tables; the disk works
             raise
         connection.execute("COMMIT")
-    check_schema(connection, migrations)
+    _check_schema(connection, migrations)
 
 
-def check_schema(connection: sqlite3.Connection, migrations: Sequence[tuple[str, Sequence[str]]] = MIGRATIONS) -> None:
+def _add_functions(connection: sqlite3.Connection) -> None:
+    for function in _FUNCTIONS:
+        connection.create_function(function.__name__, function.__code__.co_argcount, function, deterministic=True)
+
+
+def check_current(connection: sqlite3.Connection) -> None:
+    """Raise DatabaseError unless exactly the known migrations are applied, and the tables are theirs."""
+    check_all_applied(partial(_rows, connection), MIGRATIONS)
+    _check_schema(connection, MIGRATIONS)
+
+
+def check_tables(connection: sqlite3.Connection, *, may_be_empty: bool = True) -> None:
+    """Raise DatabaseError when the database is another program's; an empty one may become ours."""
+    tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    if not tables and not may_be_empty:
+        raise DatabaseError("the database is not an agent server's: it is empty")
+    check_ours(tables)
+
+
+def _check_schema(connection: sqlite3.Connection, migrations: Migrations) -> None:
     """Raise DatabaseError when the tables differ from these migrations', whatever the database says it has applied."""
     with closing(sqlite3.connect(":memory:")) as made:
+        _add_functions(made)
         for _, statements in migrations:
             for statement in statements:
                 made.execute(statement)
-        due = _columns(made)
-    found = _columns(connection)
-    for table, columns in due.items():
-        if found.get(table) != columns:
-            raise unknown_schema(
-                f"table {table} has the columns {join_columns(found.get(table))}, not {join_columns(columns)}"
-            )
+        check_columns(_columns(connection), _columns(made), may_have_more=False)
 
 
 def _columns(connection: sqlite3.Connection) -> dict[str, list[str]]:
     """Return the columns of each table, in order."""
-    rows = connection.execute(
-        "SELECT t.name, c.name FROM sqlite_master AS t, pragma_table_info(t.name) AS c WHERE t.type = 'table'"
-        " ORDER BY t.name, c.cid"
+    return group_columns(
+        connection.execute(
+            "SELECT t.name, c.name FROM sqlite_master AS t, pragma_table_info(t.name) AS c WHERE t.type = 'table'"
+            " ORDER BY t.name, c.cid"
+        )
     )
-    columns: dict[str, list[str]] = {}
-    for table, column in rows:
-        columns.setdefault(table, []).append(column)
-    return columns
 
 
-def check_ours(connection: sqlite3.Connection, *, may_be_empty: bool = True) -> None:
-    """Raise DatabaseError when the database is another program's; an empty one may become ours."""
-    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if not tables and not may_be_empty:
-        raise DatabaseError("the database is not an agent server's: it is empty")
-    if tables and "migrations" not in tables:
-        raise DatabaseError(f"the database is not an agent server's: it has a table '{min(tables)}'")
-
-
-def check_current(connection: sqlite3.Connection) -> None:
-    """Raise DatabaseError unless exactly the known migrations are applied."""
-    applied = {name for (name,) in connection.execute("SELECT name FROM migrations")}
-    known = {name for name, _ in MIGRATIONS}
-    if applied - known:
-        raise DatabaseError(f"the database is from a newer version: it has the migration '{min(applied - known)}'")
-    if known - applied:
-        raise DatabaseError("the database is from an older version: start the server on it once, or restore it")
-    check_schema(connection)
+def _rows(connection: sqlite3.Connection, sql: str, values: Sequence[object] = ()) -> list[Any]:
+    return connection.execute(sql, values).fetchall()

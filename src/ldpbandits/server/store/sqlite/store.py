@@ -5,10 +5,12 @@ Every change is a transaction of the one connection that writes, and durable whe
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import astuple
 from pathlib import Path
 from shutil import disk_usage
 from sqlite3 import Connection
+from typing import Any
 
 from ldpbandits.errors import DatabaseError
 from ldpbandits.server.store import (
@@ -21,16 +23,20 @@ from ldpbandits.server.store import (
     Outcome,
     Status,
     StoredExperiment,
-    StoredKey,
     StoredResponse,
-    StoredSecret,
     StoreSizes,
     Unavailable,
+    change_of_acceptances,
 )
+from ldpbandits.server.store.nonces import commitment_of, place_of
+from ldpbandits.server.store.sql import Execute, SqlStore, read_experiments, read_pages
 from ldpbandits.server.store.sqlite.file import SqliteFile
-from ldpbandits.server.store.sqlite.reading import read_experiment, read_experiments
 
-_NEW_NONCE = "INSERT INTO nonces VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+_USE_NONCE = (
+    "INSERT INTO nonces VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET commitment = excluded.commitment"
+    " WHERE commitment IS NULL AND excluded.commitment IS NOT NULL RETURNING accepted"
+)
+_COMMITMENT = "SELECT commitment FROM nonces WHERE (expires_at, id) = (?, ?)"
 _LAST_RESPONSE = (
     "SELECT coalesce(max((SELECT max(id) FROM responses WHERE experiment = experiments.id)), 0) FROM experiments"
 )
@@ -41,6 +47,7 @@ _ADD_CELL = (
 _ADD_EVENT = "INSERT INTO events VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count"
 
 
+TOTALS = "SELECT experiment, arm, cell, pulls, total, read FROM cells"
 _LARGEST = (1 << 63) - 1
 _FIRST_NONCE, _LAST_NONCE = (-1, b""), (_LARGEST, b"")
 """Cursors before and after all nonces."""
@@ -50,7 +57,7 @@ def _pass(_: str) -> None:
     """Do nothing at a failpoint."""
 
 
-class SqliteStore:
+class SqliteStore(SqlStore):
     """A `Store` in one file. Tests give a `failpoint`, which is called at named points of a transaction."""
 
     def __init__(self, path: Path, *, failpoint: Callable[[str], None] = _pass) -> None:
@@ -58,13 +65,13 @@ class SqliteStore:
         self._failpoint = failpoint
         self._log_is_clean = True
         self.identity: bytes
-        self._forgotten: int
+        self.forgotten: int
         self._last_response: int
         self.file = SqliteFile(path, failpoint)
         try:
             closed = self.file.rows("SELECT id FROM experiments WHERE status = 'closed'")
             ((self.identity,),) = self.file.rows("SELECT value FROM identity")
-            ((self._forgotten,),) = self.file.rows("SELECT before FROM forgotten")
+            ((self.forgotten,),) = self.file.rows("SELECT before FROM forgotten")
             ((self._last_response,),) = self.file.rows(_LAST_RESPONSE)
             left = self.file.rows("SELECT id FROM experiments WHERE name LIKE ?", (f"{DELETED}%",))
         except Unavailable as error:
@@ -74,10 +81,16 @@ class SqliteStore:
         self._deletions: dict[int, tuple[int, bytes]] = {number: _FIRST_NONCE for (number,) in left}
         """The cursors of running deletions, by experiment: the last nonce that was visited."""
 
-    @property
-    def forgotten(self) -> int:
-        """The last second of which nonces may be gone, kept in memory too."""
-        return self._forgotten
+    def _rows(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
+        return self.file.rows(sql, values)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Execute]:
+        with self.file.transaction() as connection:
+            yield connection.execute
+
+    def _change(self, experiment: int | None) -> AbstractContextManager[Execute]:  # noqa: ARG002 - there are no peers
+        return self._transaction()
 
     def check(self) -> None:
         """Write a row and delete it again, in the file that a restart would open.
@@ -94,7 +107,11 @@ class SqliteStore:
 
     def experiments(self) -> list[StoredExperiment]:
         """Read every experiment with its arms."""
-        return read_experiments(self.file.rows)
+        return self._read_experiments()
+
+    def _read_experiments(self, which: str = "true", values: Sequence[object] = ()) -> list[StoredExperiment]:
+        found = self._rows(f"{TOTALS} WHERE {which.format('experiment')} ORDER BY cell", values)
+        return read_experiments(self._rows, [CellTotal(*row) for row in found], which, values)
 
     def create(self, definition: Definition, arms: Sequence[str], known: Sequence[CellTotal] = ()) -> StoredExperiment:
         """Insert the experiment and its arms, and return them as they are read."""
@@ -103,34 +120,13 @@ class SqliteStore:
                 "INSERT INTO experiments"
                 " (name, curator, rule, settings, ticket_lifetime, default_reward, created_at, status)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, 'running')",
-                (
-                    definition.name,
-                    definition.curator,
-                    definition.rule,
-                    definition.settings,
-                    definition.ticket_lifetime,
-                    definition.default_reward,
-                    definition.created_at,
-                ),
+                astuple(definition),
             ).lastrowid
             rows = [(number, arm, name) for arm, name in enumerate(arms)]
             connection.executemany("INSERT INTO arms (experiment, number, name) VALUES (?, ?, ?)", rows)
             connection.executemany(_ADD_CELL, [(number, *cell[1:]) for cell in known])
-            return read_experiment(self.file.rows, int(number or 0))
-
-    def add_arm(self, experiment: int, name: str) -> None:
-        """Insert an arm under the next number."""
-        with self.file.transaction() as connection:
-            connection.execute(
-                "INSERT INTO arms (experiment, number, name) SELECT ?1, count(*), ?2 FROM arms WHERE experiment = ?1",
-                (experiment, name),
-            )
-
-    def retire_arm(self, experiment: int, arm: int) -> None:
-        """Mark the arm as retired."""
-        with self.file.transaction() as connection:
-            key = (experiment, arm)
-            connection.execute("UPDATE arms SET retired = 1 WHERE (experiment, number) = (?, ?)", key)
+            (made,) = self._read_experiments("{} = ?", (number,))
+        return made
 
     def set_status(self, experiment: int, status: Status, shipped: int | None = None) -> None:
         """Write the status; `count` reads closed experiments from memory."""
@@ -161,16 +157,12 @@ class SqliteStore:
 
     @staticmethod
     def _erase(connection: Connection, experiment: int, place: tuple[int, bytes]) -> tuple[int, bytes] | None:
-        """Delete some of the nonces after this cursor, or some responses; return the next cursor, or None at the end.
-
-        Nonces go first: the number of a deleted response would be that of another experiment's response some day.
-        """
+        """Delete some nonces after this cursor, or some responses; return the next cursor, or None at the end."""
         if place != _LAST_NONCE:
-            scan = "SELECT expires_at, nonce FROM nonces WHERE (expires_at, nonce) > (?, ?) ORDER BY expires_at, nonce"
+            scan = "SELECT expires_at, id FROM nonces WHERE (expires_at, id) > (?, ?) ORDER BY expires_at, id"
             end = connection.execute(f"{scan} LIMIT 1 OFFSET ?", (*place, ERASED_ROWS - 1)).fetchone() or _LAST_NONCE
             connection.execute(
-                "DELETE FROM nonces WHERE (expires_at, nonce) > (?, ?) AND (expires_at, nonce) <= (?, ?) AND EXISTS"
-                " (SELECT 1 FROM responses WHERE (experiment, id) = (?, nonces.response))",
+                "DELETE FROM nonces WHERE (expires_at, id) > (?, ?) AND (expires_at, id) <= (?, ?) AND experiment = ?",
                 (*place, *end, experiment),
             )
             if end != _LAST_NONCE:
@@ -190,84 +182,38 @@ class SqliteStore:
                 ((is_busy, _, _),) = self.file.rows("PRAGMA wal_checkpoint(TRUNCATE)")
                 self._log_is_clean = not is_busy
 
-    def events(self) -> list[Event]:
-        """Read the totals of all events."""
-        return [Event(*row) for row in self.file.rows("SELECT experiment, arm, kind, count FROM events")]
-
     def count(self, answers: Sequence[Answer], events: Sequence[Event] = ()) -> tuple[list[Outcome], list[CellTotal]]:
         """Insert the new nonces and their responses and add these to the totals, in one transaction."""
         self._failpoint("before transaction")
         with self.file.transaction() as connection:
             connection.executemany(_ADD_EVENT, events)
-            outcomes, counted = self._use_nonces(connection, answers)
-            self._insert_responses(connection, counted)
+            outcomes = [self._use_nonce(connection, answer) for answer in answers]
             self._failpoint("between nonce and tally")
-            totals = self._add_to_totals(connection, counted)
-        self._last_response += len(counted)
+            pairs = list(zip(answers, outcomes, strict=True))
+            responses = [answer for answer, outcome in pairs if outcome in {Outcome.COUNTED, Outcome.ANSWERED}]
+            self._insert_responses(connection, responses)
+            accepted = [answer for answer, outcome in pairs if outcome is Outcome.ACCEPTED]
+            answered = [change_of_acceptances(answer) for answer, outcome in pairs if outcome is Outcome.ANSWERED]
+            totals = self._add_to_totals(connection, [*responses, *accepted, *answered])
+        self._last_response += len(responses)
         self._failpoint("after commit")
         return outcomes, totals
 
-    def _use_nonces(self, connection: Connection, answers: Sequence[Answer]) -> tuple[list[Outcome], list[Answer]]:
-        """Return the outcome of each response, and the responses to count, in the order of their numbers."""
-        late = [self._find_late(connection, answer) for answer in answers]
-        in_time = [answer for answer, outcome in zip(answers, late, strict=True) if outcome is None]
-        if self._insert_all_new(connection, in_time):
-            return [outcome or Outcome.COUNTED for outcome in late], in_time
-        outcomes = []
-        counted: list[Answer] = []
-        for answer, outcome in zip(answers, late, strict=True):
-            if outcome is not None:
-                outcomes.append(outcome)
-            elif connection.execute(_NEW_NONCE, self._nonce(answer, len(counted))).rowcount == 1:
-                counted.append(answer)
-                outcomes.append(Outcome.COUNTED)
-            else:
-                outcomes.append(self._compare_repeat(connection, answer, counted))
-        return outcomes, counted
-
-    def _find_late(self, connection: Connection, answer: Answer) -> Outcome | None:
-        """Return why a response is too late, if it is; a counted one stays counted when its experiment is closed."""
-        if answer.ticket.expires_at <= self._forgotten:
+    def _use_nonce(self, connection: Connection, answer: Answer) -> Outcome:
+        """Use the nonce of a response or an acceptance if it is new; return the outcome."""
+        ticket = answer.ticket
+        if ticket.expires_at <= self.forgotten:
             return Outcome.EXPIRED
-        if answer.ticket.experiment in self._closed:
-            return (
-                Outcome.CLOSED
-                if self._number(connection, answer) is None
-                else self._compare_repeat(connection, answer, ())
-            )
-        return None
-
-    def _nonce(self, answer: Answer, counted: int) -> tuple[int, bytes, int]:
-        """Return the row of a nonce whose response follows `counted` others of this transaction."""
-        return answer.ticket.expires_at, answer.ticket.nonce, self._last_response + counted + 1
-
-    def _insert_all_new(self, connection: Connection, answers: Sequence[Answer]) -> bool:
-        """Insert all nonces in one call, which nearly always succeeds; if any is known, insert none."""
-        connection.execute("SAVEPOINT nonces")
-        rows = [self._nonce(answer, place) for place, answer in enumerate(answers)]
-        are_new = connection.executemany(_NEW_NONCE, rows).rowcount == len(rows)
-        if not are_new:
-            connection.execute("ROLLBACK TO nonces")
-        connection.execute("RELEASE nonces")  # an open savepoint makes SQLite copy every page before a change
-        return are_new
-
-    @staticmethod
-    def _number(connection: Connection, answer: Answer) -> int | None:
-        """Return the number of the response of this ticket, or None."""
-        key = (answer.ticket.expires_at, answer.ticket.nonce)
-        row = connection.execute("SELECT response FROM nonces WHERE (expires_at, nonce) = (?, ?)", key).fetchone()
-        return None if row is None else int(row[0])
-
-    def _compare_repeat(self, connection: Connection, answer: Answer, counted: Sequence[Answer]) -> Outcome:
-        """Compare a response with the one counted for its ticket, perhaps in this transaction."""
-        number = self._number(connection, answer) or 0
-        if number > self._last_response:
-            first = counted[number - self._last_response - 1][1:3]
-        else:
-            key = (answer.ticket.experiment, number)
-            select = "SELECT value, cell FROM responses WHERE (experiment, id) = (?, ?)"
-            first = connection.execute(select, key).fetchone()
-        return Outcome.DUPLICATE if first == (answer.value, answer.cell) else Outcome.CHANGED
+        place, commitment = place_of(ticket), commitment_of(answer)
+        if ticket.experiment not in self._closed:
+            row = (*place, ticket.experiment, commitment, answer.is_acceptance)
+            used = connection.execute(_USE_NONCE, row).fetchone()
+            if used is not None:
+                return Outcome.ACCEPTED if answer.is_acceptance else Outcome.ANSWERED if used[0] else Outcome.COUNTED
+        known = connection.execute(_COMMITMENT, place).fetchone()
+        if known is None or (known[0] is None and not answer.is_acceptance):
+            return Outcome.CLOSED  # the response was not counted before
+        return Outcome.DUPLICATE if answer.is_acceptance or known[0] == commitment else Outcome.CHANGED
 
     def _insert_responses(self, connection: Connection, counted: Sequence[Answer]) -> None:
         rows = [
@@ -296,57 +242,21 @@ class SqliteStore:
         self._clean_log()
         with self.file.transaction() as connection:
             chosen = connection.execute(
-                "SELECT expires_at, nonce FROM nonces WHERE expires_at <= ? ORDER BY expires_at, nonce LIMIT ?",
+                "SELECT expires_at, id FROM nonces WHERE expires_at <= ? ORDER BY expires_at, id LIMIT ?",
                 (now, most),
             ).fetchall()
             if not chosen:
                 return 0
-            before = max(self._forgotten, chosen[-1][0])
-            connection.execute("DELETE FROM nonces WHERE (expires_at, nonce) <= (?, ?)", chosen[-1])
+            before = max(self.forgotten, chosen[-1][0])
+            connection.execute("DELETE FROM nonces WHERE (expires_at, id) <= (?, ?)", chosen[-1])
             connection.execute("UPDATE forgotten SET before = ?", (before,))
-        self._forgotten = before
+        self.forgotten = before
         return len(chosen)
 
     def export(self, experiment: int, rows: int) -> Iterator[Sequence[StoredResponse]]:
         """Read on a separate connection; a chunk sees what was on disk when it was requested."""
         with self.file.reading() as connection:
-            last = 0
-            while piece := connection.execute(
-                "SELECT id, arm, value, cell FROM responses WHERE experiment = ? AND id > ? ORDER BY id LIMIT ?",
-                (experiment, last, rows),
-            ).fetchall():
-                last = piece[-1][0]
-                yield [StoredResponse(*row) for row in piece]
-
-    def keys(self) -> list[StoredKey]:
-        """Read the hashes of all keys."""
-        return [StoredKey(*row) for row in self.file.rows("SELECT hash, role, valid_until FROM keys")]
-
-    def rotate_key(self, role: str, hashed: bytes, now: int, grace: int) -> None:
-        """Shorten the validity of the role's keys, delete expired keys, and insert the new one."""
-        with self.file.transaction() as connection:
-            connection.execute(
-                "UPDATE keys SET valid_until = min(coalesce(valid_until, ?1), ?1) WHERE role = ?2", (now + grace, role)
-            )
-            connection.execute("DELETE FROM keys WHERE valid_until <= ?", (now,))
-            connection.execute("INSERT INTO keys VALUES (?, ?, NULL)", (hashed, role))
-
-    def secrets(self) -> list[StoredSecret]:
-        """Read all signing secrets."""
-        return [StoredSecret(*row) for row in self.file.rows("SELECT id, secret, valid_until FROM secrets")]
-
-    def rotate_secret(self, secret: bytes, now: int, grace: int) -> None:
-        """Shorten the validity of the secrets, delete expired ones, and insert the new one."""
-        with self.file.transaction() as connection:
-            connection.execute("UPDATE secrets SET valid_until = min(coalesce(valid_until, ?1), ?1)", (now + grace,))
-            connection.execute("DELETE FROM secrets WHERE valid_until <= ?", (now,))
-            connection.execute("INSERT INTO secrets (secret) VALUES (?)", (secret,))
-
-    def prune(self, now: int) -> None:
-        """Delete the expired keys and secrets."""
-        with self.file.transaction() as connection:
-            connection.execute("DELETE FROM keys WHERE valid_until <= ?", (now,))
-            connection.execute("DELETE FROM secrets WHERE valid_until <= ?", (now,))
+            yield from read_pages(lambda sql, values=(): connection.execute(sql, values).fetchall(), experiment, rows)
 
     def sizes(self) -> StoreSizes:
         """Return the sizes of the file, its log and its disk."""

@@ -1,21 +1,13 @@
-"""The page at /docs: what `/openapi.json` says, for people. It needs no script and asks for nothing from elsewhere.
-
-It is made from the same table of operations and the same types as the JSON, so that it cannot say anything else.
-"""
+"""The reference of the HTTP interface as data, from its OpenAPI document; /docs and the docs site render it."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 from textwrap import dedent
 from typing import Any, TypeAlias
 
-from starlette.responses import Response
-
-from ldpbandits.server.api.openapi import openapi
-from ldpbandits.server.api.operations import OPERATIONS, Operation
-from ldpbandits.server.console.replies import HEADERS, text
-from ldpbandits.server.console.visits import Visit
+from ldpbandits.server.api.operations import Operation
 from ldpbandits.server.keys import Role
 from ldpbandits.spec.protocol import RESPONSES
 
@@ -26,11 +18,11 @@ GROUPS: dict[str, tuple[str, Callable[[Operation], bool]]] = {
         "With the client key, which may be public; responses need none: their ticket is enough.",
         lambda each: each.role is Role.CLIENT or each.path.startswith(RESPONSES),
     ),
-    "Looking": ("With the viewer key or the admin key.", lambda each: each.role is Role.VIEWER),
+    "Reading": ("With the viewer key or the admin key.", lambda each: each.role is Role.VIEWER),
     "Changing": ("With the admin key.", lambda each: each.role is Role.ADMIN),
     "Health": ("Without a key.", lambda each: each.role is None and not each.path.startswith(RESPONSES)),
 }
-"""The parts of the page: the role of their requests, and these requests. Each request is in one of them."""
+"""The sections: which key their requests need, and which requests they have. Each request is in one of them."""
 
 SENSIBLE = 1e15
 IN_PATHS = {"name": "headline", "arm": "0", "role": "client"}
@@ -74,6 +66,7 @@ class Request:
     path: str
     summary: str
     body: tuple[Part, ...]
+    role: Role | None
     status: str
     reply: tuple[Part, ...]
     refusals: tuple[tuple[str, str], ...]
@@ -81,7 +74,7 @@ class Request:
 
 
 def requests(operations: Iterable[Operation], described: Schema) -> dict[str, list[Request]]:
-    """Return the requests of each part of the page."""
+    """Return the requests of each section."""
     return {
         title: [_request(operation, described) for operation in operations if is_in(operation)]
         for title, (_, is_in) in GROUPS.items()
@@ -89,7 +82,7 @@ def requests(operations: Iterable[Operation], described: Schema) -> dict[str, li
 
 
 def messages(described: Schema) -> list[Message]:
-    """Return all messages of a page."""
+    """Return the messages of all requests and replies."""
     return [_message(name, schema) for name, schema in described["components"]["schemas"].items()]
 
 
@@ -121,6 +114,7 @@ def _request(operation: Operation, described: Schema) -> Request:
         operation.path,
         operation.summary,
         () if body is None else tuple(_type(body)),
+        operation.role,
         status,
         tuple(_type(content["schema"])) if media == "application/json" else (Part(media),),
         tuple((code, refusal["description"]) for code, refusal in refusals),
@@ -186,24 +180,3 @@ def _bounds(schema: Schema) -> str:
     signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
     said = [f" {sign} {schema[name]:,.10g}" for name, sign in signs.items() if abs(schema.get(name, inf)) < SENSIBLE]
     return " and".join(said)
-
-
-def _content() -> dict[str, Any]:
-    """Return the variables of the page's template."""
-    described = openapi(OPERATIONS)
-    groups = [(title, GROUPS[title][0], found) for title, found in requests(OPERATIONS, described).items()]
-    return {"info": described["info"], "groups": groups, "messages": messages(described)}
-
-
-_written: dict[str, bytes] = {}
-"""The page, by the way from it to the console's folder: it takes milliseconds to make, and anybody may ask for it."""
-
-
-async def show(visit: Visit) -> Response:
-    """Show the page, the same to everybody: it says no more than the JSON, which needs no key.
-
-    It is made when first asked for: by then, all kinds of one's own are registered.
-    """
-    if visit.home not in _written:
-        _written[visit.home] = text(replace(visit, session=None), "interface.html", **_content()).encode()
-    return Response(_written[visit.home], headers=HEADERS, media_type="text/html")

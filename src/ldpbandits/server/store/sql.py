@@ -1,0 +1,205 @@
+"""The SQL that SQLite and PostgreSQL share: experiments, arms, keys, secrets, exports, and checks of a schema.
+
+Placeholders are question marks; `rows` and `execute` of a PostgreSQL store translate them.
+"""
+
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeAlias
+
+from ldpbandits.errors import DatabaseError
+from ldpbandits.server.store import (
+    ACCEPTANCES,
+    DELETED,
+    CellTotal,
+    Definition,
+    Event,
+    StoredArm,
+    StoredExperiment,
+    StoredKey,
+    StoredResponse,
+    StoredSecret,
+)
+
+Migrations: TypeAlias = Sequence[tuple[str, Sequence[str]]]
+"""Names of migrations and their statements, in order. A released migration is never edited."""
+
+NONCE_COUNTS = (
+    "SELECT experiment, count(*) - count(commitment), count(commitment) FROM nonces WHERE experiment NOT IN"  # noqa: S608 - ours
+    f" (SELECT id FROM experiments WHERE name LIKE '{DELETED}%') GROUP BY experiment"
+)
+"""Used tickets by experiment: those that wait for a response, and those answered."""
+
+NUMBERING_GAPS = (
+    "SELECT experiment FROM arms GROUP BY experiment HAVING min(number) <> 0 OR max(number) <> count(*) - 1"
+)
+"""Experiments whose arms are not numbered from 0 on."""
+
+_DEFINITION = "name, curator, rule, settings, ticket_lifetime, default_reward, created_at"
+_SHORTEN = "valid_until = CASE WHEN valid_until < ? THEN valid_until ELSE ? END"
+"""The earlier of two expiries; a row without one gets the new one."""
+
+
+class Rows(Protocol):
+    """A function that returns all rows of a query."""
+
+    def __call__(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
+        """Run the query and return its rows."""
+
+
+Execute: TypeAlias = Callable[[str, Sequence[object]], Any]
+"""Runs a statement of a transaction."""
+
+
+class SqlStore(ABC):
+    """The methods of a `Store` that are the same for SQLite and PostgreSQL."""
+
+    @abstractmethod
+    def _rows(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
+        """Return all rows of a query."""
+
+    @abstractmethod
+    def _transaction(self) -> AbstractContextManager[Execute]:
+        """Commit the whole block or nothing."""
+
+    @abstractmethod
+    def _change(self, experiment: int | None) -> AbstractContextManager[Execute]:
+        """Make an experimenter's change, of this experiment or of keys, in one transaction."""
+
+    def add_arm(self, experiment: int, name: str) -> None:
+        """Insert an arm under the next number."""
+        with self._change(experiment) as execute:
+            insert = "INSERT INTO arms (experiment, number, name) SELECT {}, count(*), ? FROM arms WHERE experiment = ?"
+            execute(insert.format(int(experiment)), (name, experiment))
+
+    def retire_arm(self, experiment: int, arm: int) -> None:
+        """Mark the arm as retired."""
+        with self._change(experiment) as execute:
+            execute("UPDATE arms SET retired = true WHERE experiment = ? AND number = ?", (experiment, arm))
+
+    def events(self) -> list[Event]:
+        """Add up the events of all workers."""
+        sums = "SELECT experiment, arm, kind, CAST(sum(count) AS bigint) FROM events GROUP BY experiment, arm, kind"
+        return [Event(*row) for row in self._rows(f"{sums} HAVING sum(count) <> 0")]
+
+    def keys(self) -> list[StoredKey]:
+        """Read the hashes of all keys."""
+        return [StoredKey(*row) for row in self._rows("SELECT hash, role, valid_until FROM keys")]
+
+    def rotate_key(self, role: str, hashed: bytes, now: int, grace: int) -> None:
+        """Shorten the validity of the role's keys, delete expired keys, and insert the new one."""
+        with self._change(None) as execute:
+            execute(f"UPDATE keys SET {_SHORTEN} WHERE role = ?", (now + grace, now + grace, role))  # noqa: S608 - ours
+            execute("DELETE FROM keys WHERE valid_until <= ?", (now,))
+            execute("INSERT INTO keys VALUES (?, ?, NULL)", (hashed, role))
+
+    def secrets(self) -> list[StoredSecret]:
+        """Read all secrets that sign tickets."""
+        return [StoredSecret(*row) for row in self._rows("SELECT id, secret, valid_until FROM secrets")]
+
+    def rotate_secret(self, secret: bytes, now: int, grace: int) -> None:
+        """Shorten the validity of the secrets, delete expired ones, and insert the new one."""
+        with self._change(None) as execute:
+            execute(f"UPDATE secrets SET {_SHORTEN}", (now + grace, now + grace))  # noqa: S608 - ours
+            execute("DELETE FROM secrets WHERE valid_until <= ?", (now,))
+            execute("INSERT INTO secrets (secret) VALUES (?)", (secret,))
+
+    def prune(self, now: int) -> None:
+        """Delete the expired keys and secrets; a worker that still has them knows when they expire."""
+        with self._transaction() as execute:
+            execute("DELETE FROM keys WHERE valid_until <= ?", (now,))
+            execute("DELETE FROM secrets WHERE valid_until <= ?", (now,))
+
+
+def read_experiments(
+    rows: Rows, totals: Iterable[CellTotal], which: str = "true", values: Sequence[object] = ()
+) -> list[StoredExperiment]:
+    """Read experiments with their arms and these totals, which are ordered by cell, in the order of their creation.
+
+    `which` is a condition on the number of an experiment, which it names `{}`; its placeholders get `values`.
+    """
+    cells: dict[tuple[int, int], list[CellTotal]] = defaultdict(list)
+    accepted: dict[tuple[int, int], CellTotal] = {}
+    for total in totals:
+        if total.cell == ACCEPTANCES:
+            accepted[total[:2]] = total
+        else:
+            cells[total[:2]].append(total)
+    arms: dict[int, list[StoredArm]] = defaultdict(list)
+    listed = f"SELECT experiment, number, name, retired FROM arms WHERE {which.format('experiment')} ORDER BY number"  # noqa: S608 - ours
+    for experiment, number, name, retired in rows(listed, values):
+        place = experiment, number
+        arms[experiment].append(StoredArm(name, bool(retired), tuple(cells[place]), accepted.get(place)))
+    found = rows(
+        f"SELECT id, status, shipped, {_DEFINITION} FROM experiments"  # noqa: S608 - ours
+        f" WHERE {which.format('id')} AND name NOT LIKE ? ORDER BY id",
+        (*values, f"{DELETED}%"),
+    )
+    return [
+        StoredExperiment(number, Definition(*definition), status, tuple(arms[number]), shipped)
+        for number, status, shipped, *definition in found
+    ]
+
+
+def read_pages(rows: Rows, experiment: int, size: int) -> Iterator[list[StoredResponse]]:
+    """Yield the responses of an experiment in pages; a page has what was committed when it was requested."""
+    sql = "SELECT id, arm, value, cell FROM responses WHERE experiment = ? AND id > ? ORDER BY id LIMIT ?"
+    last = 0
+    while page := rows(sql, (experiment, last, size)):
+        last = page[-1][0]
+        yield [StoredResponse(*row) for row in page]
+
+
+def check_ours(tables: Iterable[str]) -> None:
+    """Raise DatabaseError when a database has tables, and they are another program's."""
+    found = set(tables)
+    if found and "migrations" not in found:
+        raise DatabaseError(f"the database is not an agent server's: it has a table '{min(found)}'")
+
+
+def read_applied(rows: Rows, migrations: Migrations) -> set[str]:
+    """Return the names of the applied migrations; raise DatabaseError when one of them is unknown."""
+    applied = {name for (name,) in rows("SELECT name FROM migrations")}
+    unknown = applied - {name for name, _ in migrations}
+    if unknown:
+        raise DatabaseError(f"the database is from a newer version: it has the migration '{min(unknown)}'")
+    return applied
+
+
+def check_all_applied(rows: Rows, migrations: Migrations) -> None:
+    """Raise DatabaseError unless exactly the known migrations are applied."""
+    if len(read_applied(rows, migrations)) < len(migrations):
+        raise DatabaseError("the database is from an older version: start the server on it once, or restore it")
+
+
+def unknown_schema(why: str) -> DatabaseError:
+    """Return the error for a database whose tables no released version has made; a retry cannot succeed."""
+    ways = "use the version that made it, or restore a backup of a released one"
+    return DatabaseError(f"the database has a schema that this version does not know: {why} ({ways})")
+
+
+def group_columns(rows: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Group pairs of a table and a column by table."""
+    columns: dict[str, list[str]] = defaultdict(list)
+    for table, column in rows:
+        columns[table].append(column)
+    return columns
+
+
+def check_columns(found: Mapping[str, list[str]], due: Mapping[str, list[str]], *, may_have_more: bool) -> None:
+    """Raise DatabaseError when a table has not the columns of the migrations."""
+    for table, columns in due.items():
+        has = found.get(table, [])
+        if not (set(columns) <= set(has) if may_have_more else columns == has):
+            has_columns = ", ".join(has) or "of no table"
+            raise unknown_schema(f"table {table} has the columns {has_columns}, not {', '.join(columns)}")
+
+
+def find_missing_rows(rows: Rows) -> Iterator[str]:
+    """Yield a line for each table that should have one row and has another number of them."""
+    for table in ("identity", "forgotten"):
+        found = len(rows(f"SELECT 1 FROM {table}"))  # noqa: S608 - our names
+        if found != 1:
+            yield f"the table {table}: it has {found} rows, and should have one"
