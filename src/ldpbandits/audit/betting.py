@@ -8,12 +8,12 @@ p, and a loss below it, since p (q / p) + (1 - p) / rho = 1. The fortune is a su
     P(the fortune ever reaches 1/alpha) <= alpha                            (Markov, Ville)
 
 for every bet that may depend on all responses but on no coin before it is guessed. A weighted average of such fortunes,
-with weights that add up to 1, is one again: many bets run at once, and a bet of weight w costs log(1/w). So is the
-product of fortunes if they guess different coins. No rule has to be chosen, and no response is set aside: an event that
-always betrays its reward is found by log(1 / (w alpha)) / log(1/p) of them.
+with weights that add up to 1, is one again: many bets run at once, and a bet of weight w costs log(1/w). The product of
+fortunes is one, too, if they guess different coins. No rule has to be chosen, and no response is set aside: an event
+that always betrays its reward is found by log(1 / (w alpha)) / log(1/p) of them.
 
-q / p = (1 - 1/rho) / p + 1/rho falls as p grows. So a fortune falls as epsilon grows, and the largest epsilon at which
-it is still 1/alpha is a lower bound of the truth at confidence 1 - alpha.
+q / p = (1 - 1/rho) / p + 1/rho falls as p grows. A fortune therefore falls as epsilon grows, and the largest epsilon at
+which it is still 1/alpha is a lower bound of the truth at confidence 1 - alpha.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,9 +27,9 @@ from scipy.special import logsumexp
 from ldpbandits.audit.result import Counts, Finding, Reals
 from ldpbandits.checks import LARGEST_EPSILON
 
-RHO = np.array([1.5, 4.0, 32.0, inf])
-LOG_RHO_WEIGHTS = np.log([0.1, 0.25, 0.15, 0.5])
-"""Half of each stake is for events that never fail to betray the reward."""
+RHO = np.array([1.04, 1.12, 1.5, 4.0, inf])
+LOG_RHO_WEIGHTS = np.log([0.05, 0.1, 0.15, 0.2, 0.5])
+"""Half of each stake is for events that never fail to betray the reward; chosen by benchmarks/audit_stakes.py."""
 MIN_CELL_RESPONSES = 4
 """Cells of fewer responses get no stake."""
 TOPS = np.array([16, 24, 32, 40, 50, 64, 96, 160, 320, 1024])
@@ -88,7 +88,7 @@ class Cells:
     """Guess one reward at all responses of a cell; each of the two gets half of the stake.
 
     Each cell gets a part of the stake that falls with its rank by size, so that few large ones among many small ones
-    are not held back by these. What is not staked is kept; the fortunes of all cells multiply.
+    are not held back by these. The rest of the fortune is kept; the fortunes of all cells multiply.
     """
 
     name: str
@@ -152,12 +152,12 @@ class Extremes:
     """Coins in the order of their responses, from the smallest on."""
 
     @classmethod
-    def of(cls, responses: Reals, coins: Counts) -> "Extremes":
+    def of(cls, responses: Reals, coins: Counts, name: str = "size") -> "Extremes":
         """Sort responses by size, without those that are not numbers."""
         order = np.argsort(np.where(np.isnan(responses), -np.inf, responses), kind="stable")
         order = order[np.count_nonzero(np.isnan(responses)) :]
         most = min(int(TOPS[-1]), len(order) // 2)
-        return cls("size beyond all that the other reward gave", coins[order[::-1][:most]], coins[order[:most]])
+        return cls(name, coins[order[::-1][:most]], coins[order[:most]])
 
     def log_value(self, epsilon: float) -> float:
         """Average over sizes and sides; both sides at once, with the larger reward above, have the largest weight."""
@@ -194,11 +194,19 @@ def lower_bound(log_value: Callable[[float], float], alpha: float, least: float)
     return low
 
 
-def judge_bets(bets: Sequence[Bet], epsilon: float, alpha: float, weights: Sequence[float] | None = None) -> Finding:
-    """Combine all bets, with equal weights by default; the claim is violated if their fortune reaches 1/alpha."""
-    if not bets:
+def judge_bets(
+    groups: Sequence[Sequence[Bet]], epsilon: float, alpha: float, weights: Sequence[float] | None = None
+) -> Finding:
+    """Combine all bets; the claim is violated if their fortune reaches 1/alpha.
+
+    Each group has a part of the stake, an equal one by default, and so has each bet of a group; groups without a bet
+    have none.
+    """
+    filled = [(weight, group) for weight, group in zip(weights or [1.0] * len(groups), groups, strict=True) if group]
+    if not filled:
         return Finding("not applicable", "there is nothing to stake on")
-    parts = np.ones(len(bets)) if weights is None else np.asarray(weights, np.float64)
+    bets = [bet for _, group in filled for bet in group]
+    parts = np.array([weight / len(group) for weight, group in filled for _ in group])
     parts /= parts.sum()
     values = np.array([bet.log_value(epsilon) for bet in bets])
     value, best = float(logsumexp(values, b=parts)), bets[int(np.argmax(values + np.log(parts)))]

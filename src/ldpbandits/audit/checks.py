@@ -15,18 +15,14 @@ from dataclasses import dataclass, replace
 from time import monotonic
 from typing import TypeAlias
 
-from ldpbandits.audit.blackbox.custom_guesser import own_guesser
-from ldpbandits.audit.blackbox.events import chosen_event, low_bits, precision
-from ldpbandits.audit.blackbox.fixed_events import sharp_events
+from ldpbandits.audit.blackbox.fork import fork
 from ldpbandits.audit.blackbox.interior import interior_rewards
 from ldpbandits.audit.blackbox.neighbours import neighbours
-from ldpbandits.audit.blackbox.refusals import bad_rewards
-from ldpbandits.audit.blackbox.repeats import fork, memory
-from ldpbandits.audit.blackbox.stderr_leak import beside_responses
-from ldpbandits.audit.blackbox.text import text
-from ldpbandits.audit.blackbox.timing import response_time
-from ldpbandits.audit.blackbox.users import first_calls, shared_noise
+from ldpbandits.audit.blackbox.runs import short_runs
+from ldpbandits.audit.blackbox.side_channels import bad_rewards, one_at_a_time, response_time
+from ldpbandits.audit.blackbox.single import single_responses
 from ldpbandits.audit.evidence import Evidence
+from ldpbandits.audit.guess import custom_guesser
 from ldpbandits.audit.result import Finding, Layer
 from ldpbandits.audit.target import Late, Unanswered
 from ldpbandits.audit.whitebox import known, ours
@@ -34,8 +30,8 @@ from ldpbandits.audit.whitebox.exact import prove_code, prove_law, replay
 from ldpbandits.audit.whitebox.ours import WhiteBox
 
 NEEDS_NOTHING, ASKS_A_LITTLE, ASKS_MUCH, JUDGES_ALL = range(4)
-"""The order in which checks of a program run. What needs short runs comes before the main sample, which takes what time
-is left. A function is asked in the order of the table, since it may remember what it was asked: bad rewards come late.
+"""The order in which checks of a program run. Checks of short runs come before the main sample, which takes the rest of
+the time. A function is asked in the order of the table, since it may remember what it was asked: bad rewards come late.
 
 Any order keeps the level: each check has coins of its own.
 """
@@ -58,34 +54,28 @@ class Check:
     """Its share and its function for any other target; None if it is not run on one."""
     turn: int = JUDGES_ALL
     """The position in the order in which checks run."""
+    channel: str = "responses"
+    """Where it looks: see `Layer`."""
 
 
 CHECKS = (
-    Check("exact", (0, prove_code), (0, prove_law), NEEDS_NOTHING),
-    Check("exact: the sampler is the device", (0, replay), None, NEEDS_NOTHING),
+    Check("exact", (0, prove_code), (0, prove_law), NEEDS_NOTHING, "code"),
+    Check("exact: the sampler is the device", (0, replay), None, NEEDS_NOTHING, "code"),
     Check("empirical: best guess", (0.82, ours.best_guess), (0.19, known.best_guess)),
-    Check("empirical: chosen event", None, (0.19, chosen_event)),
-    Check("empirical: low-order bits", (0.03, ours.low_bits), (0.05, low_bits)),
-    Check("empirical: sharp events", (0.01, sharp_events), (0.26, sharp_events)),
-    Check("empirical: text", None, (0.08, text)),
-    Check("empirical: neighbours", (0.03, neighbours), (0.06, neighbours)),
-    Check("empirical: rewards between", None, (0.04, interior_rewards), ASKS_MUCH),
-    Check("empirical: own guesser", None, (0.02, own_guesser)),
-    Check("empirical: chosen event on the device", (0.02, chosen_event), None),
-    Check("empirical: low-order bits on the device", (0.01, low_bits), None),
-    Check("known attacks: precision event", (0.02, precision), (0.01, precision)),
-    Check("known attacks: bad rewards", (0.01, bad_rewards), (0.01, bad_rewards), ASKS_A_LITTLE),
-    Check("known attacks: fork", (0.01, fork), (0.01, fork), ASKS_A_LITTLE),
-    Check("known attacks: memoised responses", (0.01, memory), (0.01, memory), ASKS_A_LITTLE),
-    Check("known attacks: beside responses", None, (0.01, beside_responses), ASKS_A_LITTLE),
-    Check("known attacks: first calls", None, (0.02, first_calls), ASKS_A_LITTLE),
-    Check("known attacks: shared noise", (0.01, shared_noise), (0.02, shared_noise), ASKS_A_LITTLE),
+    Check("empirical: single responses", (0.09, single_responses), (0.45, single_responses)),
+    Check("empirical: neighbours", (0.03, neighbours), (0.09, neighbours)),
+    Check("empirical: rewards between", None, (0.06, interior_rewards), ASKS_MUCH),
+    Check("empirical: own guesser", None, (0.02, custom_guesser)),
+    Check("known attacks: bad rewards", (0.01, bad_rewards), (0.02, bad_rewards), ASKS_A_LITTLE, "refusals"),
+    Check("known attacks: fork", (0.01, fork), (0.01, fork), ASKS_A_LITTLE, "processes"),
+    Check("known attacks: one at a time", None, (0.05, one_at_a_time), ASKS_A_LITTLE),
+    Check("known attacks: short runs", (0.02, short_runs), (0.08, short_runs), ASKS_A_LITTLE),
     Check("known attacks: response time", (0, response_time), (0, response_time), ASKS_A_LITTLE),
-    Check("sanity: mean and variance", (0.01, ours.mean_and_variance), (0.02, known.mean_and_variance)),
+    Check("sanity: mean and variance", (0.01, ours.mean_and_variance), (0.03, known.mean_and_variance)),
     Check("sanity: the device's own code", (0.01, known.mean_and_variance), None),
 )
 
-BOUND = ("empirical: best guess", "empirical: chosen event")
+BOUND = ("empirical: best guess", "empirical: single responses")
 """The two checks that give the lower bound. The one that is run alone has the share of both."""
 BOUND_SHARE = sum(check.black[0] for check in CHECKS if check.name in BOUND and check.black)
 
@@ -94,7 +84,7 @@ def share(check: Check, evidence: Evidence) -> float:
     """Return the share of a check in this audit.
 
     Both checks of the bound are run on a black box that claims a mechanism which the audit knows. On one of which
-    nothing is known, only the chosen event is.
+    nothing is known, only single responses are judged.
     """
     part = check.white if isinstance(evidence, WhiteBox) else check.black
     if part is None:
@@ -116,8 +106,8 @@ def run_checks(evidence: Evidence) -> tuple[Layer, ...]:
         check.name: _run(check, limited[check.turn], evidence.claim.alpha(share(check, evidence)))
         for check in (sorted(CHECKS, key=lambda check: check.turn) if is_program else CHECKS)
     }
-    findings = [(check.name, found[check.name]) for check in CHECKS]
-    return tuple(finding.layer(name) for name, finding in findings if finding is not None)
+    findings = [(check, found[check.name]) for check in CHECKS]
+    return tuple(finding.layer(check.name, check.channel) for check, finding in findings if finding is not None)
 
 
 def _run(check: Check, evidence: Evidence, alpha: float) -> Finding | None:

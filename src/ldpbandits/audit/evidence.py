@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from ldpbandits.audit.sample import Sample, draw_sample, judging_seconds
-from ldpbandits.audit.target import FOREVER, Late, Target, Unanswered
+from ldpbandits.audit.target import FOREVER_S, Died, Late, Target, Unanswered
 from ldpbandits.checks import brief, check_count, check_epsilon, check_probability, is_number
 from ldpbandits.errors import ParameterError
 from ldpbandits.spec.curator import CuratorSpec
@@ -118,7 +118,7 @@ class Evidence:
     law: ResponseTable | None = None
     """The probability of each response, if somebody gave it."""
     progress: Progress = lambda _count: None
-    until: float = field(default_factory=lambda: monotonic() + FOREVER)
+    until: float = field(default_factory=lambda: monotonic() + FOREVER_S)
     """When the audit must be over, by the clock of this machine."""
     interior: bool = False
     """Whether rewards between those of the claim are asked for too."""
@@ -151,14 +151,30 @@ class Evidence:
     def seconds_to_respond(self) -> float:
         """Ask a reward or two; return how long a suspect takes from its start to the response. It raises if none comes.
 
-        So one that cannot be judged at all is told so at once.
+        A target that cannot be judged at all fails here, at once.
         """
-        if "seconds to respond" not in self.shared:
-            begun = monotonic()
+        return self.once("seconds to respond", self._respond_once)
+
+    def _respond_once(self) -> float:
+        begun = monotonic()
+        try:
             self.target.ask(self.claim.rewards[: self.claim.calls_per_run], self.seconds(1.0))
-            self.shared["seconds to respond"] = monotonic() - begun
-        seconds: float = self.shared["seconds to respond"]
-        return seconds
+        except Died as error:
+            if not error.answered:
+                raise
+        return monotonic() - begun
+
+    def once(self, name: str, make: Callable[[], Part]) -> Part:
+        """Return what several checks of one audit share: it is made at first use; if that is late, it stays late."""
+        if name not in self.shared:
+            try:
+                self.shared[name] = make()
+            except Late as error:
+                self.shared[name] = error
+        if isinstance(self.shared[name], Late):
+            raise self.shared[name]
+        made: Part = self.shared[name]
+        return made
 
     def check_time(self) -> None:
         """Raise if the time is up: what would take long must not begin."""
@@ -185,10 +201,7 @@ class Evidence:
     @property
     def drawn(self) -> Sample:
         """The main sample, drawn at first use."""
-        if MAIN not in self.shared:
-            self.shared[MAIN] = self.draw()
-        sample: Sample = self.shared[MAIN]
-        return sample
+        return self.once(MAIN, self.draw)
 
     def draw(self) -> Sample:
         """Ask for the responses of the main sample, one by one."""

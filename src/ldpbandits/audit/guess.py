@@ -5,7 +5,7 @@ response guesses the coin, or abstains. If the curator is epsilon-LDP, then for 
 
     P(coin = c | response = y) <= e^epsilon / (1 + e^epsilon)
 
-(Bayes: the odds of the coin given y are P(y | one reward) / P(y | the other), since the coin is fair). So each guess is
+(Bayes: the odds of the coin given y are P(y | one reward) / P(y | the other), since the coin is fair). Each guess is
 right with at most that probability, given all the others, whatever the rule for guessing and abstaining. The number of
 right ones among m guesses is at most Binomial(m, e^epsilon / (1 + e^epsilon)) in law, and
 
@@ -18,6 +18,9 @@ The rule. Responses are sorted into cells by some feature: a bin of their size, 
 names, for each cell, the reward to guess, or abstains. The best rule is that of Neyman and Pearson: guess where the
 likelihood ratio is extreme, and abstain elsewhere. The ratios are not known, so they are estimated from some responses.
 The bound is computed from others, which had no part in the choice of the rule, so it stays valid.
+
+A caller may bring a guesser, for leaks that need knowledge of a hash, a key or a code. It was fixed before any response
+was seen, so its guesses are tested on all responses.
 """
 
 from dataclasses import dataclass
@@ -27,7 +30,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv
 
+from ldpbandits.audit.evidence import Evidence
 from ldpbandits.audit.result import Counts, Finding, Reals
+from ldpbandits.errors import ParameterError
 
 CellRule: TypeAlias = NDArray[np.int8]
 """For each cell 0 or 1, the reward to guess, or ABSTAIN."""
@@ -36,7 +41,6 @@ ALONE = 0.05
 """A cell is ranked by its bound at this level, so that a cell with a single response does not rank first."""
 CAUTION = 1e-3
 """Cells are added as long as the bound at this part of the level grows: few cells that chance favoured must not win."""
-
 FEW_CELLS = 256
 """Number of cells up to which each is bounded by itself; a bound takes a microsecond or two."""
 
@@ -68,7 +72,6 @@ class Guesses:
         return Finding("violated" if lower > epsilon else "consistent", f"{rule}: {self}", lower, self.total)
 
     def __str__(self) -> str:
-        """Say how good the guesses were, and what follows."""
         if not self.total:
             return "no guess could be made"
         return f"{self.right:,} of {self.total:,} guesses right: epsilon is at least {self.epsilon_lower:.4f}"
@@ -104,7 +107,7 @@ def best_rule(for_ranking: Counts, for_cutting: Counts, alpha: float) -> tuple[C
 
 
 def _alone(lead: Counts, total: Counts) -> Reals:
-    """Return the bound of each cell by itself. Of thousands of cells most have counts that another has too."""
+    """Return the bound of each cell by itself, computed once for cells of equal counts: there may be thousands."""
     if len(total) <= FEW_CELLS:
         return epsilon_lower(lead, total, ALONE)
     kinds, which = np.unique(lead + (total.max() + 1) * total, return_inverse=True)
@@ -123,3 +126,26 @@ def try_rule(rule: CellRule, counts: Counts, alpha: float) -> Guesses:
     """Guess by a rule, on responses that had no part in its choice."""
     right = int(counts[0, rule == 0].sum() + counts[1, rule == 1].sum())
     return Guesses(right, int(counts[:, rule != ABSTAIN].sum()), alpha)
+
+
+def custom_guesser(evidence: Evidence, alpha: float) -> Finding | None:
+    """Count the right guesses of the caller's guesser; return None if there is no guesser."""
+    if evidence.guesser is None:
+        return None
+    sample, claim = evidence.sample, evidence.claim
+    numbers = {reward: number for number, reward in enumerate(sample.rewards)}
+    guessed = np.full(len(sample.chosen), -1)
+    for call in range(len(guessed)):
+        guess = evidence.guesser(sample.said[call].decode(errors="replace"))
+        if guess is not None:
+            if guess not in numbers:
+                raise ParameterError("a guesser must return one of the rewards of the claim, or None")
+            guessed[call] = numbers[guess]
+    findings = []
+    for pair in sample.pairs:
+        mine = np.isin(sample.chosen, pair) & np.isin(guessed, pair)
+        right = int(np.count_nonzero(guessed[mine] == sample.chosen[mine]))
+        guesses = Guesses(right, int(np.count_nonzero(mine)), alpha / len(sample.pairs))
+        names = f"{sample.rewards[pair[0]]:g} or {sample.rewards[pair[1]]:g}"
+        findings.append(guesses.finding(claim.epsilon, names))
+    return max(findings, key=lambda finding: finding.epsilon_lower)

@@ -36,10 +36,23 @@ def _head(outcome: Audit) -> str:
     return (
         f"<h1>Audit of {escape(outcome.what)}</h1>"
         f'<p class="verdict {outcome.verdict}">{escape(outcome.sentence)}</p>'
+        f"<p>{escape(outcome.headline)}</p>"
         f"<p>{outcome.samples:,} responses to each reward, in {outcome.seconds:.1f} s, by ldpbandits "
         f"{ldpbandits.__version__}. If the claim holds, the chance that this audit calls it violated is at most "
         f"{1 - outcome.confidence:.3g}.</p>"
+        f"{table(_record(outcome), look='text')}"
     )
+
+
+def _record(outcome: Audit) -> list[tuple[str, str]]:
+    """Return the rows of the record: when, of what and how the audit was made."""
+    told = {name: "none" if value is None else value for name, value in outcome.record.to_json().items()}
+    told["rewards"] = ", ".join(f"{reward:g}" for reward in outcome.record.rewards)
+    told["digest"] = f"SHA-256 {told['digest']}" if outcome.record.digest else "none"
+    bounds = {"epsilon claimed": outcome.epsilon_claimed, "epsilon at least": outcome.epsilon_lower}
+    return [
+        (name, f"{value}") for name, value in (told | {name: f"{bound:.6g}" for name, bound in bounds.items()}).items()
+    ]
 
 
 def _pictures(outcome: Audit) -> str:
@@ -58,8 +71,14 @@ def _pictures(outcome: Audit) -> str:
 
 
 def _layers(outcome: Audit) -> str:
+    same = outcome.same_leak
     rows = [
-        (layer.name, Cell(layer.verdict, layer.verdict.replace(" ", "-")), layer.detail) for layer in outcome.layers
+        (
+            layer.name,
+            Cell("same leak" if layer.name in same else layer.verdict, layer.verdict.replace(" ", "-")),
+            layer.detail,
+        )
+        for layer in outcome.layers
     ]
     return f"<h2>Layers</h2>{table(rows, look='text')}"
 

@@ -1,10 +1,14 @@
 """A program as a suspect: it reads one reward per line and writes one response per line. Every run is another user.
 
-A response is a line, whatever is on it and however long it is. What goes wrong is said in one line.
+A response is a line, whatever is on it and however long it is. Errors are one line.
 
 Rewards are written and errors are read by threads, so that no full pipe makes both sides wait. A program runs in a
 session and a process group of its own. However it ends, all that is left in that group is ended with it. A process that
 has left the group, by a setsid of its own, is let go, and is not waited for.
+
+A program may also be asked interactively: each reward is sent only after the response to the one before. This assigns
+standard error and response times to single responses instead of whole runs; a host that runs the program for a user
+observes both. A program that buffers its responses until its input ends cannot be asked so.
 """
 
 import os
@@ -16,21 +20,25 @@ import subprocess
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
 from threading import Thread
-from time import monotonic
+from time import monotonic, perf_counter_ns
 from typing import IO
 
-from ldpbandits.audit.interactive import ask_one_by_one
-from ldpbandits.audit.target import FOREVER, Late, RunOutput, Target, Turn, Unanswered
-from ldpbandits.checks import brief, without_controls
+from ldpbandits.audit.target import FOREVER_S, MISSING, Died, Late, RunOutput, Target, Turn, Unanswered
+from ldpbandits.checks import brief
 from ldpbandits.errors import ParameterError
+from ldpbandits.net import without_controls
 from ldpbandits.spec.curator import CuratorSpec
 
-TIME = 300.0
+SHELL_WORDS = frozenset({"|", "||", "&&", "&", ";", ">", ">>", "<", "2>", "2>&1"})
+"""Words that mean something to a shell only."""
+PROGRAM_AUDIT_S = 300.0
 """Seconds that an audit of a program may take, unless said otherwise."""
-MOST_LINE = 1 << 26
+MAX_LINE_BYTES = 1 << 26
 """Bytes of the longest line: beyond, it is a flood and no response."""
-MOST_ERRORS = 1 << 16
+KEPT_STDERR_BYTES = 1 << 16
 """Bytes of standard error that are kept."""
 READ_BYTES = 1 << 18
 """Bytes per read of a pipe."""
@@ -40,9 +48,17 @@ CONTAINED = ("unshare", "--user", "--map-current-user", "--pid", "--fork", "--ki
 """Runs a program as a container does, with the process id 1."""
 LIVENESS_POLL_INTERVAL_S = 0.2
 """Interval between checks of whether a silent program is alive."""
+TURN_READ_BYTES = 1 << 16
+"""Bytes per read of a pipe."""
+FIRST_RESPONSE_TIMEOUT_S = 5.0
+"""Timeout for the first response: a program that buffers its output never sends one."""
+SILENCE_S, SILENT_TURNS = 0.2, 4
+"""A program is silent after the first plus the second times its slowest response; its input is closed then."""
+MAX_STDERR_BYTES = 1 << 11
+"""Bytes of standard error that are kept for each response."""
 
 
-def program(command: str, *, spec: CuratorSpec | None = None, timeout: float = FOREVER) -> Target:
+def program(command: str, *, spec: CuratorSpec | None = None, timeout: float = FOREVER_S) -> Target:
     """Return the target behind a command line, such as 'node my-curator.js'; a run takes `timeout` s at the most."""
     try:
         words = shlex.split(command)
@@ -51,14 +67,18 @@ def program(command: str, *, spec: CuratorSpec | None = None, timeout: float = F
     if not words:
         raise ParameterError("the command is empty")
     name = without_controls(words[0])
+    shell = [word for word in words if word in SHELL_WORDS]
+    if shell:
+        raise ParameterError(f"there is no shell, so {shell[0]} is no operator: use sh -c '...', or a script")
 
     def ask_many(rewards: Iterable[Sequence[float]], seconds: float) -> Iterator[list[bytes]]:
-        count, ending = 0, Ending()
+        count, ending, first = 0, Ending(), b""
         asked = Asked()
         for lines in _converse(words, asked.lines(rewards), min(seconds, timeout), ending):
             room = asked.count - count
+            first = first or b"".join(lines[:1]).strip()
             if any(map(bytes.strip, lines[room:])):  # blank lines at the end are no responses
-                raise Unanswered(_too_many(name))
+                raise Unanswered(f"{_too_many(name)}{_hint(first)}")
             count += len(lines[:room])
             yield lines[:room]
         _check(name, asked.count, count, ending, min(seconds, timeout))
@@ -76,6 +96,7 @@ def program(command: str, *, spec: CuratorSpec | None = None, timeout: float = F
         another_user=lambda: run_once,
         contained=hear_contained if shutil.which(CONTAINED[0]) else None,
         spec=spec,
+        digest=_digest(words),
         workers=os.cpu_count() or 1,
         turns=lambda rewards, seconds: _turns(words, rewards, min(seconds, timeout)),
     )
@@ -111,7 +132,6 @@ class Asked:
     """Encodes the rewards for a program, and counts them."""
 
     def __init__(self) -> None:
-        """Start with no rewards sent."""
         self.count = 0
         self._words: dict[float, bytes] = {}
 
@@ -142,6 +162,24 @@ def _too_many(name: str) -> str:
     return f"{name} must write one response per line, and wrote more than there were rewards"
 
 
+def _hint(first: bytes) -> str:
+    """Say what the first line of a program that writes too many may be."""
+    if first in {b"{", b"["}:
+        return "; JSON that is printed over many lines must be on one"
+    return "; a banner, or anything else that is no response, goes to standard error"
+
+
+def _digest(words: Sequence[str]) -> str | None:
+    """Return the SHA-256 of the files among these words, the program itself included; None if none can be read."""
+    found, total = False, sha256()
+    for word in words:
+        with suppress(OSError, ValueError):
+            content = Path(shutil.which(word) or word).read_bytes()
+            found = True
+            total.update(sha256(content).digest())
+    return total.hexdigest() if found else None
+
+
 def _check(name: str, asked: int, got: int, ending: Ending, seconds: float) -> None:
     """Say what is wrong with how a run ended, if anything is; a run whose time was up is not to blame."""
     if ending.is_flood:
@@ -152,7 +190,7 @@ def _check(name: str, asked: int, got: int, ending: Ending, seconds: float) -> N
         return
     if ending.code != 0 and got < asked:  # how a program ends that has answered all is judged with its first calls
         told = f" after {got:,} responses (see --calls-per-run)" if got else ""
-        raise Unanswered(f"{name} ended with code {ending.code}{told}{_last_line(bytes(ending.errors))}")
+        raise Died(f"{name} ended with code {ending.code}{told}{_last_line(bytes(ending.errors))}", got)
     if got < asked:
         raise Unanswered(f"{name} must write one response per line: {asked:,} rewards, {got:,} responses")
 
@@ -215,7 +253,7 @@ def _lines(process: "subprocess.Popen[bytes]", until: float, ending: Ending) -> 
     for part in _parts(process, until):
         if b"\n" not in part:
             rest += part
-            if len(rest) > MOST_LINE:
+            if len(rest) > MAX_LINE_BYTES:
                 ending.is_flood = True
                 return
             continue
@@ -262,4 +300,84 @@ def _write(pipe: IO[bytes] | None, lines: Iterable[bytes]) -> None:
 def _read_errors(pipe: IO[bytes] | None, into: bytearray) -> None:
     with suppress(OSError, ValueError):
         while pipe is not None and (part := os.read(pipe.fileno(), READ_BYTES)):
-            into += part[: max(0, MOST_ERRORS - len(into))]
+            into += part[: max(0, KEPT_STDERR_BYTES - len(into))]
+
+
+@dataclass(slots=True)
+class _Pipes:
+    """Output and standard error of a program that were received but not consumed yet."""
+
+    out: int
+    aside: int
+    said: bytearray
+    beside: bytearray
+
+    def read(self, seconds: float) -> bool:
+        """Wait up to `seconds` for data and buffer it; False if none came, or the program has closed its output."""
+        ready, _, _ = select.select([self.out, self.aside], [], [], max(0.0, seconds))
+        is_open = bool(ready)
+        for pipe, into in ((self.out, self.said), (self.aside, self.beside)):
+            if pipe in ready:
+                part = os.read(pipe, TURN_READ_BYTES)
+                into.extend(part)
+                is_open = is_open and (bool(part) or pipe == self.aside)
+        return is_open
+
+    def line(self, until: float) -> bytes | None:
+        """Return the next line of output; None if it does not come before `until`."""
+        while b"\n" not in self.said:
+            left = until - monotonic()
+            if left <= 0 or not self.read(left):
+                return None
+        text, _, rest = bytes(self.said).partition(b"\n")
+        self.said[:] = rest
+        return text
+
+    def take_stderr(self) -> bytes:
+        """Return the standard error since the last call."""
+        while select.select([self.aside], [], [], 0)[0] and (part := os.read(self.aside, TURN_READ_BYTES)):
+            self.beside += part
+        told = bytes(self.beside[:MAX_STDERR_BYTES])
+        self.beside.clear()
+        return told
+
+
+def ask_one_by_one(process: "subprocess.Popen[bytes]", lines: Sequence[bytes], seconds: float) -> Iterator[Turn]:
+    """Send lines one at a time until all are answered, the time is up, or the program does not answer.
+
+    A silent program may be slow. Its response is missing if it ends without one.
+    """
+    if process.stdin is None or process.stdout is None or process.stderr is None:
+        return
+    until, slowest = monotonic() + seconds, 0.0
+    pipes = _Pipes(process.stdout.fileno(), process.stderr.fileno(), bytearray(), bytearray())
+    patient = min(until, monotonic() + FIRST_RESPONSE_TIMEOUT_S)
+    with suppress(OSError):  # the program may exit at any time
+        for line in lines:
+            begun = perf_counter_ns()
+            os.write(process.stdin.fileno(), line)
+            text = pipes.line(patient)
+            is_last = text is None
+            if text is None:
+                has_ended = _has_ended(process, pipes, until)
+                text = pipes.line(until) if has_ended else None
+                if not has_ended or (text is not None and not slowest):  # then it waits for the end of its input
+                    return
+            took = (perf_counter_ns() - begun) / 1e9
+            yield Turn(MISSING if text is None else text, pipes.take_stderr(), took)
+            if is_last:
+                return
+            slowest = max(slowest, took)
+            patient = min(until, monotonic() + SILENCE_S + SILENT_TURNS * slowest)
+
+
+def _has_ended(process: "subprocess.Popen[bytes]", pipes: _Pipes, until: float) -> bool:
+    """Close the input of a silent program, read on, and tell whether it ends: only then a response is missing."""
+    if process.stdin is not None:
+        process.stdin.close()
+    until = min(until, monotonic() + FIRST_RESPONSE_TIMEOUT_S)
+    while monotonic() < until and pipes.read(until - monotonic()):
+        pass
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(max(0.0, until - monotonic()))
+    return process.returncode is not None

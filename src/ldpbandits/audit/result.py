@@ -4,7 +4,8 @@ A check returns a `Finding`. With the name of its check a finding is a `Layer`. 
 """
 
 from dataclasses import dataclass, field
-from math import inf, isfinite
+from datetime import UTC, datetime
+from math import exp, inf, isfinite
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -38,10 +39,8 @@ class Layer:
     """Lower bound of epsilon from this layer alone; 0 when it has none."""
     guesses: int = 0
     """Number of guesses that were tested, for a check that guesses."""
-
-    def to_json(self) -> dict[str, str]:
-        """Return the layer as plain data."""
-        return {"name": self.name, "verdict": self.verdict, "detail": self.detail}
+    channel: str = "responses"
+    """Where it looks: a leak in one channel is named once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +53,9 @@ class Finding:
     guesses: int = 0
     """Number of guesses that were tested, for a check that guesses."""
 
-    def layer(self, name: str) -> Layer:
-        """Return the finding under the name of its check."""
-        return Layer(name, self.verdict, self.detail, self.epsilon_lower, self.guesses)
+    def layer(self, name: str, channel: str) -> Layer:
+        """Return the finding under the name of its check, and of the channel that it looks at."""
+        return Layer(name, self.verdict, self.detail, self.epsilon_lower, self.guesses, channel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +79,35 @@ def middles(cuts: Reals) -> Reals:
 
 
 @dataclass(frozen=True, slots=True)
+class Record:
+    """When, of what and how an audit was made: what a reader needs to make it again."""
+
+    rewards: tuple[float, ...] = ()
+    seed: int | None = None
+    command: str | None = None
+    """The command line of the audit; None if it was called from Python."""
+    digest: str | None = None
+    """SHA-256 of the files that the audited command names; None if there are none."""
+    version: str = ""
+    date: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the record as plain data."""
+        return {name: getattr(self, name) for name in ("date", "version", "command", "digest", "seed")} | {
+            "rewards": list(self.rewards)
+        }
+
+
+def in_words(epsilon: float) -> str:
+    """Say what an epsilon means: the largest factor between two rewards, and how often a guess is right."""
+    if epsilon > 50:  # noqa: PLR2004 - e^50 is a number that nobody reads
+        return "a response may give the reward away for certain"
+    factor = f"{exp(epsilon):,.2f}" if epsilon < 7 else f"{exp(epsilon):,.0f}"  # noqa: PLR2004 - about a thousand
+    right = 100 / (1 + exp(-epsilon))
+    return f"a response makes one reward up to {factor} times as likely as another, and guesses right {right:.4g} %"
+
+
+@dataclass(frozen=True, slots=True)
 class Audit:
     """The outcome for one curator and one claim.
 
@@ -98,7 +126,8 @@ class Audit:
     profiles: tuple[Profile, ...] = field(default=(), repr=False, compare=False)
     """The privacy loss over responses, and over their low-order bits if they have any, to be drawn."""
     epsilon_could_be: float = inf
-    """Up to which epsilon a leak that a single response shows on its own would have passed: see `power.py`."""
+    """Up to which epsilon a leak that a single response shows on its own would have passed: see `run.py`."""
+    record: Record = field(default_factory=Record, repr=False, compare=False)
 
     @property
     def has_power(self) -> bool:
@@ -107,8 +136,37 @@ class Audit:
 
     @property
     def violated(self) -> tuple[Layer, ...]:
-        """The layers that speak against the claim."""
-        return tuple(layer for layer in self.layers if layer.verdict == "violated")
+        """The layers that speak against the claim, the strongest first."""
+        found = [layer for layer in self.layers if layer.verdict == "violated"]
+        return tuple(sorted(found, key=lambda layer: -layer.epsilon_lower))
+
+    @property
+    def same_leak(self) -> dict[str, str]:
+        """The layers that see what a stronger one of the same channel sees too, and the name of that one.
+
+        Most leaks show in many ways. The strongest is the one to repair first; a new audit tells whether others remain.
+        """
+        first = {layer.channel: layer.name for layer in reversed(self.violated)}
+        return {layer.name: first[layer.channel] for layer in self.violated if layer.name != first[layer.channel]}
+
+    @property
+    def leaks(self) -> tuple[Layer, ...]:
+        """One layer for each leak, the strongest first."""
+        return tuple(layer for layer in self.violated if layer.name not in self.same_leak)
+
+    @property
+    def headline(self) -> str:
+        """The claim and the finding, in odds and in words."""
+        claimed = f"Claimed: epsilon = {self.epsilon_claimed:g}, so that {in_words(self.epsilon_claimed)} of the time."
+        if not self.violated:
+            found = f"nothing that speaks against it; the best guesses reached epsilon = {self.epsilon_lower:.4g}."
+            return f"{claimed} Found: {found if self.verdict == 'consistent' else f'not finished; so far, {found}'}"
+        found = "; ".join(f"{layer.name.split(': ')[-1]} ({layer.detail})" for layer in self.leaks)
+        if self.epsilon_lower <= self.epsilon_claimed:
+            return f"{claimed} Found: the claim does not hold, by {found}."
+        sure = f"at {100 * self.confidence:.10g} %"
+        words = in_words(self.epsilon_lower)
+        return f"{claimed} Found: epsilon is at least {self.epsilon_lower:.4g} {sure}: {words}. By {found}."
 
     @property
     def verdict(self) -> Verdict:
@@ -138,12 +196,14 @@ class Audit:
             return text if self.has_power else f"{text}; no power: single responses of epsilon {most} would have passed"
         if self.epsilon_lower > self.epsilon_claimed:
             return f"VIOLATED: at least {bound}"
-        return f"VIOLATED: {', '.join(layer.name for layer in self.violated)}"
+        return f"VIOLATED: {', '.join(layer.name for layer in self.leaks)}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the audit as plain JSON-able data; what is infinite is null."""
         return {
             "verdict": self.verdict,
+            "headline": self.headline,
+            "what": self.what,
             "epsilon_claimed": self.epsilon_claimed,
             "epsilon_lower": self.epsilon_lower if isfinite(self.epsilon_lower) else None,
             "epsilon_could_be": self.epsilon_could_be if isfinite(self.epsilon_could_be) else None,
@@ -152,14 +212,26 @@ class Audit:
             "confidence": self.confidence,
             "samples": self.samples,
             "seconds": self.seconds,
-            "layers": [layer.to_json() for layer in self.layers],
+            "leaks": [layer.name for layer in self.leaks],
+            "layers": [self._layer_to_json(layer) for layer in self.layers],
+            **self.record.to_json(),
         }
 
+    def _layer_to_json(self, layer: Layer) -> dict[str, Any]:
+        bound = layer.epsilon_lower if isfinite(layer.epsilon_lower) else None
+        same = self.same_leak.get(layer.name)
+        named = {"name": layer.name, "verdict": layer.verdict, "detail": layer.detail}
+        return {**named, "epsilon_lower": bound, "same_leak_as": same}
+
     def __str__(self) -> str:
-        """Say it for people: the verdict first, then every layer."""
+        same = self.same_leak
         width = max(len(layer.name) for layer in self.layers)
         mark = {"consistent": "ok", "violated": "VIOLATED", "reported": "note", "not applicable": "-"}
         mark["not finished"] = "NOT DONE"
-        lines = [f"{layer.name:{width}}  {mark[layer.verdict]:8}  {layer.detail}" for layer in self.layers]
+        marks = ["same leak" if layer.name in same else mark[layer.verdict] for layer in self.layers]
+        lines = [
+            f"{layer.name:{width}}  {mark:9}  {layer.detail}" for layer, mark in zip(self.layers, marks, strict=True)
+        ]
         head = f"{self.what}: {self.sentence}"
-        return "\n".join([head, f"{self.samples:,} responses to each reward, {self.seconds:.1f} s", "", *lines])
+        drawn = f"{self.samples:,} responses to each reward, {self.seconds:.1f} s"
+        return "\n".join([head, self.headline, drawn, "", *lines])

@@ -1,17 +1,35 @@
-"""The whole audit: from a curator, a function or a program to its layers."""
+"""The whole audit, from a curator, a function or a program to its layers; and its power.
+
+Power is the epsilon that single responses could have and still pass: `consistent` says little without power.
+
+A rule that makes m guesses calls a claim violated if k or more of them are right, for some k. A curator whose guesses
+are right with probability e^x / (1 + e^x) is caught nineteen times in twenty if x is at least
+
+    logit of the p with P(Binomial(m, p) >= k) = 0.95
+
+and there is no such x if even m right ones would not do. That is what epsilon could be, as far as this rule goes. It
+is all that can be said of single responses if they are few different ones, since then a rule by value sees all that
+one of them shows; or if a rule came near the claim. Otherwise responses are many and no rule could read them: epsilon
+could be anything. It says nothing of a leak that several responses show together, such as noise that is used twice: a
+curator may have any epsilon by such a leak and still pass the rules that are counted here.
+"""
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from math import inf
+from math import inf, log
 from time import monotonic, perf_counter
 
+import numpy as np
+from scipy.special import betaincinv
+
+import ldpbandits
 from ldpbandits.audit.blackbox import events
 from ldpbandits.audit.checks import run_checks
 from ldpbandits.audit.evidence import FEWEST_CALLS, LEAST_SAMPLES, Claim, Evidence, Guesser, Progress, ResponseTable
-from ldpbandits.audit.power import could_be
-from ldpbandits.audit.result import Audit, Layer
-from ldpbandits.audit.sample import Sample
-from ldpbandits.audit.target import FOREVER, Late, Respond, Target, Unanswered, target_of
+from ldpbandits.audit.guess import epsilon_lower
+from ldpbandits.audit.result import Audit, Layer, Record
+from ldpbandits.audit.sample import TEST, Sample
+from ldpbandits.audit.target import FOREVER_S, Late, Respond, Target, Unanswered, target_of
 from ldpbandits.audit.whitebox import ours
 from ldpbandits.audit.whitebox.known import is_known_by_code, knowledge
 from ldpbandits.audit.whitebox.ours import WhiteBox
@@ -25,6 +43,12 @@ RULE_SHARE = 0.015
 """The least share of a rule that reads responses, that of a window of calls."""
 MOST_UNITS = 1 << 62
 """Responses in bulk are 64-bit integers, in units of the mechanism."""
+DETECTION_PROBABILITY = 0.95
+MIN_REPEATS = 20
+"""A response that came as often as this is told from others by its value."""
+MIN_REPEATED_SHARE = 0.99
+MIN_BOUND_SHARE = 0.25
+"""A rule has read the responses if its bound is this part of the claim, or more."""
 
 
 def audit(  # noqa: PLR0913 - a claim, what supports it, and how hard to look
@@ -39,9 +63,10 @@ def audit(  # noqa: PLR0913 - a claim, what supports it, and how hard to look
     another_user: Callable[[], Respond] | None = None,
     guesser: Guesser | None = None,
     calls_per_run: int | None = None,
-    time: float = FOREVER,
+    time: float = FOREVER_S,
     seed: int | None = None,
     progress: Progress = lambda _count: None,
+    command: str | None = None,
 ) -> Audit:
     """Check the claim that `respond` is epsilon-LDP between the rewards given.
 
@@ -55,7 +80,8 @@ def audit(  # noqa: PLR0913 - a claim, what supports it, and how hard to look
     function that makes the curator of another user, whether users share their noise; `guesser`, a function from a
     response as text to the reward that it guesses, or None, what one needs to know to read the responses. A run of a
     program has `calls_per_run` calls at the most. After `time` seconds, what there is is judged. With a `seed`, bulk
-    sampling and the choice of rewards can be repeated; without, all is the operating system's.
+    sampling and the choice of rewards can be repeated; without, all is the operating system's. `command` is what the
+    record of the audit says of how it was called.
     """
     start = perf_counter()
     target = target_of(respond, spec, another_user)
@@ -89,7 +115,8 @@ def audit(  # noqa: PLR0913 - a claim, what supports it, and how hard to look
             found = samples_drawn, events.profiles(sample), most
     drawn, profiles, most = found
     seconds = perf_counter() - start
-    return Audit(target.what, claim.epsilon, claim.confidence, drawn, seconds, layers, profiles, most)
+    record = Record(claim.rewards, seed, command, target.digest, ldpbandits.__version__)
+    return Audit(target.what, claim.epsilon, claim.confidence, drawn, seconds, layers, profiles, most, record)
 
 
 def _proved(layers: Sequence[Layer], epsilon: float) -> float:
@@ -103,6 +130,9 @@ def _with_trouble(claim: Claim, sample: Sample, layers: tuple[Layer, ...]) -> tu
     A suspect that fails is an error, unless enough was found: a violation stands, whatever happens afterwards.
     """
     trouble, drawn = sample.trouble, sample.calls // len(claim.rewards)
+    if sample.missing:
+        told = f"{sample.missing:,} of {len(sample.chosen):,} responses are missing"
+        layers = (*layers, Layer("the run", "reported", told))
     if trouble is None and sample.calls >= claim.calls:
         return layers, claim.samples
     if trouble is None:
@@ -144,3 +174,25 @@ def _check_coverage(evidence: Evidence) -> None:
         where = "" if transform.bounded else "on the real line "
         most = f"{transform.neighbours:g}"
         raise ParameterError(f"{where}only rewards that differ by at most {most} are protected from each other")
+
+
+def detectable(guesses: int, alpha: float, epsilon: float) -> float:
+    """Return the least true epsilon that `guesses` guesses detect nearly always, if `epsilon` is claimed."""
+    if guesses < 1 or epsilon_lower(guesses, guesses, alpha) <= epsilon:
+        return inf
+    low, high = 0, guesses  # the fewest right guesses that refute the claim, by bisection
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if epsilon_lower(middle, guesses, alpha) > epsilon else (middle, high)
+    p = float(betaincinv(high, guesses - high + 1, DETECTION_PROBABILITY))
+    return log(p) - log(1 - p) if p < 1 else inf
+
+
+def could_be(claim: Claim, sample: Sample, layers: Sequence[Layer], alpha: float) -> float:
+    """Return what epsilon could be, as far as the rules of these layers go, each at this level or a larger one."""
+    _, counts = np.unique(sample.said.hashes, return_counts=True)
+    if counts[counts >= MIN_REPEATS].sum() >= MIN_REPEATED_SHARE * len(sample.chosen):
+        tested = np.count_nonzero(sample.roles == TEST) + sample.calls - len(sample.chosen)
+        return detectable(int(tested * 2 / len(sample.rewards)), alpha, claim.epsilon)
+    rules = [layer for layer in layers if layer.guesses and layer.epsilon_lower >= MIN_BOUND_SHARE * claim.epsilon]
+    return min((detectable(layer.guesses, alpha, claim.epsilon) for layer in rules), default=inf)

@@ -22,11 +22,12 @@ from weakref import finalize
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbandits.audit.moments import LARGEST, Moments
 from ldpbandits.audit.result import Reals
-from ldpbandits.audit.target import WHOLE_BATCH, Late, Target, Unanswered
-from ldpbandits.audit.texts import Texts, numbers, texts_of
+from ldpbandits.audit.target import MISSING, WHOLE_BATCH, Died, Late, Target, Unanswered
+from ldpbandits.audit.texts import Texts, hash_texts, numbers, texts_of
 
+LARGEST_SUMMED = 1e100
+"""No curator that the audit knows responds with as much; squares of less do not overflow."""
 KEPT = 1 << 21
 """Calls whose responses are kept as they were said."""
 KEPT_BYTES = 1 << 28
@@ -35,7 +36,10 @@ RANK, CUT, TEST = 0, 1, 2
 ROLES = 3
 DISCLOSED = 0.2
 """The part of the calls on which rules are ranked, and as many on which they are cut."""
-CHUNK = 1 << 18
+CHUNK_CALLS = 1 << 18
+MOST_DEATHS, LEAST_DEATHS, CALLS_A_LIFE = 100, 4, 20
+"""How often a program that ends too early is started again: less often if it answers fewer calls each time. Forty
+missing responses to one reward are enough for a verdict."""
 JUDGING_S, CLOSELY_S, CLOSELY, LEAST_JUDGING_S = 2e-5, 2e-4, 1 << 17, 1.0
 """Seconds that it takes to judge a response that is kept, and more for the first of them, which are looked at closely.
 
@@ -43,6 +47,32 @@ Twice as much as was measured for JSON, which takes longest (benchmarks/audit_ti
 """
 RECORD = np.dtype([("chosen", np.uint8), ("response", np.float64)])
 Chosen: TypeAlias = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """How many responses there are to a reward, their sum and their sum of squares.
+
+    Both sums are of responses minus `origin`, which is near the mean: squares of large responses would leave no digits
+    for the noise.
+    """
+
+    value: float
+    """The reward as the mechanism takes it: in [0, 1], or on the real line."""
+    count: int
+    total: float
+    squares: float
+    origin: float = 0.0
+
+    @property
+    def mean(self) -> float:
+        """The mean of all responses."""
+        return self.origin + self.total / self.count
+
+    @property
+    def variance(self) -> float:
+        """The variance of the responses about their mean."""
+        return self.squares / self.count - (self.total / self.count) ** 2
 
 
 @dataclass(frozen=True)
@@ -98,15 +128,15 @@ class Sample:
 
     @cached_property
     def are_bits(self) -> bool:
-        """Tell whether there are but two responses: then they have no low bits to speak of."""
-        return len(np.unique(self.responses)) <= 2  # noqa: PLR2004 - as it says
+        """Tell whether there are but two responses: then there is nothing in them to take apart."""
+        return len(np.unique(self.said.hashes)) <= 2  # noqa: PLR2004 - as it says
 
     def chunks(self) -> Iterator[tuple[Chosen, Reals]]:
         """Yield the later responses, some at a time, and which rewards they are to."""
         if self.later is None:
             return
         self.later.seek(0)
-        while len(part := np.frombuffer(self.later.read(CHUNK * RECORD.itemsize), RECORD)):
+        while len(part := np.frombuffer(self.later.read(CHUNK_CALLS * RECORD.itemsize), RECORD)):
             yield part["chosen"].astype(np.int64), part["response"].astype(np.float64)
 
     def everything(self) -> Iterator[tuple[Chosen, Reals]]:
@@ -132,16 +162,28 @@ class Sample:
             with np.errstate(over="ignore"):
                 off = responses[chosen == number] - origin
             count += len(off)
-            if not bool((np.abs(off) < LARGEST).all()):  # false for what is not a number, too
+            if not bool((np.abs(off) < LARGEST_SUMMED).all()):  # false for what is not a number, too
                 total, squares = inf, inf
             total += float(off.sum()) if squares < inf else 0.0
             squares += float((off * off).sum()) if squares < inf else 0.0
         return Moments(value, count, total, squares, origin)
 
+    @cached_property
+    def missing(self) -> int:
+        """How many responses never came, of those that are kept."""
+        return int(np.count_nonzero(self.said.hashes == hash_texts([MISSING])[0]))
+
     @property
     def calls(self) -> int:
         """How many responses there are in all."""
         return len(self.chosen) + (0 if self.later is None else self.later.seek(0, 2) // RECORD.itemsize)
+
+
+def sample_of(
+    rewards: Sequence[float], chosen: Chosen, texts: Sequence[bytes], rng: np.random.Generator | None = None
+) -> Sample:
+    """Return the sample of these texts, each to the reward that was chosen for it."""
+    return Sample(tuple(rewards), chosen, numbers(texts), Texts.of(texts), rng=rng or np.random.default_rng())
 
 
 @dataclass(slots=True)
@@ -194,10 +236,12 @@ def draw_sample(  # noqa: PLR0913, PLR0917 - what to ask, how often, and for how
 ) -> Sample:
     """Ask for `calls` responses, each to a reward chosen at random, in runs of `calls_per_run` at the most.
 
-    If the time is up, or the suspect fails, what has been received is what there is. It raises if that is nothing. Of
-    the time, as much is left over as it takes to judge the responses that are kept: `leave` tells how many seconds.
+    If the time is up, or the target fails, the sample holds what was received; it raises if that is nothing. A program
+    that dies is started again, and the response that it owes is a missing one. `leave` returns the seconds that judging
+    the kept responses takes; these are left over.
     """
-    tape, until, failure = _Tape(), monotonic() + seconds, None
+    tape, until, deaths = _Tape(), monotonic() + seconds, 0
+    failure: Unanswered | None = None
     values = np.asarray(rewards, np.float64)
     while tape.count < calls and failure is None and (left := until - monotonic()) > leave(tape.kept):
         size = calls - tape.count if calls_per_run is None else min(calls_per_run, calls - tape.count)
@@ -206,6 +250,9 @@ def draw_sample(  # noqa: PLR0913, PLR0917 - what to ask, how often, and for how
         before = tape.count
         try:
             _draw_run(target, values, size, rng, left, progress, tape, leave)
+        except Died as error:
+            deaths += 1
+            failure = error if deaths > min(MOST_DEATHS, LEAST_DEATHS + tape.count // CALLS_A_LIFE) else None
         except Unanswered as error:
             if not before or tape.count > before or monotonic() < until:  # a run that began too late is not to blame
                 failure = error
@@ -244,11 +291,15 @@ def _draw_run(  # noqa: PLR0913, PLR0917 - as above
             yield [places[each] for each in part.tolist()]
 
     until, rest = monotonic() + seconds, np.zeros(0, np.uint8)
-    for texts in target.ask_many(coins(), seconds):
-        while len(rest) < len(texts):
-            rest = np.concatenate([rest, waiting.popleft()])
-        tape.add(rest[: len(texts)].astype(np.int64), texts)
-        rest = rest[len(texts) :]
-        progress(tape.count)
-        if monotonic() + leave(tape.kept) >= until:
-            return
+    try:
+        for texts in target.ask_many(coins(), seconds):
+            while len(rest) < len(texts):
+                rest = np.concatenate([rest, waiting.popleft()])
+            tape.add(rest[: len(texts)].astype(np.int64), texts)
+            rest = rest[len(texts) :]
+            progress(tape.count)
+            if monotonic() + leave(tape.kept) >= until:
+                return
+    except Died:
+        tape.add(np.concatenate([rest, *waiting])[:1].astype(np.int64), [MISSING])
+        raise

@@ -24,9 +24,11 @@ AskMany: TypeAlias = Callable[[Iterable[Sequence[float]], float], Iterator[list[
 time is up. On a failure it raises `Unanswered`, after all responses that were received."""
 WHOLE_BATCH = 1 << 13
 """Number of rewards in a batch."""
+MISSING = b"\x00missing"
+"""Stands for a response that never came: that it is missing is evidence, too."""
 CALLS_AT_ONCE = 64
 """Calls of a function between two checks of the deadline."""
-FOREVER = 1e9
+FOREVER_S = 1e9
 """Seconds, some thirty years: stands for no time limit."""
 
 
@@ -36,6 +38,14 @@ class Unanswered(ParameterError):  # noqa: N818 - it names the state, as Late do
 
 class Late(Unanswered):
     """The target did not respond before the deadline."""
+
+
+class Died(Unanswered):
+    """A program ended in the midst of its rewards: the first of them that has no response has a missing one."""
+
+    def __init__(self, message: str, answered: int) -> None:
+        super().__init__(message)
+        self.answered = answered
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +104,8 @@ class Target:
     """The function itself, where it is one in this process."""
     spec: CuratorSpec | None = None
     """The curator that it claims to be, if it claims to be one."""
+    digest: str | None = field(default=None, kw_only=True)
+    """SHA-256 of the files of a program."""
     workers: int = field(default=1, kw_only=True)
     """Number of users that may run at the same time."""
     contained: RunOnce | None = field(default=None, kw_only=True)
@@ -101,7 +113,7 @@ class Target:
     turns: TakeTurns | None = field(default=None, kw_only=True)
     """Sends rewards to a program one at a time; None for a function."""
 
-    def ask(self, rewards: Sequence[float], seconds: float = FOREVER) -> list[bytes]:
+    def ask(self, rewards: Sequence[float], seconds: float = FOREVER_S) -> list[bytes]:
         """Return one response to each reward; raise Late if there are fewer."""
         texts = [text for part in self.ask_many(batches(rewards), seconds) for text in part]
         if len(texts) < len(rewards):
@@ -148,15 +160,16 @@ def ask_function(respond: Respond) -> AskMany:
     """Return an `ask_many` that calls a function in this process; its errors never show the reward."""
 
     def ask_many(rewards: Iterable[Sequence[float]], seconds: float) -> Iterator[list[bytes]]:
-        until = monotonic() + seconds
+        until, is_answered = monotonic() + seconds, False
         for part in rewards:
             texts: list[bytes] = []
             fault = None
-            while len(texts) < len(part) and fault is None and monotonic() <= until:
+            while len(texts) < len(part) and monotonic() <= until:
                 fault = _ask_each(respond, part[len(texts) : len(texts) + CALLS_AT_ONCE], texts)
-            yield texts
-            if fault is not None:
+            is_answered = is_answered or any(text != MISSING for text in texts)
+            if fault is not None and not is_answered:
                 raise Unanswered(fault)
+            yield texts
             if monotonic() > until:
                 return
 
@@ -165,17 +178,21 @@ def ask_function(respond: Respond) -> AskMany:
 
 def _ask_each(respond: Respond, rewards: Sequence[float], texts: list[bytes]) -> str | None:
     """Append responses to `texts`; return a description of a failure, without its message: that may tell the reward."""
+    fault = None
     for reward in rewards:
+        text = MISSING
         try:
             response = respond(reward)
             if response is None:
-                return "a response must be something that can be sent, got None"
-            texts.append(repr(response).encode() if type(response) is float else text_of(response))
+                fault = "a response must be something that can be sent, got None"
+            else:
+                text = repr(response).encode() if type(response) is float else text_of(response)
+        except RewardError as error:
+            raise Unanswered(f"the curator refused one of the rewards: {error}") from None
         except (Exception, SystemExit) as error:  # noqa: BLE001 - anybody's code may raise anything
-            if type(error) is RewardError:
-                return f"the curator refused one of the rewards: {error}"
-            return f"the curator raised {type(error).__name__} on one of the rewards"
-    return None
+            fault = f"the curator raised {type(error).__name__} on one of the rewards"
+        texts.append(text)
+    return fault
 
 
 def run_function(respond: Respond) -> RunOnce:

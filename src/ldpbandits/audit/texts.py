@@ -1,6 +1,6 @@
 """Responses as they were said: bytes, of any length, packed together so that millions of them fit into memory.
 
-What a response is as a number comes second. `1` and `1.0`, a space at the end, the digits beyond a double: all of that
+The number behind a response comes second. `1` and `1.0`, a space at the end, the digits beyond a double: all of that
 leaves the device, so all of it is compared.
 """
 
@@ -23,8 +23,6 @@ NUMERIC = b"0123456789.eE+- \t\r"
 """A text of more bytes than these is looked at for others than these: to fail to read a long one takes long."""
 MANY = 1 << 12
 """Texts whose bytes are counted at once."""
-PART = 1 << 20
-"""Bytes that are hashed at once."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +55,9 @@ class Texts:
         return cls(data, ends, hashes)
 
     def __len__(self) -> int:
-        """How many texts there are."""
         return len(self.ends)
 
     def __getitem__(self, number: int) -> bytes:
-        """Return one of the texts."""
         return self.data[self.starts[number] : self.ends[number]].tobytes()
 
     @cached_property

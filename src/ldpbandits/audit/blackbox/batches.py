@@ -1,20 +1,18 @@
 """Leaks at the end of a batch: its last response, to an observer who knows all rewards before it.
 
 Noise may be balanced over a batch: ten flips in each hundred, or a sum that is 0. A batch may end with its sum, its
-parity or its checksum. Then no few calls together tell anything, and all of them together tell the last reward. So the
-coins of a batch are disclosed up to its last, and that one is guessed from
+parity or its checksum. Then no few calls together tell anything, and all of them together tell the last reward. The
+check discloses the coins of a batch up to its last, and guesses that one from
 
     its cell            and whether an odd number of rewards of the batch were the higher one
     a combination       of the sums over the batch, of coins, of halves of the noise and of numbers, and of the numbers
                         in its text, found by least squares
 
-and from the same of the response that follows it. Batches are of a fixed length, or end where a text has other
-signs than most: both are a matter of responses and places.
+and from the same of the response that follows it. Batches have a fixed length, or end where a text has other signs than
+most: both depend on responses and places only.
 
-The level. Calls are taken in their order. What is learned, and which way is best, is found out on coins of the first
-two thirds of the calls, and the guesses are in the last third, each from all responses and from coins before it. So
-each is right with probability e^epsilon / (1 + e^epsilon) at most, given what was guessed before, and stakes on them
-are fair (betting.py). How many guesses there are may depend on coins: therefore stakes, and no binomial tail.
+The rule is learned and chosen on coins of the first two thirds of the calls. Bets in the last third are fair, each
+guess made of all responses and of coins before it (betting.py); how many there are may depend on coins.
 """
 
 import re
@@ -88,7 +86,7 @@ def judge_batches(  # noqa: PLR0913, PLR0917 - what to guess, by which batches, 
         return Finding("not applicable", "there are too few calls for batches")
     _, rule, name, later = best
     right = int(later[0, rule == 0].sum() + later[1, rule == 1].sum())
-    return judge_bets([Event(name, right, int(later[:, rule != ABSTAIN].sum()) - right)], epsilon, alpha)
+    return judge_bets([[Event(name, right, int(later[:, rule != ABSTAIN].sum()) - right)]], epsilon, alpha)
 
 
 def batches(sample: Sample, lengths: Iterable[int]) -> Iterator[Batches]:

@@ -6,15 +6,14 @@ tried on the other coins, so that the number of rules costs nothing. Cells may d
 that are disclosed.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbandits.audit.evidence import Evidence
-from ldpbandits.audit.guess import CellRule, Guesses, best_rule, count_cells, try_rule
+from ldpbandits.audit.guess import CellRule, best_rule, count_cells, try_rule
 from ldpbandits.audit.result import LOWEST_BIT, Counts, Finding, Profile, Reals, middles
 from ldpbandits.audit.sample import CUT, RANK, ROLES, TEST, Sample
 
@@ -62,6 +61,10 @@ class Sorted:
     size: int
     cells: Callable[[Reals], Cells] | None = None
     """Sorts later calls in the same way, by their responses as numbers; None if that is not possible."""
+
+
+Way: TypeAlias = tuple[Sorted, Sample, Sequence[tuple[int, int]]]
+"""Calls that are sorted, the sample that they are of, and the pairs of rewards between which to guess."""
 
 
 def size_bins(responses: Reals, rewards: Sequence[float]) -> Feature:
@@ -140,17 +143,22 @@ def judge_event(features: Sequence[Feature], of: Sample, alpha: float, epsilon: 
 def judge_sorted(
     calls: Iterable[Sorted], of: Sample, pairs: Sequence[tuple[int, int]], alpha: float, epsilon: float
 ) -> Finding:
+    """Choose among ways of sorting one sample: see `judge_ways`."""
+    return judge_ways(((each, of, pairs) for each in calls), alpha, epsilon)
+
+
+def judge_ways(ways: Iterable[Way], alpha: float, epsilon: float) -> Finding:
     """Choose a way of sorting, a pair and a rule on the coins that are disclosed, and bound epsilon on the others."""
-    best: tuple[float, CellRule, Sorted, tuple[int, int], Counts] | None = None
-    for each in calls:
+    best: tuple[float, CellRule, Sorted, Sample, tuple[int, int], Counts] | None = None
+    for each, of, pairs in ways:
         counts = _counts(each, of)
         for pair in pairs:
             rule, promise = best_rule(counts[RANK, pair, :], counts[CUT, pair, :], alpha)
             if best is None or promise > best[0]:
-                best = promise, rule, each, pair, counts[TEST, pair, :]
+                best = promise, rule, each, of, pair, counts[TEST, pair, :]
     if best is None:
         return Finding("not applicable", "there is nothing to guess by")
-    _, rule, each, pair, counts_of_test = best
+    _, rule, each, of, pair, counts_of_test = best
     if each.cells is not None:
         for chosen, responses in of.chunks():
             counts_of_test += count_cells(each.cells(responses), chosen, pair, each.size)
@@ -166,47 +174,14 @@ def _counts(calls: Sorted, of: Sample) -> Counts:
     return found.reshape(calls.size, ROLES, len(of.rewards)).transpose(1, 2, 0)
 
 
-def by_size_and_value(of: Sample) -> list[Feature]:
-    """Return the features that depend on the responses."""
-    return [size_bins(of.responses, of.rewards), atoms(of.responses)]
-
-
-def chosen_event(evidence: Evidence, alpha: float) -> Finding:
-    """Guess the reward by the size or the value of the response."""
-    sample, epsilon = evidence.sample, evidence.claim.epsilon
-    calls = [feature.sorted(sample) for feature in by_size_and_value(sample)]
-    if not sample.is_spilled:
-        often = np.minimum(sample.said.codes, ATOMS)
-        calls.append(Sorted("text", often, ATOMS + 1))
-    return judge_sorted(calls, sample, sample.pairs, alpha, epsilon)
-
-
-def low_bits(evidence: Evidence, alpha: float) -> Finding:
-    """Guess the reward by the low-order bits of the response."""
-    if np.isnan(evidence.sample.responses).all():
-        return Finding("not applicable", "responses are no numbers")
-    if evidence.sample.are_bits:
-        return Finding("not applicable", "there are but two responses")
-    return judge_event(LOW_BITS, evidence.sample, alpha, evidence.claim.epsilon)
-
-
-def precision(evidence: Evidence, alpha: float) -> Finding:
-    """Judge the event 'finer than 2^-53': noise on doubles makes it possible under one reward only (Mironov 2012)."""
-    sample, epsilon = evidence.sample, evidence.claim.epsilon
-    finer = np.zeros(len(sample.rewards), np.int64)
-    for chosen, responses in sample.everything():
-        is_finer = lowest_bit(responses) - LOWEST < FINEST
-        finer += np.bincount(chosen[is_finer], minlength=len(finer))
-    if not finer.any():
-        return Finding("consistent", f"none of {sample.calls:,} responses is finer than 2^{FINEST}")
-    findings = []
-    for pair in sample.pairs:
-        counts = finer[list(pair)]
-        for side, reward in enumerate(pair):
-            guesses = Guesses(int(counts[side]), int(counts.sum()), alpha / (2 * len(sample.pairs)))
-            rule = f"a response finer than 2^{FINEST} betrays a reward of {sample.rewards[reward]:g}"
-            findings.append(guesses.finding(epsilon, rule))
-    return max(findings, key=lambda finding: finding.epsilon_lower)
+def sorts(of: Sample) -> Iterator[Sorted]:
+    """Sort calls by size, by value, by text, and by low-order bits if responses have any."""
+    yield size_bins(of.responses, of.rewards).sorted(of)
+    yield atoms(of.responses).sorted(of)
+    if not of.is_spilled:
+        yield Sorted("text", np.minimum(of.said.codes, ATOMS), ATOMS + 1)
+    if not of.are_bits and not np.isnan(of.responses).all():
+        yield from (feature.sorted(of) for feature in LOW_BITS)
 
 
 def profiles(of: Sample) -> tuple[Profile, ...]:

@@ -7,9 +7,11 @@ guess may use them, and all responses:
 
     a neighbour         the response itself, one at a distance before or after, and the coin of that one if disclosed:
                         noise that is drawn once for several calls or with both signs, the reward of a call before
-    a window            what all calls around say together (window.py), or three or four of them (parity.py)
+    a window            what all calls around say together (linear_sums.py), or three or four of them
+                        (parity.py)
     a text              all that can be learned from the text of a call soon after it, and from the step of each number
                         in it to the next (text.py); sums of the numbers in a few texts (linear_sums.py)
+    a group             the calls before and after among those of one key: a session, a worker, a user in the text
     a batch             sums, parities and balanced noise of up to a thousand calls (batches.py)
     a place             the response, and where it stands: every fourth call, the first of a run, all after the
                         thousandth
@@ -23,6 +25,7 @@ disclosed coins. They serve as periods too, and so do those at one place of whic
 that at the others.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -33,13 +36,12 @@ from scipy.fft import next_fast_len
 
 from ldpbandits.audit.blackbox.batches import LENGTHS, judge_batches, last_numbers
 from ldpbandits.audit.blackbox.events import LOW_BITS, Cells, Sorted, judge_sorted
-from ldpbandits.audit.blackbox.linear_sums import combined
-from ldpbandits.audit.blackbox.parity import fold_score, folded, several
+from ldpbandits.audit.blackbox.linear_sums import WINDOW_REACH, sort_by_sums, sort_by_window
+from ldpbandits.audit.blackbox.parity import fold_score, folded, sort_by_parity
 from ldpbandits.audit.blackbox.text import learn, some_texts, steps, ways_apart
-from ldpbandits.audit.blackbox.window import REACH, learned_window
 from ldpbandits.audit.evidence import Evidence
 from ldpbandits.audit.result import Finding, Reals
-from ldpbandits.audit.sample import TEST, Sample
+from ldpbandits.audit.sample import TEST, Sample, sample_of
 
 CALLS = 1 << 20
 """Calls that are looked at."""
@@ -61,6 +63,9 @@ BATCH_PART, BATCH_CALLS = 0.1, 1 << 18
 """The part of the level, and the calls, for batches."""
 TEXT_PART, TEXT_CALLS, TEXT_DISTANCES = 0.25, 1 << 16, 4
 """The part of the level, the calls, and the distances for texts of later calls."""
+GROUP_WORDS, GROUP_REACH, LEAST_GROUP = 8, 2, 4
+"""Words of a text that may be a key, calls of one group that are compared, and how large groups are on average."""
+WORD = re.compile(rb"[^\s,;:|/={}\[\]()\"']+")
 LOW_BIT_NAMES = tuple(feature.name for feature in LOW_BITS)
 DIGITS = 9
 """Decimals of a difference: what is lost when a double is added to a reward and subtracted again is beyond them."""
@@ -113,17 +118,18 @@ def ways_among(sample: Sample, far: Sequence[int]) -> Iterator[Sorted]:
 def _windows(sample: Sample, pair: tuple[int, int], far: Sequence[int]) -> Iterator[Sorted]:
     """Guess the reward of a call by all that can be learned from the calls around it."""
     bins = coarse(sample)
-    beside = list(_besides(sample, bins, (*range(1, REACH + 1), *far[:WINDOW_FAR])))
-    yield learned_window(sample, pair, Sorted("the response", bins, BINS), beside)
-    yield from several(sample, pair, bins)
+    beside = list(_besides(sample, bins, (*range(1, WINDOW_REACH + 1), *far[:WINDOW_FAR])))
+    yield sort_by_window(sample, pair, Sorted("the response", bins, BINS), beside)
+    yield from sort_by_parity(sample, pair, bins)
 
 
 def _texts_later(sample: Sample, pair: tuple[int, int], _far: Sequence[int]) -> Iterator[Sorted]:
     """Guess the reward of a call by the text of a call after it, or by the step to its own: by all that is learned."""
     stepped = [each for each in steps(sample.said, sample.responses) if (each.at != each.at[0]).any()]
-    takes = [each for each in ways_apart(sample.said, sample.responses) if (each.at != each.at[0]).any()]
+    takes = list(ways_apart(sample))
     yield from stepped
-    yield from combined(sample, pair)
+    yield from sort_by_sums(sample, pair)
+    yield from _within_groups(sample)
     for distance in range(1, TEXT_DISTANCES + 1):
         moved = [replace(each, at=np.roll(each.at, -distance), cells=None) for each in (*stepped, *takes)]
         where = f"{distance} {'calls' if distance > 1 else 'call'} later"
@@ -131,6 +137,30 @@ def _texts_later(sample: Sample, pair: tuple[int, int], _far: Sequence[int]) -> 
             if feature.name in LOW_BIT_NAMES or feature.name.startswith("step"):
                 yield replace(feature, name=f"{feature.name} of the call {where}")
         yield replace(learn(moved, sample, pair), name=f"a guesser learned from the text of the call {where}")
+
+
+def _within_groups(sample: Sample) -> Iterator[Sorted]:
+    """Sort calls by their neighbours among those of the same key: a session, a worker, a user that the text names.
+
+    Any word of a text may be the key. The order of calls within a group depends on responses only, and so do groups.
+    """
+    if np.isnan(sample.responses).mean() <= 0.5:  # noqa: PLR2004 - a number names nothing
+        return
+    rows = [WORD.findall(sample.said[call])[:GROUP_WORDS] for call in range(len(sample.chosen))]
+    words = [[row[at] if at < len(row) else b"" for row in rows] for at in range(max(map(len, rows)))]
+    columns = [sample_of(sample.rewards, sample.chosen, column) for column in words]
+    binned = [coarse(each) for each in columns if (each.said.codes != each.said.codes[0]).any()]
+    for key in columns:
+        if not 1 < len(np.unique(key.said.hashes)) <= len(rows) // LEAST_GROUP:
+            continue
+        order = np.argsort(key.said.codes, kind="stable")
+        moved = Sample(sample.rewards, sample.chosen[order], sample.responses[order])
+        moved.__dict__["roles"] = sample.roles[order]
+        for bins in binned:
+            for each in _besides(moved, bins[order], range(1, GROUP_REACH + 1)):
+                at = np.empty_like(each.at)
+                at[order] = each.at
+                yield replace(each, name=f"{each.name} of the same key", at=at)
 
 
 def coarse(sample: Sample) -> NDArray[np.int64]:

@@ -9,11 +9,10 @@ calls into cells:
     remainders          of all its digits, read as one whole number of any size, by small numbers
     fields              each number in the text by itself: its size, its value, its low-order bits
 
-What takes several places at once is in joint.py. Two things are made of the others. Stakes are put on the cells of
-every way, over all responses (betting.py). And a guesser is learned from all ways together: the log-odds of each cell,
-counted on coins that are disclosed, are added up, as if the ways were independent. Where that sum is to be trusted is
-found out on other disclosed coins, and the verdict is on the rest, so that nothing has to be true of the sum
-(guess.py).
+Several places at once are in parity.py. Bets are put on the cells of every way (single.py). And a guesser is learned
+from all ways together: the log-odds of each cell, counted on coins that are disclosed, are added up, as if the ways
+were independent. Where that sum is to be trusted is found out on other disclosed coins, and the verdict is on the rest,
+so that nothing has to be true of the sum (guess.py).
 """
 
 import re
@@ -24,17 +23,12 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbandits.audit.betting import Cells, judge_bets
-from ldpbandits.audit.blackbox.events import LOW_BITS, Sorted, atoms, judge_sorted, size_bins
-from ldpbandits.audit.blackbox.text_parity import together
-from ldpbandits.audit.evidence import Evidence
+from ldpbandits.audit.blackbox.events import LOW_BITS, Sorted, atoms, size_bins
 from ldpbandits.audit.guess import count_cells
-from ldpbandits.audit.result import Finding, Reals
+from ldpbandits.audit.result import Reals
 from ldpbandits.audit.sample import RANK, Sample
 from ldpbandits.audit.texts import Texts, number
 
-CALLS = 1 << 18
-"""Calls that are looked at: the text of a response is either telling or not."""
 MOST_CELLS = 1 << 25
 """Characters that are looked at in all: fewer calls if responses are long."""
 PLACES = 48
@@ -48,47 +42,15 @@ FIRST = 2**10 * 3**3 * 5**3 * 7 * 11 * 13
 """A multiple of all of these, and of no more than 32 bits."""
 MORE_MODULI = (17, 19, 23, 29, 31, 37)
 SECOND = 17 * 19 * 23 * 29 * 31 * 37
-FIELDS = 6
-"""Numbers in a text that are looked at by themselves."""
+FIELDS = 24
+"""Numbers in a text that are looked at by themselves; chosen by benchmarks/audit_stakes.py."""
 FIELD_CALLS = 1 << 17
-TOGETHER_CALLS = 1 << 16
-"""Calls whose places are looked at in pairs."""
 NUMBER = re.compile(rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 LEVELS = 64
 """Cells of the learned guesser's score."""
 MOST_COUNT = 63
 
 Codes = NDArray[np.int64]
-
-
-def text(evidence: Evidence, alpha: float) -> Finding:
-    """Stake half of the level on all cells; test a learned guesser on a quarter, and places together on the last."""
-    sample, epsilon = evidence.sample, evidence.claim.epsilon
-    if sample.are_bits and len(np.unique(sample.said.hashes)) <= 2:  # noqa: PLR2004 - a bit
-        return Finding("not applicable", "there are but two responses")
-    return judge_text(sample, sample.pairs, alpha, epsilon)
-
-
-def judge_text(sample: Sample, pairs: Sequence[tuple[int, int]], alpha: float, epsilon: float) -> Finding:
-    """Judge the texts of a sample, for these pairs of rewards."""
-    part = some_texts(sample, CALLS)
-    takes = [_packed(each) for each in ways_apart(part.said, part.responses) if (each.at != each.at[0]).any()]
-    staked = judge_bets(
-        [Cells(f"{each.name}", count_cells(each.at, part.chosen, pair, each.size)) for each in takes for pair in pairs],
-        epsilon,
-        alpha / 2,
-    )
-    if staked.verdict == "violated":
-        return staked
-    few = part.first(min(TOGETHER_CALLS, len(part.chosen)))
-    found = []
-    for pair in pairs:
-        for sorts, of in (([learn(takes, part, pair)], part), (together(few, pair), few)):
-            found.append(judge_sorted(sorts, of, [pair], alpha / 4 / len(pairs), epsilon))
-    best = max(found, key=lambda finding: finding.epsilon_lower)
-    if best.verdict == "violated":
-        return best
-    return Finding("consistent", f"{best.detail}; {staked.detail}", best.epsilon_lower, best.guesses)
 
 
 def some_texts(sample: Sample, calls: int) -> Sample:
@@ -109,13 +71,17 @@ def learn(takes: Sequence[Sorted], of: Sample, pair: tuple[int, int]) -> Sorted:
     return Sorted("a guesser learned from the text", np.searchsorted(cuts, score), LEVELS + 1)
 
 
-def _packed(calls: Sorted) -> Sorted:
+def packed(calls: Sorted) -> Sorted:
     """Return the same in fewer bytes: there are hundreds of these."""
     return replace(calls, at=calls.at.astype(np.uint16 if calls.size <= 1 << 16 else np.uint32), cells=None)
 
 
-def ways_apart(said: Texts, responses: Reals) -> Iterator[Sorted]:
-    """Sort calls in all the ways named above."""
+def ways_apart(of: Sample) -> Iterator[Sorted]:
+    """Sort calls in all the ways named above, but for those that put all calls into one cell."""
+    return (each for each in _all_ways(of.said, of.responses) if (each.at != each.at[0]).any())
+
+
+def _all_ways(said: Texts, responses: Reals) -> Iterator[Sorted]:
     widest = int(said.lengths.max(initial=0))
     places = LONG_PLACES if widest > PLACES and int(said.lengths.min(initial=widest)) == widest else PLACES
     yield from _places(said, min(places, widest))

@@ -1,15 +1,14 @@
 """White-box knowledge of the mechanism CTB.
 
-The best guess. A response of 1 has likelihood ratio e^epsilon, and a response of 0 has e^-epsilon. So the bit is the
+The best guess. A response of 1 has likelihood ratio e^epsilon, and a response of 0 has e^-epsilon. The bit is the
 guess.
 
 Moments. A debiased response is 1/2 + (y - 1/2) / tanh(epsilon / 2). Its mean is the value, and its variance is that of
-a bit of mean p over tanh(epsilon / 2)^2. So the count of ones decides both. That count is Binomial, and is tested
-exactly.
+a bit of mean p over tanh(epsilon / 2)^2. The count of ones decides both. It is Binomial, and is tested exactly.
 
-The proof. The response is 1 for `threshold(v)` of the 2^64 words, and that number does not decrease with v. So both
-responses are likeliest under one end of [0, 1] and least likely under the other, and the ends decide. Some values
-between are in the table too, for those who do not believe it.
+The proof. The response is 1 for `threshold(v)` of the 2^64 words, and that number does not decrease with v. Both
+responses are therefore likeliest under one end of [0, 1] and least likely under the other, and the ends decide. Some
+values between are in the table too, for those who do not believe it.
 """
 
 from fractions import Fraction
@@ -18,8 +17,9 @@ from math import tanh
 import numpy as np
 from scipy.special import bdtr, bdtrc
 
-from ldpbandits.audit.moments import Moments
+from ldpbandits.agent.inference.mechanisms import debiased_mean
 from ldpbandits.audit.result import Finding, Reals
+from ldpbandits.audit.sample import Moments
 from ldpbandits.audit.whitebox.exact import Row, judge_table
 from ldpbandits.audit.whitebox.sampling import Integers, Words, same_head
 from ldpbandits.device.curators import BernoulliCurator, Curator
@@ -48,7 +48,7 @@ def fits(of: Moments, mechanism: Bernoulli, alpha: float) -> tuple[str, bool]:
     p, ones = mechanism.response_mean(of.value), round(of.total)
     scale = tanh(mechanism.epsilon / 2)
     text = (
-        f"debiased mean {mechanism.debiased_mean(of.mean):.5f} for {of.value:g}, "
+        f"debiased mean {debiased_mean(of.mean, mechanism.epsilon):.5f} for {of.value:g}, "
         f"variance {of.variance / scale**2:.5g} for {p * (1 - p) / scale**2:.5g}"
     )
     are_bits = of.total == of.squares == ones

@@ -5,11 +5,11 @@ probabilities it is the maximum over all pairs of rewards. If somebody gave the 
 table, and a response that the table rules out refutes it. For a curator that the audit knows, the probabilities come
 from its code: see `bernoulli.py` and `laplace.py`.
 
-The replay. What is proved, and what is drawn in bulk, must be what a device runs. So the sampler of the audit and the
-device get the same words, thousands of rows of them, and must give the same response to the last bit, from as many
-words. Rows are random, or random but for one planted tie: a head that ties, a whole word that ties, digits that run
-over, minus zero. One row in which they differ is a proof that the device has another law than the one audited, or that
-it keeps something beside its words; so it is a violation.
+The replay. The law that is proved, and sampled in bulk, must be that of the code on a device. The sampler of the audit
+and the device get the same words, thousands of rows of them, and must give the same response to the last bit, from as
+many words. Rows are random, or random but for one planted tie: a head that ties, a whole word that ties, digits that
+run over, minus zero. One row in which they differ is a proof that the device has another law than the one audited, or
+that it keeps something beside its words; so it is a violation.
 """
 
 from collections.abc import Mapping
@@ -163,7 +163,6 @@ class _Reader:
     """One side's place in a row of words, which grows as either side reads on."""
 
     def __init__(self, row: Row, random_bytes: Source, at: int) -> None:
-        """Start at word number `at`."""
         self._row, self._random_bytes, self.at = row, random_bytes, at
 
     def draw(self, count: int) -> Row:

@@ -10,9 +10,8 @@ import numpy as np
 
 from ldpbandits.audit.evidence import Evidence
 from ldpbandits.audit.guess import Guesses
-from ldpbandits.audit.moments import Moments
 from ldpbandits.audit.result import Finding, Reals
-from ldpbandits.audit.sample import Sample
+from ldpbandits.audit.sample import Moments, Sample
 from ldpbandits.audit.whitebox import bernoulli, laplace
 from ldpbandits.audit.whitebox.exact import Row
 from ldpbandits.audit.whitebox.sampling import Integers, Words

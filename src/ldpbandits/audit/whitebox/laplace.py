@@ -24,8 +24,8 @@ from math import inf, sqrt
 import numpy as np
 from scipy.special import ndtri
 
-from ldpbandits.audit.moments import Moments
 from ldpbandits.audit.result import Finding, Reals
+from ldpbandits.audit.sample import Moments
 from ldpbandits.audit.whitebox.exact import PRECISION, Row
 from ldpbandits.audit.whitebox.sampling import HEAD, Integers, Words, same_head
 from ldpbandits.device.curators import Curator, LaplaceCurator

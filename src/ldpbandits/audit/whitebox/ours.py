@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbandits.audit.evidence import Claim, Evidence, Progress
-from ldpbandits.audit.guess import Guesses, best_rule, try_rule
-from ldpbandits.audit.moments import Moments
-from ldpbandits.audit.result import LOWEST_BIT, Finding, Profile, Reals, middles
-from ldpbandits.audit.sample import Sample, draw_sample
-from ldpbandits.audit.target import FOREVER
+from ldpbandits.audit.guess import Guesses
+from ldpbandits.audit.result import Finding, Profile, Reals, middles
+from ldpbandits.audit.sample import Moments, Sample, draw_sample
+from ldpbandits.audit.target import FOREVER_S
 from ldpbandits.audit.whitebox.known import KNOWN, Knowledge, judge_moments
 from ldpbandits.audit.whitebox.sampling import Integers, Words, source
 from ldpbandits.device.curators import Curator
@@ -21,11 +20,9 @@ from ldpbandits.spec.curator import CuratorSpec
 
 DEVICE_SAMPLES = 20_000
 """Responses to each reward from the device's own code, one by one, beside those drawn in bulk."""
-CHUNK = 1 << 15
-LOW_BITS_SAMPLES = 4_000_000
-"""Low bits are either clean or plainly not: more responses than these would only take time."""
-WORD_CELLS = 65
-"""A lowest bit is in one of 64 places, or there is none."""
+CHUNK_CALLS = 1 << 15
+PICTURED_SAMPLES = 4_000_000
+"""Responses that are drawn in pictures: more would only take time."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +49,7 @@ class WhiteBox(Evidence):
     def draw(self) -> Sample:
         """As many responses as a device gives in a moment, one by one, and fresh ones each time."""
         claim, samples = self.claim, min(self.claim.samples, DEVICE_SAMPLES)
-        return draw_sample(self.target, (claim.low, claim.high), 2 * samples, self.rng(0), FOREVER)
+        return draw_sample(self.target, (claim.low, claim.high), 2 * samples, self.rng(0), FOREVER_S)
 
     @cached_property
     def tally(self) -> "BulkCounts":
@@ -77,15 +74,12 @@ class BulkCounts:
     count: list[int] = field(default_factory=lambda: [0, 0])
     total: list[float] = field(default_factory=lambda: [0.0, 0.0])
     squares: list[float] = field(default_factory=lambda: [0.0, 0.0])
-    low_bits: NDArray[np.int64] = field(default_factory=lambda: np.zeros((4, 2, WORD_CELLS), np.int64))
-    """By quarter of the responses, reward and cell: a rule is chosen on two quarters and tried on the others."""
     picture: NDArray[np.int64] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Make room for the picture."""
         self.picture = np.zeros((2, len(self.cuts) + 1), np.int64)
 
-    def add(self, reward: int, responses: Integers, quarter: int | None) -> None:
+    def add(self, reward: int, responses: Integers, *, is_drawn: bool) -> None:
         """Count these responses to one of the two rewards."""
         low = int(np.count_nonzero(responses <= self.edges[0]))
         high = int(np.count_nonzero(responses >= self.edges[1]))
@@ -96,9 +90,7 @@ class BulkCounts:
         self.total[reward] += float(off.sum())
         # Not a dot product: on a busy machine the threads of that would wait for each other.
         self.squares[reward] += float(np.square(off, out=off).sum())
-        if quarter is not None:
-            lowest = np.bitwise_count(((responses & -responses) - 1).view(np.uint64))  # 64 where there is none
-            self.low_bits[quarter, reward] += np.bincount(lowest, minlength=WORD_CELLS)
+        if is_drawn:
             cells = np.searchsorted(self.cuts, responses * self.unit)
             self.picture[reward] += np.bincount(cells, minlength=len(self.cuts) + 1)
 
@@ -115,13 +107,13 @@ def draw_counts(curator: Curator, known: Knowledge[Any, Any], claim: Claim, prog
     words_each = known.words_each(curator)
     # Two streams of one seed, as far apart as two generators are.
     coins, random_bytes = np.random.default_rng(claim.seed), source(claim.seed)
-    for start in range(0, calls, CHUNK):
-        size = min(CHUNK, calls - start)
+    for start in range(0, calls, CHUNK_CALLS):
+        size = min(CHUNK_CALLS, calls - start)
         heads = int(coins.binomial(size, 0.5))
-        quarter = None if not len(tally.cuts) or start >= LOW_BITS_SAMPLES else start // CHUNK % 4
+        is_drawn = len(tally.cuts) > 0 and start < PICTURED_SAMPLES
         for reward, count in enumerate((size - heads, heads)):
             words = Words.draw(words_each, count, random_bytes)
-            tally.add(reward, known.responses(curator, values[reward], words), quarter)
+            tally.add(reward, known.responses(curator, values[reward], words), is_drawn=is_drawn)
         progress(start + size)
     return tally
 
@@ -130,16 +122,6 @@ def best_guess(evidence: WhiteBox, alpha: float) -> Finding:
     """Guess as is best against this mechanism."""
     guesses = Guesses(evidence.tally.right, evidence.tally.guesses, alpha)
     return guesses.finding(evidence.claim.epsilon, evidence.known.RULE)
-
-
-def low_bits(evidence: WhiteBox, alpha: float) -> Finding:
-    """Guess the reward by the lowest bit of the response."""
-    if not len(evidence.tally.cuts):
-        return Finding("not applicable", "the response is a single bit")
-    first, second, third, fourth = evidence.tally.low_bits
-    rule, _ = best_rule(first, second, alpha)
-    guesses = try_rule(rule, third + fourth, alpha)
-    return guesses.finding(evidence.claim.epsilon, "position of the lowest bit")
 
 
 def mean_and_variance(evidence: WhiteBox, alpha: float) -> Finding:
@@ -153,14 +135,10 @@ def mean_and_variance(evidence: WhiteBox, alpha: float) -> Finding:
 
 
 def profiles(evidence: WhiteBox) -> tuple[Profile, ...]:
-    """Return the privacy loss over responses, and over their lowest bits."""
+    """Return the privacy loss over responses; low bits are those of the law that is proved and replayed."""
     tally, rewards = evidence.tally, (evidence.claim.low, evidence.claim.high)
     if not len(tally.cuts):
         ones = np.array(tally.total, np.int64)
         counts = np.stack([np.array(tally.count) - ones, ones], axis=1)
         return (Profile(rewards, np.array([0.0, 1.0]), counts, are_values=True),)
-    positions = np.arange(WORD_CELLS - 1, dtype=np.float64) + np.log2(tally.unit)
-    return (
-        Profile(rewards, middles(tally.cuts), tally.picture, are_values=False),
-        Profile(rewards, positions, tally.low_bits.sum(axis=0)[:, :-1], are_values=True, over=LOWEST_BIT),
-    )
+    return (Profile(rewards, middles(tally.cuts), tally.picture, are_values=False),)

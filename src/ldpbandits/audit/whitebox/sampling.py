@@ -5,7 +5,7 @@ A device compares 64-bit words with thresholds. The comparison of a word W with 
 
     head < floor(T / 2^48)  implies  W < T        head > floor(T / 2^48)  implies  W > T
 
-So only the heads are drawn, and the tail of a word only when its head ties, once in 2^16; head and tail together are
+Only the heads are drawn, and the tail of a word only when its head ties, once in 2^16; head and tail together are
 one uniform word, and from there on the device's own scalar code decides. Which bits are left undrawn depends on nothing
 else, so the joint law of all responses is that of the device. Every audit gives both sides the same words and expects
 the same responses, bit for bit (`exact.replay`).
