@@ -1,34 +1,38 @@
-"""An experimenter's verbs: list, show, create, pause, resume, ship, close, delete, add and retire arms, export."""
+"""An experimenter's verbs: list, show, create, pause, resume, ship, close, delete, change arms, forgive, export."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, is_dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 from urllib.parse import quote
 
 from ldpbandits.admin.http import Experimenter
-from ldpbandits.admin.messages import Ending, History, Ramp, Report, Summary, Tallies
-from ldpbandits.admin.new import Json, arms_json, curator_json, plain, rule_json
+from ldpbandits.admin.messages import History, Report, Tallies
 from ldpbandits.admin.reading import read
-from ldpbandits.agent.rules import Rule
+from ldpbandits.agent.rules import Rule, rule_to_json
 from ldpbandits.checks import brief
 from ldpbandits.errors import ParameterError
 from ldpbandits.output.files import writing
 from ldpbandits.spec.curator import CuratorSpec
 from ldpbandits.spec.menu import Menu
+from ldpbandits.spec.messages import Ending, Expectation, Goal, MissingMode, Ramp, Summary
 from ldpbandits.spec.protocol import EXPERIMENT
-from ldpbandits.spec.transforms import Transform
+from ldpbandits.spec.transforms import TRANSFORMS, Transform
+
+Json: TypeAlias = Mapping[str, Any]
+PAPER = "paper"
 
 
 class Writes(Protocol):
     """A file for bytes, or what writes like one."""
 
     def write(self, content: bytes, /) -> object:
-        """Take a piece."""
+        """Write a piece to the file."""
 
 
 class Admin:
-    """Steers the experiments of a server. What only reads works with the viewer key too.
+    """Steers the experiments of a server. Requests that only read work with the viewer key, too.
 
     An arm is given by its number, an int, or its name, a str. A refusal is a ServerError with the server's sentence. If
     its `status` is 0, the server was not reached, or its reply was lost: a change may have been made, so check.
@@ -58,11 +62,11 @@ class Admin:
         return self._experimenter.ask(method, path, message)
 
     def list(self) -> tuple[Summary, ...]:
-        """Return every experiment in a line."""
+        """Return a summary of every experiment."""
         return read(tuple[Summary, ...], self.ask("GET", "/v1/experiments"))
 
     def show(self, name: str) -> Report:
-        """Return all about an experiment: what is known of each arm, and which is best."""
+        """Return the report of an experiment: the estimate of each arm, and the best arm."""
         return read(Report, self.ask("GET", experiment_path(name)))
 
     def tallies(self, name: str) -> Tallies:
@@ -90,11 +94,22 @@ class Admin:
         minimum_share: float | None = None,
         warm_up: int | None = None,
         ramp: Ramp | Json | None = None,
+        goal: Goal | None = None,
+        stop_when_decided: Ending | Literal["never"] | None = None,
         stop_when_separated: Ending | None = None,
         stop_after: float | None = None,
         responses_per_hour: int | None = None,
         allowance_required: bool | None = None,
         warm_start: Tallies | Json | None = None,
+        expect: Expectation | Json | None = None,
+        forged: float | None = None,
+        worth: float | None = None,
+        harm: float | None = None,
+        control: int | str | None = None,
+        may_add_arms: bool | None = None,
+        accept_drift_risk: bool | None = None,
+        missing: MissingMode | None = None,
+        one_look: int | None = None,
     ) -> Report:
         """Create an experiment, and start it. Names of experiments are lower-case letters, digits and hyphens.
 
@@ -108,40 +123,40 @@ class Admin:
         - `ticket_lifetime`: seconds that a device has to answer. `default_reward`: what silence counts as.
         - `minimum_share`: of the traffic, for each arm. `warm_up`: equal traffic for this many responses of each arm.
         - `ramp`: `Ramp(0.1, 500)` gives an arm that is added later a tenth of the traffic until it has 500 responses.
-        - `stop_when_separated`: "pause", or "ship" the best arm, once it is known to be the best; `stop_after`: not
-          before that many seconds from now, by default a day.
+        - `goal`: "decide" finds the best arm with the fewest answers, by duels, then stops; "earn" loses as little as
+          possible while it runs. Where a rule is named, it says the goal; else the default is "decide".
+        - `stop_when_decided`: "pause", or "ship" the best arm, at the verdict, or "never"; "pause" if it decides.
+          `stop_when_separated` is its old name. `stop_after`: not before that many seconds from now, by default a day.
+        - `expect`: `Expectation(0.05, 0.01)`, the gain over a baseline that it is planned for: found sooner. `forged`:
+          the share of forged answers in spite of which a verdict must stand. `worth`: the smallest gain over the
+          `control`, by default the first arm, that matters: it also ends when there is none. `harm`: a loss that is
+          not accepted. `missing`: "answered", or "worst": the verdict holds whatever the others would have said.
+        - `may_add_arms`: by default, if it earns. `accept_drift_risk`: stop also on verdicts of adaptive rules, which
+          hold only if the means stayed what they were.
+        - `one_look`: judge once, at this number of responses, in equal shares; nobody sees any result before.
         - `responses_per_hour`: above this number, by default 10,000, the experiment pauses itself. 0 is no limit.
         - `allowance_required`: a decision needs an allowance that the site's own backend has signed.
         - `warm_start`: what `tallies` has returned of another experiment.
         """
-        message = {
-            "name": name,
+        message: dict[str, Any] = {
+            **locals(),  # a parameter is a field of the message, but for the parts of the curator and an old name
             "arms": arms_json(arms),
             "curator": curator_json(curator, epsilon, rewards, mechanism),
             "rule": rule_json(rule),
-            "report_after": report_after,
-            "sticky": sticky,
-            "ticket_lifetime": ticket_lifetime,
-            "default_reward": default_reward,
-            "minimum_share": minimum_share,
-            "warm_up": warm_up,
-            "ramp": plain(ramp),
-            "stop_when_separated": stop_when_separated,
-            "stop_after": stop_after,
-            "responses_per_hour": responses_per_hour,
-            "allowance_required": allowance_required,
-            "warm_start": plain(warm_start),
+            "stop_when_decided": stop_when_decided or stop_when_separated,
         }
-        # What is not given is the server's to choose.
-        given = {key: value for key, value in message.items() if value is not None}
+        for part in ("self", "epsilon", "rewards", "mechanism", "stop_when_separated"):
+            del message[part]
+        # The server chooses the default of each parameter that is not given.
+        given = {key: plain(value) for key, value in message.items() if value is not None}
         return read(Report, self.ask("POST", "/v1/experiments", given))
 
     def pause(self, name: str) -> Report:
-        """Give no more decisions; responses that are out still count."""
+        """Stop assigning arms; responses still outstanding count."""
         return self._change(name, "pause")
 
     def resume(self, name: str) -> Report:
-        """Give decisions again."""
+        """Resume the assignment of arms."""
         return self._change(name, "resume")
 
     def close(self, name: str) -> Report:
@@ -149,7 +164,7 @@ class Admin:
         return self._change(name, "close")
 
     def ship(self, name: str, arm: int | str) -> Report:
-        """Give everybody this arm from now on, and ask for no responses; `resume` takes it back."""
+        """Assign this arm to everybody, and collect no more responses; `resume` takes it back."""
         return self._change(name, "ship", {"arm": arm})
 
     def delete(self, name: str) -> Summary:
@@ -161,9 +176,13 @@ class Admin:
         return self._change(name, "arms", {"name": arm})
 
     def retire_arm(self, name: str, arm: int | str) -> Report:
-        """Stop handing out this arm; its number and its name are not used again."""
+        """Stop assigning this arm; its number and its name are not used again."""
         number = self.show(name).arm(arm).arm if isinstance(arm, str) else arm
         return self._change(name, f"arms/{number}/retire")
+
+    def forgive(self, name: str) -> Report:
+        """Make a new start for missing answers: those so far do not count any more, for good."""
+        return self._change(name, "forgive")
 
     def export(
         self, name: str, to: str | PathLike[str] | Writes, *, progress: Callable[[int], None] | None = None
@@ -197,3 +216,46 @@ def experiment_path(name: str, *more: str) -> str:
     if name in {"", ".", ".."}:  # a path would mean something else by these
         raise ParameterError(f"an experiment is given by its name, got {brief(name)}")
     return "/".join([EXPERIMENT.format(name=quote(name, safe="")), *more])
+
+
+def arms_json(arms: Sequence[str]) -> list[str]:
+    """Return the names of arms; one text is not a list of letters."""
+    if isinstance(arms, str) or not isinstance(arms, Sequence):
+        raise ParameterError(f"arms is a list of names, got {brief(arms)}")
+    return [*arms]
+
+
+def curator_json(
+    curator: Json | Menu | CuratorSpec | None,
+    epsilon: float | Sequence[float] | None,
+    rewards: Transform | Json | None,
+    mechanism: str | None,
+) -> dict[str, Any]:
+    """Return a curator that is given as a whole, or by its parts.
+
+    >>> from ldpbandits import Range
+    >>> curator_json(None, [0.5, 2], Range(1, 5), None)
+    {'mechanism': 'bernoulli', 'epsilon': [0.5, 2], 'transform': {'kind': 'range', 'low': 1.0, 'high': 5.0}}
+    """
+    if (curator is None) == (epsilon is None):
+        raise ParameterError("give epsilon (and rewards, unless they lie in [0, 1]), or a whole curator")
+    if curator is None:
+        several = [*epsilon] if isinstance(epsilon, Sequence) else epsilon
+        data = rewards if rewards is None or isinstance(rewards, Mapping) else TRANSFORMS.to_json(rewards)
+        transform = {} if data is None else {"transform": data}
+        return {"mechanism": mechanism or "bernoulli", "epsilon": several, **transform}
+    if rewards is not None or mechanism is not None:
+        raise ParameterError("rewards and mechanism are part of the curator: give them there")
+    return {**curator} if isinstance(curator, Mapping) else Menu.of(curator).to_json()
+
+
+def rule_json(rule: Rule | Json | str | None) -> Json | str | None:
+    """Return a rule that is given as an object, as its JSON, or by its kind; "paper" stands for the paper's."""
+    if rule is None or rule == PAPER or isinstance(rule, Mapping):
+        return rule
+    return {"kind": rule} if isinstance(rule, str) else rule_to_json(rule)
+
+
+def plain(data: object) -> object:
+    """Return a message of ours, such as a ramp or tallies, as JSON; anything else as it is."""
+    return asdict(data) if is_dataclass(data) and not isinstance(data, type) else data

@@ -2,9 +2,10 @@
 
 All of them have the arms of the experiment proper, and CTB behind the threshold of their step; arms are handed out in
 turn. A step is closed once its tally decides it, and only then is its tally read for good: a closed experiment counts
-nothing more. So the search is a function of what the server has on disk. Whoever runs it may be killed at any time and
-start again: it goes through the closed steps as before, and takes up the one that is open. Each response is counted
-once, as ever. A response that is still out when its step is closed is refused, though its user has spent epsilon.
+nothing more. The search is therefore a function of the server's stored data. The process that runs it may be killed at
+any time and start again: it goes through the closed steps as before, and takes up the one that is open. Each response
+is counted once, as ever. A response that is still out when its step is closed is refused, though its user has spent
+epsilon.
 
 It sees tallies only.
 """
@@ -41,14 +42,16 @@ def search_live(  # noqa: PLR0913 - whom to ask what, and how to pass the time
 ) -> Bisection:
     """Bring a search from its start to its end by the users of a server; `wait` is called between two looks.
 
-    `tell` is called at each step that is open, with the name that devices have to ask for. They report after so many
-    seconds; None is as the server has it.
+    `tell` is called at each step that is open, with the name that devices have to ask for. They report after
+    `report_after` seconds; None is the server's default.
     """
     for number in count(1):
         if search.done:
             break
         step = f"{name}-calibration-{number}"
-        create = partial(admin.create, step, arms, curator=search.curator, rule=IN_TURN, report_after=report_after)
+        create = partial(
+            admin.create, step, arms, curator=search.curator, rule=IN_TURN, report_after=report_after, sticky=0
+        )
         _unless(Code.EXISTS, create, wait)
         _check(_patiently(partial(admin.show, step), wait), arms, search)
         is_told = False

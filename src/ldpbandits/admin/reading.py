@@ -1,10 +1,9 @@
-"""A server's JSON becomes frozen dataclasses.
+"""Decodes a server's JSON as frozen dataclasses.
 
-What a newer server says beyond our fields is passed over. A field that is not there is an error, unless it has a
-default: then a server may leave it out.
+Unknown fields are ignored, as a newer server may send them. A missing field is an error unless it has a default.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
@@ -18,9 +17,9 @@ Message = TypeVar("Message")
 
 
 def read(kind: type[Message], data: object) -> Message:
-    """Read a message, or say in which of its fields the server says something else.
+    """Decode a message, or name the field that is missing or of another type.
 
-    >>> from ldpbandits.admin.messages import Best
+    >>> from ldpbandits.spec.messages import Best
     >>> read(Best, {"arm": 1, "name": "green", "separated": False, "since": "a newer version"})
     Best(arm=1, name='green', separated=False)
     >>> read(Best, {"arm": 1, "name": "green"})
@@ -35,10 +34,10 @@ def _value(kind: Any, data: object, place: str) -> Any:  # noqa: ANN401 - any ty
     origin, inner = get_origin(kind), get_args(kind)
     if is_dataclass(kind) and isinstance(data, Mapping):
         return _message(kind, data, place)
-    if origin in (Union, UnionType):  # something, or null
+    if origin in (Union, UnionType):  # of a type and null
         (something,) = (each for each in inner if each is not NoneType)
         return None if data is None else _value(something, data, place)
-    if origin is tuple and isinstance(data, list):
+    if origin in (tuple, Sequence) and isinstance(data, list):
         return tuple(_value(inner[0], each, f"{place}[{number}]") for number, each in enumerate(data))
     if kind is float and is_number(data):
         return float(data)  # JSON may write 1.0 as 1
@@ -48,7 +47,7 @@ def _value(kind: Any, data: object, place: str) -> Any:  # noqa: ANN401 - any ty
 
 
 def _is_plain(kind: Any, data: object) -> bool:  # noqa: ANN401 - any type
-    """Tell whether data are of this type as they come."""
+    """Tell whether this JSON value is of this type without conversion."""
     if kind is int:
         return is_whole(data)
     if get_origin(kind) is Literal:
@@ -69,7 +68,7 @@ def _message(kind: Any, data: Mapping[str, Any], place: str) -> Any:  # noqa: AN
 
 @cache
 def _fields(kind: Any) -> dict[str, tuple[Any, bool]]:  # noqa: ANN401 - any dataclass
-    """Return the type of each field, and whether a server must say it."""
+    """Return the type of each field, and whether it is required."""
     hints = get_type_hints(kind)
     return {
         each.name: (hints[each.name], each.default is MISSING and each.default_factory is MISSING)

@@ -14,9 +14,11 @@ from datetime import UTC, datetime
 from math import log10
 from textwrap import fill
 
-from ldpbandits.admin.messages import ArmReport, Report, Settings, Summary
-from ldpbandits.checks import without_controls
+from ldpbandits.admin.messages import Report
+from ldpbandits.net import without_controls
 from ldpbandits.output.columns import GAP, columns, cut, pad, whisker, width_of
+from ldpbandits.output.numbers import percent, plural, span
+from ldpbandits.spec.messages import ArmReport, Settings, Summary, Verdict
 
 LEAST_WIDTH = 60
 LONGEST_BAR = 24
@@ -39,15 +41,23 @@ def report(shown: Report, width: int) -> str:
     """Return all about an experiment."""
     width = max(width, LEAST_WIDTH)
     drawn = [*_table(shown, width), "", *_chart(shown, width)]
+    lead = [_heading(shown), *([] if shown.verdict is None else [_lead(shown, shown.verdict)])]
     sentences = [*_verdict(shown), *_remarks(shown), _settings(shown.settings)]
-    return "\n".join([_wrapped(_heading(shown), width), "", *drawn, "", *(_wrapped(each, width) for each in sentences)])
+    told = [*(_wrapped(each, width) for each in lead), "", *drawn, "", *_comparisons(shown, width)]
+    return "\n".join([*told, *(_wrapped(each, width) for each in sentences)])
+
+
+def _lead(shown: Report, verdict: Verdict) -> str:
+    """Return the verdict in words, and while there is none, how many more responses it takes."""
+    more = f" Forecast: {shown.forecast.sentence}." if verdict.kind == "undecided" and shown.responses else ""
+    return verdict.sentence + more
 
 
 def _heading(shown: Report) -> str:
     epsilon = shown.curator.get("epsilon")
     menu = " or ".join(f"{each:g}" for each in (epsilon if isinstance(epsilon, list) else [epsilon or 0.0]))
     status = shown.status if shown.shipped is None else f"shipped to {shown.arm(shown.shipped).name}"
-    count = "1 response" if shown.responses == 1 else f"{shown.responses:,} responses"
+    count = plural(shown.responses, "response")
     return f"{shown.name}: {status}; {count} at epsilon = {menu}, by {shown.rule.get('kind')}"
 
 
@@ -57,7 +67,7 @@ def _table(shown: Report, width: int) -> list[str]:
     rest = [
         (
             f"{arm.pulls:,}",
-            "" if arm.missing_share is None else _percent(arm.missing_share),
+            "" if arm.missing_share is None else percent(arm.missing_share),
             "" if arm.mean is None else write(arm.mean),
             f"{write(arm.low)} to {write(arm.high)}",
         )
@@ -87,14 +97,35 @@ def _chart(shown: Report, width: int) -> list[str]:
 
 def _verdict(shown: Report) -> list[str]:
     """Say which arm is best, and whether that is known."""
-    if shown.best is None:
-        first = "No responses yet."
+    if shown.verdict is not None:
+        first = []  # it leads
+    elif shown.best is None:  # a server of an earlier version
+        first = ["No responses yet."]
     elif shown.best.separated:
-        first = f"The best arm is known: {shown.forecast.sentence}."
+        first = [f"The best arm is known: {shown.forecast.sentence}."]
     else:
-        first = f"Best so far: {shown.best.name}; {shown.forecast.sentence}."
-    confidence = f"{_percent(shown.confidence)} confidence"
-    return [first, f"Estimates are of {shown.measure}; all intervals hold together, always, at {confidence}."]
+        first = [f"Best so far: {shown.best.name}; {shown.forecast.sentence}."]
+    confidence = f"{percent(shown.confidence)} confidence"
+    return [*first, f"Estimates are of {shown.measure}; all intervals hold together, always, at {confidence}."]
+
+
+def _comparisons(shown: Report, width: int) -> list[str]:
+    """Return a table of the leader against each other arm in use."""
+    if shown.verdict is None or not shown.comparisons:
+        return []
+    write = _writer(shown.arms)
+    rows = [
+        (
+            cut(without_controls(f"{each.arm} {each.name}"), width // 4),
+            write(each.difference),
+            f"{write(each.low)} to {write(each.high)}",
+            "" if each.lift is None else f"{100 * each.lift:.1f} %",
+            f"{each.evidence:.3g}",
+        )
+        for each in shown.comparisons
+    ]
+    leader = cut(without_controls(f"{shown.verdict.leader} against"), width // 4)
+    return [*columns((leader, "difference", "interval", "lift", "evidence"), rows, "<>>>>", width), ""]
 
 
 def _remarks(shown: Report) -> list[str]:
@@ -109,21 +140,23 @@ def _remarks(shown: Report) -> list[str]:
 
 
 def _settings(settings: Settings) -> str:
-    said = [f"devices report {f'after {_seconds(settings.report_after)}' if settings.report_after else 'at once'}"]
+    said = [f"devices report {f'after {span(settings.report_after)}' if settings.report_after else 'at once'}"]
     if settings.sticky:
-        said.append(f"they keep an arm for {_seconds(settings.sticky)}")
+        said.append(f"they keep an arm for {span(settings.sticky)}")
     if settings.minimum_share is not None:
-        said.append(f"each arm gets at least {_percent(settings.minimum_share)}")
+        said.append(f"each arm gets at least {percent(settings.minimum_share)}")
     if settings.warm_up is not None:
         said.append(f"equal traffic up to {settings.warm_up:,} responses per arm")
     if settings.ramp is not None:
-        most = f"at most {_percent(settings.ramp.share)}"
+        most = f"at most {percent(settings.ramp.share)}"
         said.append(f"a new arm gets {most} up to {settings.ramp.responses:,.0f} responses")
-    if settings.stop_when_separated is not None:
-        ending = {"pause": "it pauses", "ship": "it ships"}[settings.stop_when_separated]
-        said.append(f"once the best arm is separated, {ending}")
+    if settings.stop_when_decided is not None:
+        ending = {"pause": "it pauses", "ship": "it ships"}[settings.stop_when_decided]
+        said.append(f"once it is decided, {ending}")
         if settings.stop_after:
-            said[-1] += f", {_seconds(settings.stop_after)} after its creation at the earliest"
+            said[-1] += f", {span(settings.stop_after)} after its creation at the earliest"
+    if settings.one_look is not None:
+        said.append(f"it is judged once, at {settings.one_look:,} responses, and shows no result before")
     if settings.responses_per_hour is not None:
         said.append(f"it counts at most {settings.responses_per_hour:,} responses an hour")
     if settings.allowance_required:
@@ -136,23 +169,12 @@ def _wrapped(sentence: str, width: int) -> str:
     return fill(without_controls(sentence), width)
 
 
-def _seconds(seconds: float) -> str:
-    for size, unit in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
-        if seconds >= 2 * size and seconds % size == 0:
-            return f"{seconds / size:g} {unit}"
-    return f"{seconds:g} s"
-
-
-def _percent(share: float) -> str:
-    return "<1 %" if 0 < share < 0.005 else f"{100 * share:.0f} %"  # noqa: PLR2004 - what rounds to 0
-
-
 def _bar(share: float | None, size: int) -> str:
     """Draw a share as a bar, and write it behind."""
     if share is None:
         return ""
     longest = size - len(" 100 %")
-    return f"{'█' * round(longest * share):<{longest}} {_percent(share):>5}"
+    return f"{'█' * round(longest * share):<{longest}} {percent(share):>5}"
 
 
 def _names(arms: Sequence[ArmReport], width: int) -> list[str]:

@@ -27,7 +27,7 @@ from ldpbandits.cli import (
     serve,
     simulate,
 )
-from ldpbandits.cli.common import BAD_INPUT, INTERRUPTED, OK, Command, Parser, say
+from ldpbandits.cli.common import BAD_INPUT, INTERRUPTED, OK, Command, Parser, add_parser, say
 from ldpbandits.errors import LDPBanditsError, OutputError, ParameterError
 
 COMMANDS = (
@@ -89,12 +89,11 @@ def _explain(error: BaseException, command: Command) -> tuple[int, str]:
 def parser(commands: Sequence[Command] = COMMANDS, chosen: str = "") -> argparse.ArgumentParser:
     """Return the parser: it knows all commands by name, and the options of the chosen one, or of all of them."""
     is_known = chosen in {command.name for command in commands}
-    whole = Parser(prog="ldpbandits", description=ldpbandits.__doc__, allow_abbrev=False)
+    whole = Parser(prog="ldpbandits", description=(ldpbandits.__doc__ or "").partition("\n")[0], allow_abbrev=False)
     whole.add_argument("--version", action="version", version=f"ldpbandits {ldpbandits.__version__}")
     parsers = whole.add_subparsers(required=True, metavar="COMMAND")
     for command in commands:
-        description = f"{command.help[0].upper()}{command.help[1:]}."
-        one = parsers.add_parser(command.name, help=command.help, description=description, allow_abbrev=False)
+        one = add_parser(parsers, command.name, command.help, command.about)
         one.set_defaults(chosen=command)
         if is_known and command.name != chosen:
             continue

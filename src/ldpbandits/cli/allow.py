@@ -1,12 +1,11 @@
 """`ldpbandits allow`: sign allowances, each of which lets a visitor ask for one decision."""
 
 import argparse
-from pathlib import Path
 from time import time
 
 from ldpbandits.checks import check_count
-from ldpbandits.cli.common import Command, number, show, show_json
-from ldpbandits.cli.experiments.server import NoKeyOption, read_key
+from ldpbandits.cli.common import Command, number, show_result
+from ldpbandits.cli.experiments.server import add_key, read_key
 from ldpbandits.errors import ParameterError
 from ldpbandits.server.experiments.allowances import ALLOWANCE_LIFETIME_S
 from ldpbandits.server.keys import Role
@@ -26,16 +25,12 @@ MAX_ALLOWANCES = 100_000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `ldpbandits allow`."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.description = ABOUT
     parser.add_argument("name", metavar="NAME", help="the experiment")
     parser.add_argument(
         "--lifetime", type=number, default=600, metavar="S", help="seconds until it expires (default 600)"
     )
     parser.add_argument("--count", type=number, default=1, metavar="N", help="sign this many, one per line (default 1)")
-    told = f"a file that holds the allowance key and nothing else (default: {Role.ALLOWANCE.variable})"
-    parser.add_argument("--key-file", type=Path, metavar="FILE", help=told)
-    parser.add_argument("--key", action=NoKeyOption, help=argparse.SUPPRESS)
+    add_key(parser, Role.ALLOWANCE.variable)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -47,10 +42,7 @@ def run(options: argparse.Namespace) -> None:
         raise ParameterError(f"--count must be at most {MAX_ALLOWANCES}, got {count}")
     key, expires_at = read_key(options.key_file, [Role.ALLOWANCE.variable]), int(time()) + lifetime
     allowances = [sign_allowance(options.name, key, expires_at=expires_at) for _ in range(count)]
-    if options.json:
-        show_json(allowances)
-    else:
-        show("\n".join(allowances))
+    show_result(options, lambda: allowances, lambda: allowances)
 
 
-COMMAND = Command("allow", "sign allowances, each for one decision", add_arguments, run)
+COMMAND = Command("allow", "sign allowances, each for one decision", add_arguments, run, about=ABOUT)

@@ -1,26 +1,33 @@
 """`ldpbandits audit`: is a curator really epsilon-LDP? Exit code 0: consistent, 1: violated, 2: incomplete, or a fault.
 
-1 accuses a curator. So whatever else goes wrong, a full disk, too little memory, a fault of our own, ends with 2.
+1 accuses a curator. Any other failure, such as a full disk, too little memory or a bug of the audit, exits with 2.
 """
 
 import argparse
+import shlex
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from ldpbandits.checks import LARGEST_EPSILON, SMALLEST_EPSILON, brief, check_count
-from ldpbandits.cli.common import BAD_INPUT, Command, name_or_json, named_number, show, show_json
+from ldpbandits.cli.common import BAD_INPUT, Command, add_load, load, name_or_json, named_number, show_result
 from ldpbandits.device.curators import Curator, curator_from_json
 from ldpbandits.errors import LDPBanditsError, ParameterError
 from ldpbandits.extras import needs
 from ldpbandits.output.files import check_file, write
-from ldpbandits.spec.curator import CURATOR_NAMES, CuratorSpec, find_curator
+from ldpbandits.spec.curator import CuratorSpec
+from ldpbandits.spec.names import CURATOR_NAMES, find_curator
 
 if TYPE_CHECKING:
     from ldpbandits.audit.result import Audit
     from ldpbandits.audit.target import Target
 
 CONSISTENT, VIOLATED = 0, 1
+RECORDED = (
+    *("curator", "program", "epsilon", "samples", "confidence", "rewards"),
+    *("time", "timeout", "calls_per_run", "seed", "out"),
+)
+"""Options that the record of an audit quotes."""
 ABOUT = """\
 Check that a curator keeps its epsilon: one of ours, or any program that reads one reward per line and writes one
 response per line. Exit code 0: consistent, 1: violated, 2: incomplete, a wrong call, or an audit that failed.
@@ -34,15 +41,18 @@ From Python, any function: ldpbandits.audit.audit(respond, rewards=(0, 1), epsil
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `ldpbandits audit`."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.description = ABOUT
     parser.add_argument(
         "--curator",
         metavar="C",
         help=f"one of ours: {', '.join(CURATOR_NAMES)}, or JSON; "
         "with --command: the one it claims to be, whose mean, variance and refusals it must have",
     )
-    parser.add_argument("--command", dest="program", metavar="'PROGRAM ARG ...'", help="a program to audit")
+    parser.add_argument(
+        "--command",
+        dest="program",
+        metavar="'PROGRAM ARG ...'",
+        help="a program to audit; there is no shell: no pipes, no variables, no *",
+    )
     limits = f"from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}"
     parser.add_argument("--epsilon", required=True, metavar="E", help=f"the epsilon that is claimed, {limits}")
     parser.add_argument("--samples", metavar="N", help="responses to each reward (default 1e7; with --command 2e5)")
@@ -55,6 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--time", metavar="S", help="seconds that the whole audit of a program may take (default 300)")
     parser.add_argument("--timeout", metavar="S", help="seconds that one run of the program may take (default: --time)")
     parser.add_argument("--calls-per-run", metavar="N", help="rewards that one run gets (default: all of them)")
+    add_load(parser)
     parser.add_argument("--seed", metavar="N", help="choose rewards, and draw in bulk, by this seed")
     parser.add_argument(
         "--out", type=Path, metavar="FILE.html", help="write a page, with the privacy loss over outputs"
@@ -65,10 +76,9 @@ def run(options: argparse.Namespace) -> int:
     """Audit, print the verdict, and return the exit code: 1 for a violation, and for nothing else."""
     try:
         result = _audit(options)
-        if options.json:
-            show_json(result.to_json())
-        else:
-            show(str(result), *(["", f"The page: {options.out}"] if options.out else []))
+        show_result(
+            options, result.to_json, lambda: [str(result), *(["", f"The page: {options.out}"] if options.out else [])]
+        )
     except LDPBanditsError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is, it is no violation
@@ -87,6 +97,7 @@ def _fail(error: Exception) -> NoReturn:
 
 def _audit(options: argparse.Namespace) -> "Audit":
     """Run the audit, and write its page if one is asked for."""
+    load(options.load)
     if options.curator is None and options.program is None:
         raise ParameterError("give --curator or --command: what is to be audited?")
     for name in ("time", "timeout", "calls_per_run"):
@@ -95,14 +106,14 @@ def _audit(options: argparse.Namespace) -> "Audit":
     curator = None if options.curator is None else _curator(options.curator, named_number("epsilon", options.epsilon))
     with needs("lab"):
         from ldpbandits.audit.evidence import check_confidence, check_samples
-        from ldpbandits.audit.program import TIME, program
+        from ldpbandits.audit.program import PROGRAM_AUDIT_S, program
         from ldpbandits.audit.run import OTHERS_SAMPLES, OUR_SAMPLES, audit
-        from ldpbandits.audit.target import FOREVER
+        from ldpbandits.audit.target import FOREVER_S
         from ldpbandits.output.progress import bar
     if curator is not None and options.program is None:
         target: Curator | Target = curator
     else:
-        timeout = FOREVER if options.timeout is None else _positive("timeout", options.timeout)
+        timeout = FOREVER_S if options.timeout is None else _positive("timeout", options.timeout)
         target = program(options.program, spec=None if curator is None else curator.spec, timeout=timeout)
     usual = OUR_SAMPLES if target is curator else OTHERS_SAMPLES
     wanted = usual if options.samples is None else named_number("samples", options.samples)
@@ -123,13 +134,21 @@ def _audit(options: argparse.Namespace) -> "Audit":
             samples=samples,
             confidence=confidence,
             calls_per_run=_whole("calls per run", options.calls_per_run, least=1),
-            time=FOREVER if target is curator else _positive("time", options.time or f"{TIME}"),
+            time=FOREVER_S if target is curator else _positive("time", options.time or f"{PROGRAM_AUDIT_S}"),
             seed=_whole("seed", options.seed, least=0),
             progress=progress,
+            command=_command_line(options),
         )
     if options.out is not None:
         write(options.out, page(result).encode())
     return result
+
+
+def _command_line(options: argparse.Namespace) -> str:
+    """Return the command line of this audit, with the options that were given."""
+    named = {"command" if name == "program" else name: getattr(options, name) for name in RECORDED}
+    words = [[f"--{name.replace('_', '-')}", str(value)] for name, value in named.items() if value is not None]
+    return shlex.join(["ldpbandits", "audit", *(word for pair in words for word in pair)])
 
 
 def _curator(text: str, epsilon: float) -> Curator:
@@ -160,5 +179,6 @@ COMMAND = Command(
     "check that a curator, ours or anyone's, keeps its epsilon",
     add_arguments,
     run,
+    about=ABOUT,
     failed=BAD_INPUT,  # 1 is the verdict
 )

@@ -9,16 +9,14 @@ from ldpbandits.cli.database import add_database, sqlite_path
 from ldpbandits.extras import needs
 
 ABOUT = """\
-Copy the SQLite database of a server, which may be running, into FILE. The copy is of one moment. It appears once it
-is whole, and only its owner can read it: it holds private responses, hashes of keys and the signing secret. Nothing is
-replaced. Look at it with `ldpbandits check --database FILE`, and make a database of it with `ldpbandits restore`."""
+Copy the SQLite database of a server, which may be running, into FILE. The copy is a snapshot. It gets its name once it
+is complete, and only its owner can read it: it holds private responses, hashes of keys and the signing secret. No file
+is replaced. Verify it with `ldpbandits check --database FILE`, and make a database of it with `ldpbandits restore`."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `ldpbandits backup`."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.description = ABOUT
-    parser.add_argument("file", type=Path, metavar="FILE", help="the copy; there must be nothing of this name yet")
+    parser.add_argument("file", type=Path, metavar="FILE", help="the copy; this file must not exist yet")
     add_database(parser)
 
 
@@ -36,4 +34,4 @@ def run(options: argparse.Namespace) -> None:
         say(f"{options.file}: a copy of {database}, {size / 1e6:,.1f} MB in {seconds:.1f} s")
 
 
-COMMAND = Command("backup", "copy the database of a server, while it runs", add_arguments, run)
+COMMAND = Command("backup", "copy the database of a server, while it runs", add_arguments, run, about=ABOUT)

@@ -3,19 +3,10 @@
 import argparse
 from collections.abc import Mapping, Sequence
 
-from ldpbandits.cli.common import (
-    ARM_HELP,
-    EPSILON_HELP,
-    MIX_HELP,
-    Command,
-    number,
-    plural,
-    read_arms,
-    show,
-    show_json,
-    table,
-)
+from ldpbandits.cli.common import ARM_HELP, EPSILON_HELP, MIX_HELP, Command, number, show_result, table
 from ldpbandits.lab.mix import Mix
+from ldpbandits.lab.rewards import read_arms
+from ldpbandits.output.numbers import plural
 from ldpbandits.theory.table import Bound, BoundTable
 
 TITLES = {
@@ -39,10 +30,7 @@ def run(options: argparse.Namespace) -> None:
     mix = None if options.epsilon_mix is None else Mix.parse(options.epsilon_mix)
     shares = None if mix is None else dict(zip(mix.menu.epsilons, mix.shares, strict=True))
     theory = BoundTable(read_arms(options.arm), options.epsilon, options.horizon, theta=options.theta, mix=shares)
-    if options.json:
-        show_json(theory.to_json())
-    else:
-        show(*_report(theory))
+    show_result(options, theory.to_json, lambda: _report(theory))
 
 
 def _report(theory: BoundTable) -> list[str]:

@@ -2,16 +2,17 @@
 
 import argparse
 import json
-import os
 from time import sleep
 from typing import TYPE_CHECKING
 
-from ldpbandits.admin.admin import Admin
 from ldpbandits.admin.calibration import search_live
 from ldpbandits.agent.bisection import Bisection
-from ldpbandits.cli.common import EPSILON_HELP, Command, number, plural, read_arms, say, show, show_json
+from ldpbandits.cli.common import EPSILON_HELP, Command, number, say, show_result
+from ldpbandits.cli.experiments.server import add_key, admin
 from ldpbandits.errors import ParameterError
 from ldpbandits.extras import needs
+from ldpbandits.lab.rewards import read_arms
+from ldpbandits.output.numbers import plural
 from ldpbandits.spec.transforms import Threshold
 
 if TYPE_CHECKING:
@@ -28,47 +29,50 @@ many rewards lie above its middle as do not. Each user who responds spends epsil
   ldpbandits calibrate --server https://agent.example --experiment revenue --arm blue --arm green \\
     --low 0 --high 1e6 --epsilon 0.5
 
-On a server (its admin key in LDPBANDITS_ADMIN_KEY) each step is an experiment, revenue-calibration-1, -2, ..., which
-devices take part in by its name. It may be stopped and started again at any time."""
+On a server (its admin key in LDPBANDITS_ADMIN_KEY or --key-file) each step is an experiment, revenue-calibration-1,
+-2, ..., which devices take part in by its name. The search may be stopped at any time; a restart resumes it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `ldpbandits calibrate`."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.description = ABOUT
     arm = "an arm: its law, as in simulate; with --server, its name; give the option once for each"
     parser.add_argument("--arm", required=True, action="append", metavar="ARM", help=arm)
     parser.add_argument("--low", required=True, type=number, metavar="LOW", help="the low end of the interval")
     parser.add_argument("--high", required=True, type=number, metavar="HIGH", help="the high end of the interval")
     parser.add_argument("--epsilon", required=True, type=number, metavar="E", help=EPSILON_HELP)
     parser.add_argument("--seed", type=number, metavar="S", help="same seed, same numbers (default 0)")
-    parser.add_argument("--server", metavar="URL", help="ask the users of a live server instead of simulated ones")
-    parser.add_argument("--experiment", metavar="NAME", help="with --server: what the experiment proper will be called")
+    parser.add_argument(
+        "--server",
+        dest="url",
+        nargs="?",
+        const="",
+        metavar="URL",
+        help="ask the users of a live server instead of simulated ones (default URL: LDPBANDITS_URL)",
+    )
+    add_key(parser, "LDPBANDITS_ADMIN_KEY")
+    parser.add_argument("--experiment", metavar="NAME", help="with --server: the name of the experiment proper")
     parser.add_argument(
         "--report-after",
         type=number,
         metavar="SECONDS",
-        help="with --server: how long after its arm a device responds, whatever the reward (default 300); each step "
+        help="with --server: seconds from showing an arm to the response, whatever the reward (default 300); each step "
         "takes longer than that",
     )
 
 
 def run(options: argparse.Namespace) -> None:
     """Search, and print where the threshold should be and what that has cost."""
-    if options.server is not None:
+    if options.url is not None:
         _run_live(options)
         return
-    for name in ("experiment", "report_after"):
+    for name in ("experiment", "report_after", "key_file"):
         if getattr(options, name) is not None:
             raise ParameterError(f"--{name.replace('_', '-')} goes with --server")
     arms = read_arms(options.arm)
     with needs("lab"):
         from ldpbandits.lab.calibration import calibrate
     found = calibrate(arms, options.low, options.high, epsilon=options.epsilon, seed=options.seed or 0)
-    if options.json:
-        show_json(found.to_json())
-    else:
-        show(*_report(found))
+    show_result(options, found.to_json, lambda: _report(found))
 
 
 def _run_live(options: argparse.Namespace) -> None:
@@ -76,13 +80,10 @@ def _run_live(options: argparse.Namespace) -> None:
         raise ParameterError("--seed is for simulated users: --server has real ones")
     if options.experiment is None:
         raise ParameterError("--experiment is needed with --server: the steps are named after it")
-    key = os.environ.get("LDPBANDITS_ADMIN_KEY")
-    if not key:
-        raise ParameterError("LDPBANDITS_ADMIN_KEY is needed with --server: the key that the server has printed")
-    search, admin = Bisection(options.low, options.high, options.epsilon), Admin(options.server, key)
-    admin.list()  # a wrong URL or key is told at once; later, the server is waited for
+    search, server = Bisection(options.low, options.high, options.epsilon), admin(options, is_change=True)
+    server.list()  # a wrong URL or key is told at once; later, the server is waited for
     ended = search_live(
-        admin,
+        server,
         options.experiment,
         options.arm,
         search,
@@ -90,10 +91,11 @@ def _run_live(options: argparse.Namespace) -> None:
         tell=_tell,
         report_after=options.report_after,
     )
-    if options.json:
-        show_json({"theta": ended.theta, "curator": ended.curator.to_json(), **_cost(ended)})
-    else:
-        show(*_live_report(ended))
+    show_result(
+        options,
+        lambda: {"theta": ended.theta, "curator": ended.curator.to_json(), **_cost(ended)},
+        lambda: _live_report(ended),
+    )
 
 
 def _tell(step: str, search: Bisection) -> None:
@@ -148,4 +150,6 @@ def _ending(search: Bisection) -> str:
     return "no theta halves the rewards: many are one number; theta is the end of the interval that is nearer to a half"
 
 
-COMMAND = Command("calibrate", "find a threshold for unbounded rewards by private bits", add_arguments, run)
+COMMAND = Command(
+    "calibrate", "find a threshold for unbounded rewards by private bits", add_arguments, run, about=ABOUT
+)

@@ -3,24 +3,24 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from ldpbandits.cli.common import FAILED, OK, Command, load_modules, plural, show, show_json
-from ldpbandits.cli.database import Loaded, add_database, settled
+from ldpbandits.cli.common import FAILED, OK, Command, load, show, show_json
+from ldpbandits.cli.database import Loaded, add_database
+from ldpbandits.cli.serve_options import settled
 from ldpbandits.extras import needs
+from ldpbandits.output.numbers import plural
 
 if TYPE_CHECKING:
     from ldpbandits.server.store.integrity import Findings
 
 ABOUT = """\
-Read the database of a server, which may be running, or a copy of it, and verify: each tally with its responses, each
-nonce with its response, each response with what its curator can give, and every page with what SQLite wrote (for the
-pages of a PostgreSQL database there is pg_amcheck). Each damaged row is one line. Nothing is changed. Exit code 0: all
-agree, 1: something is damaged, 2: a wrong call."""
+Check the integrity of a server's database, which may be running, or of a copy: compare each tally with its responses,
+each nonce with its response, each response with the possible responses of its curator, and run SQLite's own integrity
+check (for the pages of a PostgreSQL database there is pg_amcheck). Each damaged row is one line. The database does not
+change. Exit code 0: all agree, 1: a row is damaged, 2: a wrong call."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `ldpbandits check`."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.description = ABOUT
     add_database(parser, Loaded)
 
 
@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
     """Compare, and print what was found."""
     asked = settled(options)
     database: str = asked["database"]
-    load_modules(asked["load"])
+    load(asked["load"])
     with needs("server"):
         from ldpbandits.server.store.integrity import verify
         from ldpbandits.server.store.opening import is_shared, open_dump
@@ -57,4 +57,6 @@ def _lines(database: str, found: "Findings") -> list[str]:
     return [*found.damage, *more, f"{database}: {what}; damaged: {len(found.damage) + found.unsaid:,}"]
 
 
-COMMAND = Command("check", "check that the tallies, responses and nonces of a server agree", add_arguments, run)
+COMMAND = Command(
+    "check", "check that the tallies, responses and nonces of a server agree", add_arguments, run, about=ABOUT
+)

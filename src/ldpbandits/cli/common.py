@@ -7,7 +7,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ldpbandits.checks import LARGEST_EPSILON, SMALLEST_EPSILON, check_count
 from ldpbandits.errors import LDPBanditsError, OutputError, ParameterError
 from ldpbandits.extras import needs
-from ldpbandits.lab.rewards import Law, parse_arms
 from ldpbandits.output.columns import ASCII
 
 if TYPE_CHECKING:
@@ -29,8 +28,8 @@ EPSILON_HELP = f"epsilon of each response, from {SMALLEST_EPSILON:g} to {LARGEST
 MIX_HELP = "users who pick their own epsilon, such as 0.2:0.2,1:0.5,4:0.3 (epsilon:share of the users)"
 ARM_HELP = (
     "an arm by its law: bernoulli(p), beta(a,b), uniform(low,high), choice(v1,v2,...), gaussian(mean,sd), "
-    "or empirical(FILE.csv), a table of your own with the columns arm and reward, for all its arms; "
-    "5*beta(4,1) is five alike; give the option once for each"
+    "drift(level,amplitude,period), or empirical(FILE.csv), a table of your own with the columns arm and reward, "
+    "for all its arms; 5*beta(4,1) is five alike; give the option once for each"
 )
 _HOME, _CLEAR_LINE = "\x1b[H\x1b[J", "\x1b[K"
 """To the upper left corner, and clear all that follows; clear the rest of the line."""
@@ -46,6 +45,8 @@ class Command:
     add_arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], int | None]
     """Does the work; returns the exit code, or None for 0."""
+    about: str = ""
+    """The description for `ldpbandits COMMAND --help`, printed as it is; the default is the help line."""
     has_json: bool = True
     """Whether the command takes --json."""
     failed: int = FAILED
@@ -58,6 +59,16 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say what is wrong with the input, and end."""
         self.exit(BAD_INPUT, f"{self.prog}: {message} (try {self.prog} --help)\n")
+
+
+def add_parser(parsers: Any, name: str, line: str, about: str = "") -> argparse.ArgumentParser:  # noqa: ANN401 - argparse
+    """Add a subcommand with its help line, and the text that describes it, printed as it is."""
+    description = about or f"{line[0].upper()}{line[1:]}."
+    form = argparse.RawDescriptionHelpFormatter if about else argparse.HelpFormatter
+    parser: argparse.ArgumentParser = parsers.add_parser(
+        name, help=line, description=description, allow_abbrev=False, formatter_class=form
+    )
+    return parser
 
 
 def number(text: str) -> float:
@@ -79,11 +90,6 @@ def named_number(name: str, text: str) -> float:
         raise ParameterError(f"{name} {error}") from None
 
 
-def read_arms(texts: Sequence[str]) -> list[Law]:
-    """Read the arms of a bandit from the values of --arm."""
-    return [arm for text in texts for arm in parse_arms(text)]
-
-
 def name_or_json(option: str, text: str | None) -> Any:  # noqa: ANN401 - JSON
     """Return a name as it is, and an object that is written as JSON as data."""
     if text is None or not text.startswith("{"):
@@ -100,12 +106,7 @@ def add_load(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--load", action="append", default=[], metavar="MODULE", help=told)
 
 
-def load(options: argparse.Namespace) -> None:
-    """Import the modules that --load names."""
-    load_modules(options.load)
-
-
-def load_modules(names: Sequence[str]) -> None:
+def load(names: Sequence[str]) -> None:
     """Import modules, which are looked for in the current folder too, after all other places."""
     sys.path.append(str(Path.cwd()))
     for name in names:
@@ -204,6 +205,14 @@ def show_json(data: object) -> None:
     show(json.dumps(data, indent=2, allow_nan=False))
 
 
+def show_result(options: argparse.Namespace, data: Callable[[], object], lines: Callable[[], Iterable[str]]) -> None:
+    """Print the results: as JSON with --json, else as lines."""
+    if options.json:
+        show_json(data())
+    else:
+        show(*lines())
+
+
 def say(text: str) -> None:
     """Write a line to stderr, and flush."""
     if sys.stderr is not None:  # it was closed before the start
@@ -240,11 +249,6 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         is_numeric = all(cell[0].isdigit() for cell in cells if cell)
         columns.append([cell.rjust(width) if is_numeric else cell.ljust(width) for cell in (title, *cells)])
     return "\n".join("  ".join(row).rstrip() for row in zip(*columns, strict=True))
-
-
-def plural(count: int, noun: str) -> str:
-    """Return `1 arm`, `2 arms`."""
-    return f"{count} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _unwritable(error: Exception) -> OutputError:

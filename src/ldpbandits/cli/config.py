@@ -13,8 +13,9 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar, get_args
 
-from ldpbandits.checks import brief, has_controls, is_number, is_whole
+from ldpbandits.checks import brief, is_number, is_whole
 from ldpbandits.errors import ParameterError
+from ldpbandits.net import has_controls
 
 PREFIX = "LDPBANDITS_"
 CONFIG = f"{PREFIX}CONFIG"

@@ -1,13 +1,11 @@
 """The options that select a server's database, for the commands that maintain it."""
 
 import argparse
-import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from ldpbandits.cli.config import add_options, option, settle
-from ldpbandits.cli.serve_options import OPTIONS, SECRETS
+from ldpbandits.cli.config import add_options, option
+from ldpbandits.cli.serve_options import settled
 from ldpbandits.errors import ParameterError
 from ldpbandits.server.store.opening import is_shared, sqlite_file
 
@@ -33,14 +31,9 @@ def add_database(parser: argparse.ArgumentParser, table: type = Kept) -> None:
     add_options(parser, {"which database": table})
 
 
-def settled(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of `serve`, from the command line and the environment."""
-    return settle(OPTIONS, options, os.environ, SECRETS)
-
-
 def sqlite_path(options: argparse.Namespace, instead: str) -> Path:
     """Return the path of a SQLite database; for PostgreSQL raise ParameterError, which names what to do `instead`."""
     database: str = settled(options)["database"]
     if is_shared(database):
-        raise ParameterError(f"this is for SQLite; a PostgreSQL database has its own tools: {instead}")
+        raise ParameterError(f"this command is for SQLite; a PostgreSQL database has its own tools: {instead}")
     return sqlite_file(database)

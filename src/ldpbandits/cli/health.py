@@ -2,17 +2,15 @@
 
 import argparse
 import json
-import os
 from contextlib import closing
 from http import HTTPStatus
 from http.client import HTTPException
 from time import monotonic
 
-from ldpbandits.checks import without_controls
 from ldpbandits.cli.common import FAILED, OK, Command, show
-from ldpbandits.cli.config import add_options, fill, settle
-from ldpbandits.cli.serve_options import OPTIONS, SECRETS, Listening
-from ldpbandits.net import ServerAddress
+from ldpbandits.cli.config import add_options, fill
+from ldpbandits.cli.serve_options import Listening, settled
+from ldpbandits.net import ServerAddress, without_controls
 
 HEALTH_TIMEOUT_S = 4.0
 """Docker and systemd wait longer than that, and `/readyz` answers sooner, whatever its database does."""
@@ -21,21 +19,21 @@ MAX_TEXT_BYTES = 1000
 
 LOCAL_ADDRESSES = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - what listens on all addresses is also here
 ABOUT = """\
-Ask a server on this machine whether it is alive. It is found by the options and the environment of `ldpbandits serve`,
-so that inside a container no argument is needed. Exit code 0: yes, 1: no, 2: a wrong call."""
+Check the health of a server on this machine. The options and the environment of `ldpbandits serve` locate it, so that
+inside a container no argument is needed. Exit code 0: healthy, 1: not healthy, 2: a wrong call."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `health`: where the server listens, and what to ask."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.description = ABOUT
-    parser.add_argument("--ready", action="store_true", help="ask whether it can write, too (/readyz)")
+    parser.add_argument(
+        "--ready", action="store_true", help="check readiness: the database can be written to (/readyz)"
+    )
     add_options(parser, {"where it listens": Listening})
 
 
 def run(options: argparse.Namespace) -> int:
     """Ask the server, and print one line."""
-    listening = fill(Listening, settle(OPTIONS, options, os.environ, SECRETS))
+    listening = fill(Listening, settled(options))
     path = "/readyz" if options.ready else "/healthz"
     is_healthy, message = _ask(listening, path)
     if options.json:
@@ -70,4 +68,6 @@ def _ask(listening: Listening, path: str) -> tuple[bool, str]:
     return False, f"the server at {where} answers {reply.status}: {without_controls(text)}"
 
 
-COMMAND = Command("health", "ask a server on this machine whether it is alive, or ready", add_arguments, run)
+COMMAND = Command(
+    "health", "check the liveness or readiness of a server on this machine", add_arguments, run, about=ABOUT
+)

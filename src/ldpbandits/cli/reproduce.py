@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ldpbandits.checks import check_count
-from ldpbandits.cli.common import Command, add_workers, number, plural, read_jobs, show, show_json, table, workers
+from ldpbandits.cli.common import Command, add_workers, number, read_jobs, show_result, table, workers
 from ldpbandits.extras import needs
+from ldpbandits.output.numbers import plural
 
 Beside: TypeAlias = Callable[[Mapping[str, Any]], str]
 """Returns the text that stands next to the ratios of a panel."""
@@ -16,18 +17,22 @@ Beside: TypeAlias = Callable[[Mapping[str, Any]], str]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `ldpbandits reproduce`."""
     parser.description = (
-        "Play the paper's nine panels, and seven beyond the paper: rules that reach the exact lower bound, the worst "
-        "trials, a threshold, an epsilon for each user. Data, figures, a report. Panels that DIR holds from an earlier "
-        "run stay in its summary, tables and report; what this version has played before is not played again. With "
-        "another T, number of trials or seed they cannot stay; then a run of only some panels of a part is refused."
+        "Play the paper's nine panels, and eight beyond the paper: rules that reach the exact lower bound, the worst "
+        "trials, a threshold, an epsilon for each user, wrong verdicts under drift. Data, figures, a report. Panels "
+        "that DIR holds from an earlier run stay in its summary, tables and report; what this version has played "
+        "before is not played again. With another T, number of trials or seed they cannot stay; then a run of only "
+        "some panels of a part is refused."
     )
     parser.add_argument("--out", type=Path, default=Path("results"), metavar="DIR", help="folder (default results)")
     parser.add_argument("--part", choices=("paper", "beyond", "all"), default="all", help="which part (default all)")
-    told = "1a to 2c, bernoulli-2, bernoulli-1, bernoulli-0.2, mixed-1, tails, threshold, own-epsilon; repeatable"
+    told = (
+        "1a to 2c, bernoulli-2, bernoulli-1, bernoulli-0.2, mixed-1, tails, threshold, own-epsilon, drift; repeatable"
+    )
     parser.add_argument("--panel", action="append", default=[], metavar="ID", help=told)
     told = "rounds per trial (default 1e7; beyond the paper, that of each panel; if given, no panel has more)"
     parser.add_argument("--horizon", type=number, metavar="T", help=told)
-    told = "trials per curve (default 50, as in the paper; times 20 in tails, 0.4 in bernoulli-0.2, 0.2 in own-epsilon)"
+    told = "trials per curve (default 50, as in the paper; times 20 in tails and drift, 0.4 in bernoulli-0.2, 0.2 in "
+    told += "own-epsilon)"
     parser.add_argument("--trials", type=number, metavar="R", help=told)
     parser.add_argument("--quick", action="store_true", help="T = 1e6 and 20 trials, unless given")
     parser.add_argument("--seed", type=number, default=0, metavar="S", help="same seed, same numbers (default 0)")
@@ -59,10 +64,7 @@ def run(options: argparse.Namespace) -> None:
         bar(f"{panels}, trials", count_trials(plan_parts(paper, beyond).values())) as progress,
     ):
         summary = reproduce(paper, beyond, options.out, jobs=read_jobs(options), executor=executor, progress=progress)
-    if options.json:
-        show_json(summary)
-    else:
-        show(*_report(summary, options.out, horizon_note))
+    show_result(options, lambda: summary, lambda: _report(summary, options.out, horizon_note))
 
 
 def _report(summary: Mapping[str, Any], out: Path, beside: Beside) -> Iterator[str]:
@@ -85,9 +87,25 @@ def _report(summary: Mapping[str, Any], out: Path, beside: Beside) -> Iterator[s
         yield f"Beyond the paper: T up to {further['horizon']:,}, seed {further['seed']}"
         yield ""
         numbers = ("regret", "+-", "over limit", "+-", "slope", "+-", "worst")
-        yield table(("panel", "algorithm", "epsilon", "T", "trials", *numbers), list(_further_rows(further)))
-        yield ""
+        yield from _table_of(("panel", "algorithm", "epsilon", "T", "trials", *numbers), _further_rows(further))
+        columns = ("panel", "level", "algorithm", "test", "epsilon", "T", "trials", "wrong", "+-")
+        yield from _table_of(columns, _verdict_rows(further))
     yield f"Played in {summary['seconds']:.0f} s. The report, with all figures: {out / 'report.html'}"
+
+
+def _table_of(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
+    found = list(rows)
+    if found:
+        yield table(head, found)
+        yield ""
+
+
+def _verdict_rows(summary: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    for panel in summary["panels"]:
+        for row in panel.get("verdicts", ()):
+            texts = (row[name] for name in ("level", "algorithm", "test"))
+            counts = f"{row['epsilon']:g}", f"{row['horizon']:,}", f"{row['trials']:,}"
+            yield panel["panel"], *texts, *counts, f"{100 * row['wrong']:.1f} %", f"{100 * row['wrong_sem']:.1f} %"
 
 
 def _rows(summary: Mapping[str, Any], beside: Beside) -> Iterator[tuple[tuple[str, ...], str, str]]:

@@ -9,16 +9,14 @@ from ldpbandits.extras import needs
 
 ABOUT = """\
 Make a new database from a BACKUP. It is not the database that was backed up: it has a new identity and a new signing
-secret, so that tickets from before are refused. Since the backup the old one may have counted them, or handed them out
-for experiments that the backup does not know. Keys are as they were in the backup: those that have been rotated since
-are valid again, so rotate them again."""
+secret, so that it refuses older tickets. Since the backup the old database may have counted them, or issued them for
+experiments that the backup does not know. Keys are those of the backup: keys that were rotated since are valid again,
+so rotate them again."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `ldpbandits restore`."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.description = ABOUT
-    parser.add_argument("backup", type=Path, metavar="BACKUP", help="a file that `ldpbandits backup` has made")
+    parser.add_argument("backup", type=Path, metavar="BACKUP", help="a file that `ldpbandits backup` has written")
     add_database(parser)
 
 
@@ -34,4 +32,4 @@ def run(options: argparse.Namespace) -> None:
         say(f"{database}: made of {options.backup}; tickets from before are refused, keys are those of the backup")
 
 
-COMMAND = Command("restore", "make a database from a backup", add_arguments, run)
+COMMAND = Command("restore", "make a database from a backup", add_arguments, run, about=ABOUT)

@@ -9,22 +9,22 @@ from ldpbandits.cli.first_keys import keys_file
 
 WHAT = ("admin", "viewer", "client", "allowance", "signing")
 ABOUT = """\
-Give a server a new key, or a new secret to sign tickets with. The new key is printed, once, or written to a file; the
-secret is shown to nobody. Older ones hold for --grace seconds: by default 0, or for the secret the longest ticket
-lifetime. A key that the server has from its environment is changed there instead.
+Rotate a key of a server, or the secret that signs tickets. The command prints the new key, once, or writes it to a
+file; it never shows the secret. Older ones stay valid for --grace seconds: by default 0, or for the secret the longest
+ticket lifetime. A key that is set in the server's environment is changed there instead.
 
   ldpbandits rotate viewer --out viewer-key
   ldpbandits rotate client --grace 86400      # for a day both are valid
   ldpbandits rotate allowance --out allowance-key
-  ldpbandits rotate signing --grace 0         # tickets that are out are void at once"""
+  ldpbandits rotate signing --grace 0         # voids all open tickets at once"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `ldpbandits rotate`."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.description = ABOUT
-    parser.add_argument("what", choices=WHAT, metavar="|".join(WHAT), help="whose key, or the signing secret")
-    parser.add_argument("--grace", type=number, metavar="S", help="seconds for which older ones still hold")
+    parser.add_argument(
+        "what", choices=WHAT, metavar="|".join(WHAT), help="the key of this role, or the signing secret"
+    )
+    parser.add_argument("--grace", type=number, metavar="S", help="seconds for which older ones stay valid")
     told = "write the key into this new file, readable only by its owner, instead of printing it"
     parser.add_argument("--out", type=Path, metavar="FILE", help=told)
     add_server(parser)
@@ -52,4 +52,6 @@ def run(options: argparse.Namespace) -> None:
         show_json(made)
 
 
-COMMAND = Command("rotate", "give a server a new key, or a new secret to sign tickets with", add_arguments, run)
+COMMAND = Command(
+    "rotate", "rotate a key of a server, or the secret that signs tickets", add_arguments, run, about=ABOUT
+)

@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING
 
 from ldpbandits.checks import brief
 from ldpbandits.cli import first_keys
-from ldpbandits.cli.common import Command, load_modules, say
-from ldpbandits.cli.config import add_options, fill, misspelt, read_secrets, settle
-from ldpbandits.cli.serve_options import GROUPS, OPTIONS, SECRETS, Listening, Serving
+from ldpbandits.cli.common import Command, load, say
+from ldpbandits.cli.config import add_options, fill, misspelt, read_secrets
+from ldpbandits.cli.serve_options import GROUPS, OPTIONS, SECRETS, Listening, Serving, settled
 from ldpbandits.errors import DatabaseError, ParameterError
 from ldpbandits.extras import needs
 from ldpbandits.server.keys import Role, from_environment
 from ldpbandits.server.process import logs
 from ldpbandits.server.process.front_door import FrontDoor
-from ldpbandits.server.process.sockets import Listeners, open_listeners, unix_listening, url_of
-from ldpbandits.server.process.systemd import notify
+from ldpbandits.server.process.sockets import Listeners, notify_systemd, open_listeners, unix_listening, url_of
 from ldpbandits.server.store import Unavailable
 from ldpbandits.server.store.opening import is_shared, open_store
 
@@ -33,10 +32,10 @@ if TYPE_CHECKING:
     from ldpbandits.server.service import Service
 
 ABOUT = f"""\
-Run the agent server: hand out arms, count each private response exactly once.
+Run the agent server: assign arms, count each private response exactly once.
 
-Each option may be a flag, a variable of the environment or a key of the file that --config names; the first of these
-that is set wins. Keys and the signing secret are not options: the first start makes keys and shows them once, and
+Each option may be a flag, an environment variable or a key of the file that --config names; the first of these
+that is set wins. Keys and the signing secret are not options: the first start generates keys and prints them once, and
 {", ".join(SECRETS)}, where set, are
 used instead; with _FILE after its name, each of these names a file that holds the value."""
 
@@ -62,8 +61,6 @@ class Setup:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `ldpbandits serve`."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.description = ABOUT
     add_options(parser, GROUPS)
 
 
@@ -82,7 +79,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _setup(options: argparse.Namespace) -> Setup:
-    values = settle(OPTIONS, options, os.environ, SECRETS)
+    values = settled(options)
     serving, place = fill(Serving, values), fill(Listening, values)
     if serving.workers > 1 and not is_shared(serving.database):
         told = "a SQLite database is for one process, and PostgreSQL for many (docs/scale.md)"
@@ -136,7 +133,7 @@ def _serve_alone(setup: Setup, listener: socket.socket) -> None:
     server = _server(setup, service)
     with server.capture_signals():  # from before anybody can know of us, so that stopping is always orderly
         _welcome(setup, listener, service.keys.new)
-        server.when_ready = partial(notify, "READY=1")
+        server.when_ready = partial(notify_systemd, "READY=1")
         timer = exit_timer(setup.front_door.stop_seconds + WORKER_STOP_EXTRA_S)
         server.when_stopping = timer.start
         try:
@@ -151,7 +148,7 @@ def _serve_by_workers(setup: Setup, listeners: Listeners) -> None:
     service = _start(setup)  # what would keep a worker from starting is told here, once; and so are new keys
     service.close()
     workers = Workers(partial(_work, setup), listeners, setup.front_door.stop_seconds + WORKER_STOP_EXTRA_S)
-    workers.on_ready = partial(notify, "READY=1")
+    workers.on_ready = partial(notify_systemd, "READY=1")
     workers.run(begin=partial(_welcome, setup, listeners[0], service.keys.new))
 
 
@@ -167,7 +164,7 @@ def _work(setup: Setup, listener: socket.socket, tie: "Tie") -> None:
 
 def _start(setup: Setup) -> "Service":
     """Open the database, and make the keys that are missing: they are shown, or written, once."""
-    load_modules(setup.serving.load)
+    load(setup.serving.load)
     with needs("server"):
         from ldpbandits.server.service import Service
     store, told = open_store(setup.serving.database), setup.serving
@@ -226,5 +223,10 @@ def _named(database: str) -> str:
 
 
 COMMAND = Command(
-    "serve", "run the agent server: hand out arms, count private responses", add_arguments, run, has_json=False
+    "serve",
+    "run the agent server: hand out arms, count private responses",
+    add_arguments,
+    run,
+    about=ABOUT,
+    has_json=False,
 )

@@ -1,9 +1,12 @@
 """The options of a server: what it serves, where it listens, and what it lets in. Each is named here, once."""
 
+import argparse
+import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from ldpbandits.cli.config import Option, option, options_of
+from ldpbandits.cli.config import Option, option, options_of, settle
 from ldpbandits.server.keys import SECRET_VARIABLE, Role
 from ldpbandits.server.process.front_door import FrontDoor
 from ldpbandits.server.process.logs import FORMATS
@@ -48,3 +51,8 @@ class Listening:
 
 GROUPS = {"what to serve": Serving, "where to listen": Listening, "limits of the front door": FrontDoor}
 OPTIONS: tuple[Option, ...] = options_of(*GROUPS.values())
+
+
+def settled(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of `serve`, from the command line, the environment and a file."""
+    return settle(OPTIONS, options, os.environ, SECRETS)

@@ -16,11 +16,9 @@ from ldpbandits.cli.common import (
     load,
     name_or_json,
     number,
-    plural,
     read_jobs,
     say,
-    show,
-    show_json,
+    show_result,
     table,
     workers,
 )
@@ -32,13 +30,14 @@ from ldpbandits.lab.algorithms import (
     THRESHOLD_NAMES,
     Algorithm,
     algorithm,
+    curator_or_none,
     is_private,
     mixed,
     with_rule,
 )
-from ldpbandits.lab.algorithms_json import curator_or_none
 from ldpbandits.lab.mix import Mix
 from ldpbandits.lab.rewards import Empirical, Law, arm_name, arm_text
+from ldpbandits.output.numbers import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +74,7 @@ FLAGS = ("algorithm", "rule", "curator", "epsilon", "epsilon_mix", "arm", "horiz
 
 def run(options: argparse.Namespace) -> None:
     """Play what the flags or the file say, and print the regret."""
-    load(options)
+    load(options.load)
     if options.file is None:
         _run_flags(options)
     else:
@@ -126,10 +125,7 @@ def _run_flags(options: argparse.Namespace) -> None:
             progress=progress,
         )
     _say_engines(options.engine, [simulation])
-    if options.json:
-        show_json(simulation.to_json())
-    else:
-        show(*_report(simulation))
+    show_result(options, simulation.to_json, lambda: _report(simulation))
 
 
 def _say_engines(engine: str | None, simulations: "Sequence[Simulation]") -> None:
@@ -182,10 +178,11 @@ def _run_file(options: argparse.Namespace) -> None:
         simulations = experiment.play(executor=executor, jobs=read_jobs(options), archive=folder, progress=progress)
     write_results(out, experiment, simulations)
     _say_engines(experiment.engine, simulations)
-    if options.json:
-        show_json([simulation.to_json() for simulation in simulations])
-    else:
-        show(*_file_report(experiment, simulations, out))
+    show_result(
+        options,
+        lambda: [simulation.to_json() for simulation in simulations],
+        lambda: _file_report(experiment, simulations, out),
+    )
 
 
 def _file_report(experiment: "Experiment", simulations: "Sequence[Simulation]", out: Path) -> list[str]:

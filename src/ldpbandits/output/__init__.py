@@ -1,5 +1,5 @@
-"""Output that several packages share: files, pages, tables, figures and a progress bar. It imports none of them.
+"""Output that several packages share: files, pages, tables, numbers, figures, progress bars. It imports none of them.
 
-`files`, `page` and `columns` need nothing but Python, `frames` needs pandas, `progress` and `style` need the extra
-`lab`.
+`files`, `page`, `columns` and `numbers` need nothing but Python, `frames` needs pandas, `progress` and `style`
+need the extra `lab`.
 """

@@ -2,7 +2,7 @@
 
 import argparse
 
-from ldpbandits.cli.common import Command
+from ldpbandits.cli.common import Command, add_parser
 from ldpbandits.cli.experiments.server import add_server, admin
 from ldpbandits.cli.experiments.verbs import VERBS
 
@@ -21,12 +21,9 @@ read the command lines of all processes."""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands, each with its options."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.description = ABOUT
     parsers = parser.add_subparsers(required=True, metavar="VERB")
     for verb in VERBS:
-        description = f"{verb.help[0].upper()}{verb.help[1:]}."
-        one = parsers.add_parser(verb.name, help=verb.help, description=description, allow_abbrev=False)
+        one = add_parser(parsers, verb.name, verb.help)
         one.set_defaults(verb=verb)
         verb.add_arguments(one)
         if verb.has_json:
@@ -40,4 +37,4 @@ def run(options: argparse.Namespace) -> int | None:
     return code
 
 
-COMMAND = Command("experiments", "steer the experiments of a server", add_arguments, run, has_json=False)
+COMMAND = Command("experiments", "steer the experiments of a server", add_arguments, run, about=ABOUT, has_json=False)

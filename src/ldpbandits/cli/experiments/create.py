@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from ldpbandits.admin.admin import Admin
-from ldpbandits.admin.messages import Ramp, Report
+from ldpbandits.admin.messages import Report
 from ldpbandits.agent.rules import RULES
 from ldpbandits.checks import LARGEST_EPSILON, brief
 from ldpbandits.cli.common import name_or_json, named_number, number
 from ldpbandits.errors import ParameterError
 from ldpbandits.server.experiments.limits import SMALLEST_EPSILON
 from ldpbandits.spec.mechanisms import MECHANISMS
+from ldpbandits.spec.messages import Expectation, Ramp
 from ldpbandits.spec.transforms import Range, Sigmoid, Threshold, Transform
 
 KEYS = tuple(signature(Admin.create).parameters)[2:]
@@ -46,14 +47,30 @@ def add_create(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="seconds from the arm to the response (default 300; 0: at once, and then its time tells of the reward)",
     )
-    add("--sticky", type=number, metavar="S", help="seconds for which a device keeps its arm (default 0)")
+    add("--sticky", type=number, metavar="S", help="seconds for which a device keeps its arm (default 604800: 7 days)")
     add("--ticket-lifetime", type=number, metavar="S", help="seconds that a device has to answer (default 3600)")
     add("--default-reward", type=number, metavar="R", help="what silence counts as (default 0, or LOW)")
     add("--minimum-share", type=number, metavar="P", help="least share of the traffic for each arm, such as 0.1")
     add("--warm-up", type=number, metavar="N", help="equal traffic until each arm has N responses")
     add("--ramp", metavar="P:N", help="an arm that is added later gets at most the share P until it has N responses")
-    stop = "what to do once the best arm is known to be the best"
-    add("--stop-when-separated", choices=["pause", "ship"], help=stop)
+    goals = "decide: find the best arm with the fewest answers, then stop; earn: lose as little as possible meanwhile"
+    add("--goal", choices=["decide", "earn"], help=f"{goals} (default decide, unless a rule is named)")
+    stop, endings = "what to do at the verdict (default pause, if it decides)", ["pause", "ship", "never"]
+    add("--stop-when-decided", choices=endings, help=stop)
+    add("--stop-when-separated", dest="stop_when_decided", choices=endings, help=argparse.SUPPRESS)  # its old name
+    add("--expect", metavar="B:G", help="planned for a gain of G over a baseline of B, which is then found sooner")
+    forged = "share of each arm's answers that may be forged: the verdict waits until it stands (default 0)"
+    add("--forged", type=number, metavar="P", help=forged)
+    add("--worth", type=number, metavar="G", help="smallest gain over the control that matters: without it, it ends")
+    add("--harm", type=number, metavar="L", help="loss against the control at which it is paused")
+    add("--control", metavar="ARM", help="the present arm, by name (default the first)")
+    add("--may-add-arms", action="store_true", default=None, help="arms may be added later; it takes more responses")
+    drift = "stop also on verdicts of adaptive rules, which hold only if the means stayed what they were"
+    add("--accept-drift-risk", action="store_true", default=None, help=drift)
+    silent = "a verdict rests on those who answered (default), or counts the others at worst"
+    add("--missing", choices=["answered", "worst"], help=silent)
+    look = "judge once, at N responses, in equal shares: nobody sees any result before"
+    add("--one-look", type=number, metavar="N", help=look)
     least = "seconds from creation before which it never stops by itself (default 86400, a day)"
     add("--stop-after", type=number, metavar="S", help=least)
     cap = "responses counted in an hour at most; above it the experiment pauses itself (default 10000; 0: no limit)"
@@ -71,6 +88,7 @@ def create(admin: Admin, options: argparse.Namespace) -> Report:
         "rewards": _rewards(options),
         "rule": name_or_json("--rule", options.rule),
         "ramp": None if options.ramp is None else _ramp(options.ramp),
+        "expect": None if options.expect is None else _expectation(options.expect),
         "warm_start": None if options.warm_start is None else _read(options.warm_start),
     }
     flags |= {key: getattr(options, key) for key in KEYS if hasattr(options, key) and key not in flags}
@@ -101,6 +119,13 @@ def _ramp(text: str) -> Ramp:
     if not colon:
         raise ParameterError(f"--ramp is SHARE:RESPONSES, such as 0.1:500, got {brief(text)}")
     return Ramp(named_number("--ramp", share), named_number("--ramp", responses))
+
+
+def _expectation(text: str) -> Expectation:
+    baseline, colon, gain = text.partition(":")
+    if not colon:
+        raise ParameterError(f"--expect is BASELINE:GAIN, such as 0.05:0.01, got {brief(text)}")
+    return Expectation(named_number("--expect", baseline), named_number("--expect", gain))
 
 
 def _from_file(path: Path) -> dict[str, Any]:

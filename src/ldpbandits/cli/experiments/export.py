@@ -6,8 +6,9 @@ from pathlib import Path
 from time import monotonic
 
 from ldpbandits.admin.admin import Admin, experiment_path
-from ldpbandits.cli.common import Stdout, note, plural, say, show
+from ldpbandits.cli.common import Stdout, note, say, show
 from ldpbandits.output.files import check_file, write
+from ldpbandits.output.numbers import plural
 
 PROGRESS_INTERVAL_S = 0.2
 """Interval between two progress notes."""

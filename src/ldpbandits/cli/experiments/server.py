@@ -1,4 +1,4 @@
-"""Which server is asked, and by which key. A key is never on the command line."""
+"""The options that select a server and a key. A key is never on the command line."""
 
 import argparse
 import os
@@ -22,18 +22,22 @@ class NoKeyOption(argparse.Action):
 
 
 def add_server(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say which server, and by which key."""
+    """Add the options that select the server and the key."""
     parser.add_argument("--url", metavar="URL", help=f"the server (default LDPBANDITS_URL, or {URL})")
-    told = "a file that holds the key and nothing else (default: LDPBANDITS_ADMIN_KEY)"
+    add_key(parser, "LDPBANDITS_ADMIN_KEY")
+
+
+def add_key(parser: argparse.ArgumentParser, variable: str) -> None:
+    """Add the option for a file that holds the key; the default is the value of an environment variable."""
+    told = f"a file that holds the key and nothing else (default: {variable})"
     parser.add_argument("--key-file", type=Path, metavar="FILE", help=told)
     parser.add_argument("--key", action=NoKeyOption, help=argparse.SUPPRESS)
 
 
 def admin(options: argparse.Namespace, *, is_change: bool) -> Admin:
-    """Return who asks that server; where nothing is changed, the viewer key will do."""
-    url = options.url if options.url is not None else os.environ.get("LDPBANDITS_URL") or URL
+    """Return the client of the selected server; a command that changes nothing may use the viewer key."""
     names = ["LDPBANDITS_ADMIN_KEY", *([] if is_change else ["LDPBANDITS_VIEWER_KEY"])]
-    return Admin(url, read_key(options.key_file, names))
+    return Admin(options.url or os.environ.get("LDPBANDITS_URL") or URL, read_key(options.key_file, names))
 
 
 def read_key(file: Path | None, variables: Sequence[str]) -> str:

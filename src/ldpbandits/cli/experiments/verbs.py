@@ -9,10 +9,11 @@ from typing import Any
 from ldpbandits.admin.admin import Admin
 from ldpbandits.admin.messages import Report
 from ldpbandits.admin.text import report, summaries
-from ldpbandits.cli.common import FAILED, agrees, legible, plural, show, show_json, show_over, width
+from ldpbandits.cli.common import FAILED, agrees, legible, show_over, show_result, width
 from ldpbandits.cli.experiments.create import add_create, create
 from ldpbandits.cli.experiments.export import add_export, export
 from ldpbandits.errors import ParameterError
+from ldpbandits.output.numbers import plural
 
 WATCH_INTERVAL_S = 1.0
 """Interval between two redraws of --watch."""
@@ -36,18 +37,12 @@ class Verb:
 
 def _tell(shown: Report, options: argparse.Namespace) -> None:
     """Print all about an experiment: as it is, or after a change."""
-    if options.json:
-        show_json(shown.to_json())
-    else:
-        show(legible(report(shown, width())))
+    show_result(options, shown.to_json, lambda: [legible(report(shown, width()))])
 
 
 def _list(admin: Admin, options: argparse.Namespace) -> None:
     found = admin.list()
-    if options.json:
-        show_json([asdict(each) for each in found])
-    else:
-        show(legible(summaries(found, width())))
+    show_result(options, lambda: [asdict(each) for each in found], lambda: [legible(summaries(found, width()))])
 
 
 def _show(admin: Admin, options: argparse.Namespace) -> None:
@@ -94,10 +89,9 @@ def _delete(admin: Admin, options: argparse.Namespace) -> int | None:
     if not agrees(question, yes=options.yes):
         return FAILED
     gone = admin.delete(options.name)
-    if options.json:
-        show_json(asdict(gone))
-    else:
-        show(f"{gone.name} is deleted, with {plural(gone.responses, 'response')}")
+    show_result(
+        options, lambda: asdict(gone), lambda: [f"{gone.name} is deleted, with {plural(gone.responses, 'response')}"]
+    )
     return None
 
 
@@ -163,6 +157,12 @@ VERBS = (
     Verb("delete", "remove an experiment and all its responses", _delete, _with_yes(_name)),
     Verb("add-arm", "add an arm", _telling(lambda admin, options: admin.add_arm(options.name, options.arm)), _new_arm),
     Verb("retire-arm", "stop assigning an arm", _retire_arm, _name_and_arm),
+    Verb(
+        "forgive",
+        "make a new start for missing answers: those so far do not count any more",
+        _telling(lambda admin, options: admin.forgive(options.name)),
+        _name,
+    ),
     Verb(
         "export",
         "write the responses as CSV, or the tallies as JSON",
