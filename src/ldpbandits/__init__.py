@@ -1,106 +1,72 @@
-"""Multi-armed bandits with local differential privacy: learn which arm is best without seeing anyone's reward."""
+"""Multi-armed bandits with local differential privacy: learn which arm is best without seeing anyone's reward.
 
-from ldpbandits.admin.admin import Admin
-from ldpbandits.agent.agent import Agent
-from ldpbandits.agent.estimates import Estimate, estimate
-from ldpbandits.agent.rules import (
-    IMED,
-    KLUCB,
-    UCB,
-    KLUCBPlus,
-    Rule,
-    Thompson,
-    default_rule,
-    ldp_ucb_b,
-    ldp_ucb_l,
-    paper_rule,
-    ucb1,
-)
-from ldpbandits.device.async_client import AsyncClient
-from ldpbandits.device.client import Client
-from ldpbandits.device.curators import BernoulliCurator, Curator, LaplaceCurator, curator_from_json
-from ldpbandits.device.ledger import Ledger
-from ldpbandits.device.limits import Limits
-from ldpbandits.device.pull import AsyncPull, Pull
-from ldpbandits.device.sender import Flushed
-from ldpbandits.errors import (
-    ArmError,
-    DatabaseError,
-    LDPBanditsError,
-    LedgerError,
-    LimitError,
-    MissingExtra,
-    OutputError,
-    ParameterError,
-    ResponseError,
-    RewardError,
-    ServerError,
-    SnapshotError,
-    SpecError,
-    TicketError,
-)
-from ldpbandits.spec.allowance import sign_allowance
-from ldpbandits.spec.curator import CuratorSpec, Guarantee
-from ldpbandits.spec.mechanisms import Mechanism
-from ldpbandits.spec.menu import Menu
-from ldpbandits.spec.transforms import Range, RealLine, Sigmoid, Threshold, Transform
-from ldpbandits.types import Arm, Response, Reward
+Each public name is imported when it is first used, so that a device loads no agent and no asyncio. `__init__.pyi` has
+the same names for type checkers.
+"""
+
+from importlib import import_module
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "IMED",
-    "KLUCB",
-    "UCB",
-    "Admin",
-    "Agent",
-    "Arm",
-    "ArmError",
-    "AsyncClient",
-    "AsyncPull",
-    "BernoulliCurator",
-    "Client",
-    "Curator",
-    "CuratorSpec",
-    "DatabaseError",
-    "Estimate",
-    "Flushed",
-    "Guarantee",
-    "KLUCBPlus",
-    "LDPBanditsError",
-    "LaplaceCurator",
-    "Ledger",
-    "LedgerError",
-    "LimitError",
-    "Limits",
-    "Mechanism",
-    "Menu",
-    "MissingExtra",
-    "OutputError",
-    "ParameterError",
-    "Pull",
-    "Range",
-    "RealLine",
-    "Response",
-    "ResponseError",
-    "Reward",
-    "RewardError",
-    "Rule",
-    "ServerError",
-    "Sigmoid",
-    "SnapshotError",
-    "SpecError",
-    "Thompson",
-    "Threshold",
-    "TicketError",
-    "Transform",
-    "__version__",
-    "curator_from_json",
-    "default_rule",
-    "estimate",
-    "ldp_ucb_b",
-    "ldp_ucb_l",
-    "paper_rule",
-    "sign_allowance",
-    "ucb1",
-]
+_MODULES = {
+    "admin.admin": ("Admin",),
+    "agent.agent": ("Agent",),
+    "agent.inference.estimates": ("Estimate", "estimate"),
+    "agent.rules": (
+        "IMED",
+        "KLUCB",
+        "KLUCBPlus",
+        "Rule",
+        "Thompson",
+        "UCB",
+        "default_rule",
+        "ldp_ucb_b",
+        "ldp_ucb_l",
+        "paper_rule",
+        "ucb1",
+    ),
+    "device.async_client": ("AsyncClient", "AsyncPull"),
+    "device.client": ("Client", "Pull"),
+    "device.curators": ("BernoulliCurator", "Curator", "LaplaceCurator", "curator_from_json"),
+    "device.ledger": ("Ledger",),
+    "device.limits": ("Limits",),
+    "device.outbox": ("Flushed",),
+    "errors": (
+        "ArmError",
+        "DatabaseError",
+        "LDPBanditsError",
+        "LedgerError",
+        "LimitError",
+        "MissingExtra",
+        "OutputError",
+        "ParameterError",
+        "ResponseError",
+        "RewardError",
+        "ServerError",
+        "SnapshotError",
+        "SpecError",
+        "TicketError",
+    ),
+    "spec.allowance": ("sign_allowance",),
+    "spec.curator": ("CuratorSpec", "Guarantee"),
+    "spec.mechanisms": ("Mechanism",),
+    "spec.menu": ("Menu",),
+    "spec.transforms": ("Range", "RealLine", "Sigmoid", "Threshold", "Transform"),
+    "types": ("Arm", "Response", "Reward"),
+}
+"""The public names, by the module that defines them."""
+
+_HOMES = {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
+
+__all__ = sorted([*_HOMES, "__version__"])  # noqa: PLE0605 - one list of names is enough
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_HOMES]

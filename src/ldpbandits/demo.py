@@ -1,7 +1,7 @@
 """A real server and a crowd of simulated devices with real curators, over HTTP, on this machine.
 
-The server is a process of its own and sees nothing but what devices send. Here, where both sides meet, we also know how
-often each headline is really liked, and can look on as the agent finds out.
+The server is a process of its own and sees only the responses that devices send. The demo also knows how often users
+like each headline, and compares this truth with the agent's estimates.
 """
 
 import os
@@ -25,16 +25,16 @@ from ldpbandits.errors import DatabaseError
 from ldpbandits.spec.transforms import Range
 
 LIKED = {"Weather": 0.2, "Sports": 0.35, "Politics": 0.25, "Science": 0.7, "Travel": 0.4}
-"""How often each headline is really liked: known to nobody but this simulation."""
+"""The share of users who like each headline: known to this simulation only."""
 
-AT_ONCE = 8
-"""So many devices take part at the same time."""
+CONCURRENT_DEVICES = 8
+"""Devices that take part at the same time."""
 
-TRIES = 60
-"""So often a device looks, twice a second, whether all its responses have arrived."""
+FLUSH_TRIES = 60
+"""Flushes of a device, two a second, until the server has acknowledged all its responses."""
 
 ReportJson: TypeAlias = Mapping[str, Any]
-"""What the server says about an experiment."""
+"""The report of an experiment, as JSON."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ class DemoServer:
 
     @property
     def report_url(self) -> str:
-        """Where all about the experiment is to be seen."""
+        """The URL of the report of the experiment."""
         return f"{self.url}/v1/experiments/headlines"
 
     def ask(self, path: str, message: Mapping[str, Any] | None = None) -> Any:  # noqa: ANN401 - JSON
-        """Ask as the experimenter."""
+        """Send a request with the admin key, and return the reply."""
         return Admin(self.url, self.admin).ask("GET" if message is None else "POST", path, message)
 
     def console_link(self) -> str:
@@ -59,22 +59,25 @@ class DemoServer:
         return f"{self.url}/{self.ask('/v1/console/links', {})['path']}"
 
     def create(self, epsilon: float) -> None:
-        """Create the experiment."""
+        """Create the experiment, without a limit on responses per hour: the crowd comes within seconds.
+
+        An arm does not stick: each device of the crowd takes part several times.
+        """
         curator = {"mechanism": "bernoulli", "epsilon": epsilon}
-        new = {"name": "headlines", "arms": list(LIKED), "curator": curator, "responses_per_hour": 0}
-        self.ask("/v1/experiments", new)  # the crowd comes within seconds
+        new = {"name": "headlines", "arms": list(LIKED), "curator": curator, "responses_per_hour": 0, "sticky": 0}
+        self.ask("/v1/experiments", new)
 
     def report(self) -> ReportJson:
-        """Return all about the experiment."""
+        """Return the report of the experiment."""
         report: ReportJson = self.ask("/v1/experiments/headlines")
         return report
 
 
 @contextmanager
 def running() -> Iterator[DemoServer]:
-    """Start a server with a database that is gone afterwards."""
+    """Start a server on a temporary database, and stop it when the block ends."""
     keys = {role: f"{role}-{token_urlsafe(24)}" for role in ("admin", "client")}
-    # What is meant for a server of the user's own is not for this one.
+    # Variables that configure a server of the user do not apply to this one.
     clean = {name: value for name, value in os.environ.items() if not name.startswith("LDPBANDITS_")}
     environment = clean | {f"LDPBANDITS_{role.upper()}_KEY": key for role, key in keys.items()}
     with tempfile.TemporaryDirectory(prefix="ldpbandits-demo-") as folder:
@@ -96,7 +99,7 @@ def play(
 ) -> ReportJson:
     """Let every device take part; call `watch` with a report now and then; return the last report."""
     limits = Limits(rewards=Range(0, 1), epsilon=epsilon, budget=epsilon * pulls)
-    with ThreadPoolExecutor(AT_ONCE) as crowd:
+    with ThreadPoolExecutor(CONCURRENT_DEVICES) as crowd:
         visits = {crowd.submit(visit, agent, limits, pulls) for _ in range(devices)}
         try:
             while visits:
@@ -112,9 +115,9 @@ def play(
 
 
 def visit(agent: DemoServer, limits: Limits, pulls: int) -> None:
-    """Be one device: show what the agent says, see whether the user likes it, leave. Its owner allows just that.
+    """Run one device: show the assigned arm, observe whether the user likes it, leave. Its limits allow no more.
 
-    Who leaves sends a response, liked or not: nobody waits here for the moment at which it would be sent otherwise.
+    A device that leaves sends its response at once, liked or not, instead of at its reporting moment.
     """
     user = random.SystemRandom()
     ledger = Ledger(":memory:")
@@ -123,7 +126,7 @@ def visit(agent: DemoServer, limits: Limits, pulls: int) -> None:
             pull = client.decide()
             pull.observe(user.random() < LIKED[pull.name])
             client.leave()
-        for _ in range(TRIES):  # on a busy machine the server may take longer than a user has patience to leave
+        for _ in range(FLUSH_TRIES):  # on a busy machine the server may need longer than the timeout of `leave`
             if not client.flush().waiting:
                 break
             sleep(0.5)
