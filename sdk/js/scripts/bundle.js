@@ -1,9 +1,10 @@
 /**
- * The SDK in one file: `dist/ldpbandits.min.js`, with its map and the hash by which a page makes sure of it. The same
- * sources give the same bytes, wherever they are built: esbuild is pinned, and no path of this machine gets in.
+ * The SDK in one file, `dist/ldpbandits.min.js`, and its service worker in another, `dist/ldpbandits-worker.min.js`, with
+ * their maps and the hashes by which a page, or a visitor, makes sure of them. The same sources give the same bytes,
+ * wherever they are built: esbuild is pinned, and no path of this machine gets in.
  *
  *     node scripts/bundle.js          writes dist/, and the licence beside it
- *     node scripts/bundle.js --quote  writes the hash and the sizes into README.md
+ *     node scripts/bundle.js --quote  writes the hashes and the sizes into README.md
  */
 
 import { createHash } from "node:crypto";
@@ -15,10 +16,11 @@ import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
-const NAME = "ldpbandits.min.js";
+/** The files that sites serve, by their entries. @type {Record<string, string>} */
+const FILES = { index: "ldpbandits.min.js", worker: "ldpbandits-worker.min.js" };
 
 /** What a page has to load: the most that an entry may have, bundled, minified and gzipped, in bytes. */
-export const BUDGET = { curators: 2048, index: 8448, openfeature: 1536, react: 1024 };
+export const BUDGET = { curators: 2048, index: 10752, openfeature: 1536, react: 1088, worker: 3072 };
 
 /**
  * One entry in one file, minified.
@@ -31,7 +33,7 @@ export async function bundled(entry, root = ROOT) {
   const { outputFiles } = await build({
     absWorkingDir: root,
     entryPoints: [`src/${entry}.js`],
-    outfile: `dist/${entry === "index" ? NAME : `${entry}.min.js`}`,
+    outfile: `dist/${FILES[entry] ?? `${entry}.min.js`}`,
     bundle: true,
     minify: true,
     format: "esm",
@@ -64,7 +66,8 @@ export async function quoted(text) {
   for (const [entry, most] of Object.entries(BUDGET)) {
     const { contents, bytes } = await bundled(entry);
     text = text.replace(new RegExp(`(\\| \`${entry}\` \\|) \\d+ \\| \\d+ \\|`), `$1 ${bytes} | ${most} |`);
-    if (entry === "index") text = text.replace(/sha384-[\w+/=]+/g, integrityOf(contents));
+    const file = FILES[entry];
+    if (file) text = text.replace(new RegExp(`(${file}" integrity="|${file}\`: \`)sha384-[\\w+/=]+`, "g"), `$1${integrityOf(contents)}`);
   }
   return text;
 }
@@ -74,12 +77,14 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     const readme = join(ROOT, "README.md");
     writeFileSync(readme, await quoted(readFileSync(readme, "utf8")));
   } else {
-    const { contents, map, bytes } = await bundled("index");
     mkdirSync(join(ROOT, "dist"), { recursive: true });
-    writeFileSync(join(ROOT, "dist", NAME), contents);
-    writeFileSync(join(ROOT, "dist", `${NAME}.map`), map);
-    writeFileSync(join(ROOT, "dist", `${NAME}.integrity`), `${integrityOf(contents)}\n`);
+    for (const [entry, name] of Object.entries(FILES)) {
+      const { contents, map, bytes } = await bundled(entry);
+      writeFileSync(join(ROOT, "dist", name), contents);
+      writeFileSync(join(ROOT, "dist", `${name}.map`), map);
+      writeFileSync(join(ROOT, "dist", `${name}.integrity`), `${integrityOf(contents)}\n`);
+      console.log(`dist/${name}: ${contents.length} bytes, ${bytes} gzipped, integrity ${integrityOf(contents)}`);
+    }
     copyFileSync(join(ROOT, "../../LICENSE"), join(ROOT, "LICENSE")); // a package has its own
-    console.log(`dist/${NAME}: ${contents.length} bytes, ${bytes} gzipped, integrity ${integrityOf(contents)}`);
   }
 }

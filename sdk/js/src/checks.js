@@ -1,6 +1,6 @@
 /**
- * What callers hand in is checked where they do. An error names the rule in one line, and the value unless that may be a
- * key, or a reward: of the arguments of `observe` and `respond`, in whatever order they come, none is shown.
+ * Validation of arguments, where callers pass them. An error names the rule in one line, and the value unless that may be
+ * a key, or a reward: no error shows an argument of `observe` or `respond`, in whatever order they come.
  */
 
 import { ParameterError } from "./errors.js";
@@ -55,6 +55,18 @@ export function checkPositive(name, value) {
  */
 export function checkFlag(name, value) {
   if (typeof value !== "boolean") throw new ParameterError(`${name} must be true or false, got ${quoted(value)}`);
+}
+
+/**
+ * @param {string} name
+ * @param {unknown} value
+ * @param {string[]} choices
+ * @param {string} [reason] to name one
+ */
+export function checkChoice(name, value, choices, reason) {
+  if (choices.includes(/** @type {string} */ (value))) return;
+  const listed = choices.map((choice) => `"${choice}"`).join(" or ");
+  throw new ParameterError(`${name} must be ${listed}, got ${quoted(value)}${reason ? `: ${reason}` : ""}`);
 }
 
 /**

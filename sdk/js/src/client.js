@@ -1,22 +1,23 @@
 /**
  * Ask for an arm, observe a reward, let nothing leave but a private response.
  *
- * What is promised: the owner's limits hold before an arm is shown. A pull has a response from then on, that of the
- * default; a reward, if there is one, puts its own in that place. At the reporting moment, which was fixed before there
- * was a reward, or when the page or process is left earlier, the response is sent: whether, when and in what company it
- * leaves does not depend on the reward. It is repeated unchanged until the agent has acknowledged it.
+ * The promise: the owner's limits hold before an arm is asked for. A pull has a response from then on, that of the default,
+ * which the response to a reward replaces. The response leaves at the reporting moment, which was fixed before there was a
+ * reward: sent by any open page of the site, or by its service worker, or by a process; where none is there, by the next
+ * visit, or earlier as the page or process is left, as `onLeave` says. It is retried unchanged until the agent has
+ * acknowledged it.
  *
- * @import { Limits } from "./budget.js"
+ * @import { Limits } from "./limits.js"
  * @import { State, StoredPull } from "./ledger.js"
  * @import { Storage } from "./storage.js"
- * @import { Arm } from "./wire.js"
+ * @import { Asked, Offer } from "./wire.js"
  *
  * @typedef {object} Pull an arm was chosen, and its reward is awaited
- * @property {number} arm
+ * @property {number | null} arm null in a test by `qa`
  * @property {string} name of the arm
  * @property {string | null} ticket null if no response is asked for: the experiment is over, or this arm has been shown
  *   and reported before
- * @property {number} epsilon what its response costs: it is spent
+ * @property {number} epsilon of its response, which is charged already
  * @property {number | null} reportAt the reporting moment, in seconds since 1970: until then a reward is taken
  * @property {(reward: number, options?: { clip?: boolean }) => Promise<boolean>} observe as `Client.observe`
  *
@@ -27,32 +28,47 @@
  *
  * @typedef {object} ClientOptions
  * @property {string} key the client key
- * @property {Limits} limits what this device's owner allows, over all experiments that share the storage
- * @property {Storage} [storage] where the ledger is; that of the site on a web page, else memory
- * @property {string | (() => string | Promise<string>)} [allowance] what the site's backend has signed for a decision, where
- *   the experiment needs that; a function is called for each decision
+ * @property {Limits} limits of this device's owner, over all experiments that share the storage
+ * @property {Storage} [storage] of the ledger; that of the site on a web page, else memory
+ * @property {"send" | "next-visit"} [onLeave] what becomes of a response whose moment has not come as its page or process
+ *   is left; on a web page it must be named, unless there is a `worker`
+ * @property {Worker} [worker] the service worker of the site, which sends in the place of its pages
+ * @property {"given" | "required"} [consent] with "required" nothing is asked and nothing stored before `optIn()`
+ * @property {boolean} [allowAutomated] whether automated browsers and crawlers take part
+ * @property {string | (() => string | Promise<string>)} [allowance] that the site's backend has signed for a decision, where
+ *   the experiment needs one; a function is called for each decision
  * @property {typeof globalThis.fetch} [fetch]
  * @property {() => number} [clock] the time in seconds, for tests
+ *
+ * @typedef {ServiceWorkerRegistration | undefined | Promise<ServiceWorkerRegistration | undefined>} Worker
  */
 
-import { accept } from "./accept.js";
-import { checkLimits, remaining, spent } from "./budget.js";
-import { checkFlag, checkOptions, checkPositive, checkText, checkUrl, clipOf } from "./checks.js";
+import { accept, choose } from "./decision.js";
+import { checkConsent } from "./consent.js";
+import { checkLimits, clear, erase, remaining, spent } from "./limits.js";
+import { checkChoice, checkFlag, checkOptions, checkPositive, checkText, checkUrl, clipOf } from "./checks.js";
 import { curatorFromSpec } from "./curators.js";
 import { LedgerError, ParameterError, ServerError, TicketError } from "./errors.js";
-import { PATIENCE, tellWhenLeft, watch } from "./leaving.js";
+import { LEAVE_TIMEOUT_MS, onConsent, tellConsent, tellWhenLeft, watch } from "./lifecycle.js";
 import { change, momentOf, read } from "./ledger.js";
 import { Outbox } from "./outbox.js";
+import { systemWords } from "./randomness.js";
 import { quoted } from "./spec.js";
 import { defaultStorage } from "./storage.js";
-import { askDecision, poster } from "./wire.js";
+import { askDecision, DEADLINE, exchanger, readOffer } from "./wire.js";
 
 /** A timer holds no more milliseconds than this. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
+/** The longest random delay of a service worker, in seconds. */
+const LONGEST_DELAY_S = 1;
+
+/** How long a page waits for the service worker before it calls it again, in seconds: it may have been ended. */
+const WORKER_GRACE_S = 3;
+
 /**
- * The pulls that this page or process has decided and not sent, by ticket. It may send these early, and no others: of
- * those that it finds in a storage it knows as open only the ones without a reward.
+ * The pulls that this page or process has decided and not sent, by ticket. It may send these early, and no others: in a
+ * storage it recognises as open only the pulls without a reward.
  *
  * @type {WeakMap<Storage, Map<string, StoredPull>>}
  */
@@ -60,16 +76,22 @@ const decided = new WeakMap();
 
 /** One device's part in one experiment. Clients that share a storage share its ledger, and so their owner's limits. */
 export class Client {
-  /** @type {ReturnType<typeof poster>} */ #post;
+  /** @type {ReturnType<typeof exchanger>} */ #exchange;
   /** @type {Outbox} */ #outbox;
   /** @type {Storage} */ #storage;
   /** @type {Map<string, StoredPull>} */ #own;
+  /** The pulls of this experiment as they were last read. @type {StoredPull[]} */ #known = [];
   /** @type {Required<Limits>} */ #limits;
   /** @type {() => number} */ #clock;
   /** @type {string} */ #key;
   /** @type {ClientOptions["allowance"]} */ #allowance;
   /** @type {{ url: string, experiment: string }} */ #place;
+  /** @type {(state: State) => void} */ #checkConsent;
+  /** @type {boolean} */ #sendsEarly;
+  /** @type {ClientOptions["worker"]} */ #worker;
+  /** The offer that was last read outside of a web page, which has a cache. @type {{ offer: Offer, until: number } | undefined} */ #offer;
   /** @type {any} */ #timer;
+  /** @type {() => void} */ #unlisten;
   #closed = false;
 
   /**
@@ -78,8 +100,13 @@ export class Client {
    * @param {ClientOptions} options
    */
   constructor(url, experiment, options) {
-    const { key, limits, allowance, storage = defaultStorage(), fetch = globalThis.fetch, clock = () => Date.now() / 1000 } =
-      checkOptions("Client", options, ["key", "limits", "allowance", "storage", "fetch", "clock"]);
+    const {
+      key, limits, allowance, worker, consent = "given", allowAutomated = false, storage = defaultStorage(),
+      onLeave = worker || !storage?.note ? (worker ? "next-visit" : "send") : undefined,
+      fetch = globalThis.fetch, clock = () => Date.now() / 1000,
+    } = checkOptions("Client", options, [
+      "key", "limits", "allowance", "storage", "onLeave", "worker", "consent", "allowAutomated", "fetch", "clock",
+    ]);
     checkUrl(url);
     checkText("experiment", experiment);
     // It goes into a header. It is not shown: errors are logged.
@@ -93,61 +120,110 @@ export class Client {
       if (typeof value !== "function") throw new ParameterError(`${name} must be a function, got ${quoted(value)}`);
     }
     checkPositive("what clock gives", clock());
+    checkFlag("allowAutomated", allowAutomated);
+    checkChoice("consent", consent, ["given", "required"]);
+    checkChoice("onLeave", onLeave, ["send", "next-visit"], ON_LEAVE);
     this.#place = { url: url.replace(/\/+$/, ""), experiment };
     this.#key = key;
     this.#allowance = allowance;
     this.#limits = checkLimits(limits);
     this.#storage = storage;
     this.#clock = clock;
+    this.#worker = worker;
+    this.#sendsEarly = onLeave === "send";
+    this.#checkConsent = (state) => checkConsent(state, consent, allowAutomated);
     this.#own = decided.get(storage) ?? new Map();
     decided.set(storage, this.#own);
-    this.#post = poster(fetch, this.#place.url);
-    this.#outbox = new Outbox(this.#post, storage, this.#limits, clock, (pulls) => this.#mine(pulls), this.#own);
+    this.#exchange = exchanger(fetch, this.#place.url);
+    this.#outbox = new Outbox({
+      storage, clock, own: this.#own,
+      exchangeWith: () => this.#exchange,
+      mine: (pulls) => this.#mine(pulls),
+      clear: (state, pulls, now) => clear(state, pulls, this.#limits, now),
+    });
     watch();
+    this.#unlisten = onConsent(() => void this.#dropRemoved());
     this.#schedule();
   }
 
   /**
-   * Ask the agent for an arm. When this returns, the epsilon of the response to come is spent, whatever happens next.
-   * While an arm is to be kept, nobody is asked and nothing is spent: it is the same pull as long as that awaits its
-   * reward, and afterwards one for which no response is asked.
+   * Ask the agent for an arm, if its offer is within the owner's limits. When this returns, the epsilon of the response to
+   * come is spent, whatever happens next. While an arm is to be kept, and the offer has not taken it back, nothing is asked
+   * and nothing spent: it is the same pull as long as that awaits its reward, and afterwards one for which no response is
+   * asked.
    *
    * Where the agent leaves a choice of epsilons, it is the one named here, else the largest within the limits. It is made
    * before there is a reward: a choice that depended on the reward would tell of it.
    *
-   * @param {{ epsilon?: number }} [options]
+   * @param {{ epsilon?: number, qa?: string }} [options] with the name of an arm for `qa` that arm is shown, for a test of
+   *   the page: nobody is asked, and nothing counts
    * @returns {Promise<Pull>}
    */
   async decide(options = {}) {
-    const { epsilon } = checkOptions("decide", options, ["epsilon"]);
+    const { epsilon, qa } = checkOptions("decide", options, ["epsilon", "qa"]);
     if (epsilon !== undefined) checkPositive("epsilon", epsilon);
     this.#checkOpen();
-    const kept = this.#kept(await read(this.#storage));
+    if (qa !== undefined) {
+      checkText("qa", qa);
+      return unasked({ arm: null, name: qa });
+    }
+    const state = await read(this.#storage);
+    this.#checkConsent(state);
+    let offer;
+    try {
+      offer = await this.#readOffer();
+    } catch (error) {
+      const kept = this.#kept(state);
+      if (kept && /** @type {ServerError} */ (error).code !== "not_found") return kept; // the agent is not there
+      throw error;
+    }
+    const { status, shipped } = offer;
+    if (this.#isTakenBack(state, offer)) await change(this.#storage, (state) => this.#dropKept(state));
+    if (shipped) return unasked(shipped);
+    if (!offer.terms) throw new ServerError(`the experiment is ${status}: it assigns no arms`, status === "paused" ? 409 : 410, status);
+    const kept = this.#kept(state, offer);
     if (kept) return kept;
+    choose(state, offer.terms, this.#limits, this.#clock(), epsilon);
     const allowance = typeof this.#allowance === "function" ? await this.#allowance() : this.#allowance;
     if (allowance !== undefined) checkText("allowance", allowance);
-    const decision = await askDecision(this.#post, this.#place.experiment, this.#key, allowance);
+    const decision = await askDecision(this.#exchange, this.#place.experiment, this.#key, allowance);
     if (decision.ticket === null) return unasked(decision);
+    if (!agree(decision, offer) && !agree(decision, await this.#readOffer("reload"))) {
+      throw new ServerError("the agent's decision differs from its offer", 200, "unreadable");
+    }
+    const hasWorker = Boolean(await this.#workerOf());
+    const isEarly = this.#sendsEarly && !hasWorker;
+    const sending = {
+      ofPage: isEarly && Boolean(this.#storage.note),
+      delay: hasWorker ? (LONGEST_DELAY_S * Number(systemWords(1)[0])) / 2 ** 64 : 0,
+    };
     const pull = await change(this.#storage, (state) => {
       this.#checkOpen();
+      this.#checkConsent(state);
       const now = this.#clock();
       state.arms = state.arms.filter(({ until }) => now < until);
-      return this.#kept(state) ? undefined : accept(state, this.#place, decision, this.#limits, now, epsilon);
+      return this.#kept(state) ? undefined : accept(state, this.#place, decision, this.#limits, now, epsilon, sending);
     });
     if (!pull) return this.decide(options); // another tab was first to keep an arm
-    this.#own.set(pull.ticket, pull);
-    tellWhenLeft(this.#leave, true);
+    await this.#callWorker(); // before anybody sees the arm, and leaves
+    this.#known.push(pull);
+    if (isEarly) {
+      this.#own.set(pull.ticket, pull);
+      tellWhenLeft(this.#leave, true);
+    }
+    void this.#outbox.accept(pull).then(() => this.#schedule());
     this.#schedule();
     return this.#shown(pull);
   }
 
   /**
-   * The pulls whose reward is awaited: on a web page those of this page, elsewhere also those from before a restart.
+   * The pulls whose reward is awaited, also those of the site's other pages, or from before a restart. (Where a page sends
+   * as it is left, its pulls are its own.)
    *
    * @returns {Promise<Pull[]>}
    */
   async pulls() {
-    return this.#awaiting(await read(this.#storage)).map((pull) => this.#shown(pull));
+    return this.#awaiting(await this.#look()).map((pull) => this.#shown(pull));
   }
 
   /**
@@ -160,31 +236,101 @@ export class Client {
    * @returns {Promise<boolean>} true: the response is kept
    */
   async observe(ticket, reward, options = {}) {
-    const clip = clipOf("observe", options, true);
     if (typeof ticket !== "string") throw new ParameterError("ticket must be a string, as pull.ticket is");
-    const { notes } = this.#storage;
+    return this.#observe((pulls) => pulls.find((pull) => pull.ticket === ticket), reward, options);
+  }
+
+  /**
+   * Observe the reward of the newest pull of this experiment that awaits one, whichever page of the site decided it.
+   *
+   * @param {number} reward
+   * @param {{ clip?: boolean }} [options] as for `observe`
+   * @returns {Promise<boolean>} true: the response is kept; false: no pull awaits a reward
+   */
+  async observeLatest(reward, options = {}) {
+    return this.#observe((pulls) => this.#awaiting(pulls).pop(), reward, options).catch((error) => {
+      if (error instanceof TicketError) return false;
+      throw error;
+    });
+  }
+
+  /**
+   * On a page the response is on its way to the storage before anything is awaited: the click may be on a link, and the page
+   * is left. Nothing here looks for what is due: what others left behind would leave when the reward comes, and tell of it.
+   *
+   * @param {(pulls: StoredPull[]) => StoredPull | undefined} pick
+   * @param {number} reward
+   * @param {{ clip?: boolean }} options
+   */
+  async #observe(pick, reward, options) {
+    const clip = clipOf("observe", options, true);
     const answer = (/** @type {StoredPull | undefined} */ pull) => {
-      const problem = whyClosed(pull, this.#clock());
+      const problem = this.#whyClosed(pull);
       if (problem) throw new TicketError(problem);
       const { respond, spec } = curatorFromSpec(pull?.curator);
       const response = respond(reward, { clip: clip && spec.transform.kind !== "real-line" }); // which has no range
-      notes?.write(ticket, { response });
-      return Object.assign(/** @type {StoredPull} */ (pull), { response, observed: true });
+      return { pull: /** @type {StoredPull} */ (pull), response };
     };
-    // On a page it is done before anything is awaited: the click may be on a link, and the page is left.
-    // It looks for nothing that is due: what others left behind would leave when the reward comes, and tell of it.
-    const noted = notes && answer(this.#mine(this.#own.values()).find((pull) => pull.ticket === ticket));
-    const { atOnce } = noted?.atOnce
-      ? noted
-      : await change(this.#storage, (state) => {
-          const stored = this.#mine(state.pulls).find((pull) => pull.ticket === ticket);
-          return noted ? this.#confirm(noted, stored) : answer(stored);
-        });
-    if (atOnce) {
-      await (noted ? this.#outbox.leave([noted]) : this.#outbox.flush([ticket]));
-      this.#schedule();
+    const { note } = this.#storage;
+    const known = note && pick(this.#known);
+    /** @type {StoredPull} */
+    let observed;
+    if (known) {
+      const { response } = answer(known);
+      await note({ ticket: known.ticket, response }).catch((cause) => {
+        throw cause?.name === "ConstraintError" ? new TicketError(OBSERVED) : new LedgerError("the ledger cannot be written", { cause });
+      });
+      const stored = (await this.#look()).find(({ ticket }) => ticket === known.ticket);
+      if (!stored?.observed || stored.response !== response) throw new TicketError(PASSED); // another page was first to send
+      observed = stored;
+    } else {
+      observed = await change(this.#storage, (state) => {
+        const { pull, response } = answer(pick(this.#mine(state.pulls)));
+        return Object.assign(pull, { response, observed: true });
+      });
     }
+    Object.assign(this.#own.get(observed.ticket) ?? {}, observed);
+    if (observed.atOnce) await this.#tick();
     return true;
+  }
+
+  /** Take part in this site's experiments, also where consent is required or the browser says otherwise to all sites. */
+  optIn() {
+    return this.#say((state) => (state.consent = "in"));
+  }
+
+  /** Take part no more in any experiment of this site, in no tab, until `optIn()`: nothing is asked, and nothing leaves. */
+  optOut() {
+    return this.#say((state) => Object.assign(state, { consent: "out", pulls: [], arms: [] }));
+  }
+
+  /**
+   * Opt out, and remove what is kept here. One sum stays, of what was spent, so that the budget is not full again. A response that was
+   * sent is a random number in a tally that nobody can find again.
+   */
+  forget() {
+    return this.#say((state) => {
+      erase(state);
+      state.consent = "out";
+    });
+  }
+
+  /**
+   * @param {(state: State) => unknown} edit
+   */
+  async #say(edit) {
+    await change(this.#storage, (state) => void edit(state));
+    tellConsent();
+  }
+
+  /**
+   * Call a listener when somebody has opted in or out, here or in another tab.
+   *
+   * @param {() => void} listener
+   * @returns {() => void} which ends it
+   */
+  onConsent(listener) {
+    return onConsent(listener);
   }
 
   /**
@@ -197,7 +343,7 @@ export class Client {
   }
 
   /**
-   * What is left of the owner's budget: what further pulls may cost within the window.
+   * The rest of the owner's budget: the epsilon that further pulls may cost within the window.
    *
    * @returns {Promise<number>}
    */
@@ -217,7 +363,8 @@ export class Client {
   }
 
   /**
-   * Report now, as when a page is left, the pulls that this page or process has decided, rewards or not.
+   * Report now the pulls that this page or process has decided, rewards or not, as when it is left. With `onLeave` of
+   * "next-visit" they wait for their moment.
    *
    * @returns {Promise<void>} when they are acknowledged, or will be sent again
    */
@@ -226,41 +373,58 @@ export class Client {
   }
 
   /**
-   * Leave and stop, within five seconds. What does not arrive stays stored, and the next client takes it up.
+   * Leave and stop, within five seconds. Responses that do not arrive stay stored, and the next client sends them.
    *
-   * @param {{ keep?: boolean }} [options] with `keep` open pulls stay as they are, for an app that goes on elsewhere
+   * @param {{ keep?: boolean }} [options] with `keep` open pulls stay unchanged, for an app that goes on elsewhere
    */
   async close(options = {}) {
     const { keep = false } = checkOptions("close", options, ["keep"]);
     checkFlag("keep", keep);
     this.#closed = true;
     clearTimeout(this.#timer);
+    this.#unlisten();
     if (keep) tellWhenLeft(this.#leave, false);
-    else await this.#leave(PATIENCE);
+    else await this.#leave(LEAVE_TIMEOUT_MS);
   }
 
-  /** Whoever has closed a client reports nothing more: it must not take up a pull. */
+  /** Refuse calls of a closed client: it would not report a new pull. */
   #checkOpen() {
     if (this.#closed) throw new LedgerError("the ledger cannot be used: this client is closed");
   }
 
-  /** Report, as the page or process is left, what it has decided; all that a page must do is done when this returns. */
-  #leave = async (/** @type {number} */ patience = 0) => {
+  /** Report the pulls of a page or process that is being left; a page's own work is done when this returns a promise. */
+  #leave = async (/** @type {number} */ timeoutMs = 0) => {
     tellWhenLeft(this.#leave, false);
     const pulls = this.#mine(this.#own.values());
-    for (const { ticket } of pulls) this.#own.delete(ticket);
-    const timer = patience && setTimeout(this.#post.end, patience);
+    this.#forgetOwn();
+    const timer = timeoutMs && setTimeout(this.#exchange.end, timeoutMs);
     try {
-      await (this.#storage.notes ? this.#outbox.leave(pulls) : this.#outbox.flush(pulls.map(({ ticket }) => ticket)));
+      await (this.#storage.note ? this.#outbox.leave(pulls) : this.#outbox.flush(pulls.map(({ ticket }) => ticket)));
     } catch {
-      // What cannot be written now is reported by the next client.
+      // The next client reports the pulls that cannot be written now.
     }
     clearTimeout(timer);
     this.#schedule();
   };
 
+  #forgetOwn() {
+    for (const { ticket } of this.#mine(this.#own.values())) this.#own.delete(ticket);
+    this.#known = [];
+  }
+
+  /** After somebody has opted out no page sends from its memory. */
+  async #dropRemoved() {
+    const open = (await this.#look().catch(() => [])).map(({ ticket }) => ticket);
+    for (const { ticket } of this.#mine(this.#own.values())) if (!open.includes(ticket)) this.#own.delete(ticket);
+  }
+
+  /** Read the pulls of this experiment. */
+  async #look() {
+    return (this.#known = this.#mine((await read(this.#storage)).pulls));
+  }
+
   /**
-   * Set the timer to the next moment at which a flush has something to do, or to `earliest` if that is later.
+   * Set the timer to the next moment at which there is something to do, or to `earliest` if that is later.
    *
    * @param {number} [earliest]
    */
@@ -268,23 +432,36 @@ export class Client {
     /** @type {StoredPull[]} */
     let mine;
     try {
-      mine = this.#mine((await read(this.#storage)).pulls);
+      mine = await this.#look();
     } catch {
-      return; // whoever calls next is told
+      return; // the next call tells it
     }
     clearTimeout(this.#timer);
     tellWhenLeft(this.#leave, !this.#closed && this.#mine(this.#own.values()).length > 0);
     if (this.#closed || !mine.length) return;
-    const now = this.#clock();
-    const moments = mine.map((pull) => this.#outbox.moment(pull));
-    const next = Math.min(...moments.map((moment) => (moment > now ? moment : this.#outbox.retryAt)));
-    const wait = (Math.max(next, earliest) - now) * 1000;
+    if (!earliest) void this.#callWorker();
+    const next = Math.min(...mine.map((pull) => this.#outbox.next(pull)));
+    const patience = this.#worker ? WORKER_GRACE_S : 0;
+    const wait = (Math.max(next + patience, earliest) - this.#clock()) * 1000;
     this.#timer = setTimeout(() => this.#tick(), Math.min(Math.max(wait, 0), LONGEST_TIMER));
     this.#timer.unref?.(); // in Node: a process that has nothing else to do may end
   }
 
+  /** Have the service worker send what is due now or later; false if there is none. */
+  async #callWorker() {
+    const worker = await this.#workerOf();
+    worker?.postMessage("ldpbandits");
+    return Boolean(worker);
+  }
+
+  async #workerOf() {
+    const registration = await this.#worker;
+    return registration?.active ?? registration?.waiting ?? registration?.installing;
+  }
+
   async #tick() {
     try {
+      if (await this.#callWorker()) return void this.#schedule(this.#clock() + DEADLINE);
       await this.#outbox.flush();
       this.#schedule();
     } catch {
@@ -294,21 +471,63 @@ export class Client {
   }
 
   /**
-   * What is kept on this device: the open pull of the arm that is to be shown, or the arm alone.
+   * The present offer. Pages have the browser's cache; elsewhere it is kept here for as long as it says.
+   *
+   * @param {RequestCache} [cache]
+   */
+  async #readOffer(cache) {
+    const now = this.#clock();
+    if (!cache && this.#offer && now < this.#offer.until) return this.#offer.offer;
+    const offer = await readOffer(this.#exchange, this.#place.experiment, cache);
+    if (!this.#storage.note) this.#offer = { offer, until: now + offer.maxAge };
+    return offer;
+  }
+
+  /**
+   * The sticky arm of this device: its open pull, or the arm alone. An offer may have taken it back.
    *
    * @param {State} state
+   * @param {Offer} [offer]
    */
-  #kept(state) {
+  #kept(state, offer) {
     const arm = this.#mine(state.arms).find(({ until }) => this.#clock() < until);
-    if (!arm) return undefined;
-    const [open] = this.#awaiting(state);
+    if (!arm || offer?.retired.includes(arm.arm)) return undefined;
+    this.#known = this.#mine(state.pulls);
+    const [open] = this.#awaiting(this.#known);
     return open ? this.#shown(open) : unasked(arm);
   }
 
+  /**
+   * @param {State} state
+   * @param {Offer} offer
+   */
+  #isTakenBack(state, { terms, retired }) {
+    return this.#mine(state.arms).some(({ arm }) => !terms || retired.includes(arm));
+  }
+
   /** @param {State} state */
-  #awaiting(state) {
-    const pulls = this.#mine(this.#storage.notes ? this.#own.values() : state.pulls);
-    return pulls.filter((pull) => !whyClosed(pull, this.#clock()));
+  #dropKept(state) {
+    const mine = this.#mine(state.arms);
+    state.arms = state.arms.filter((arm) => !mine.includes(arm));
+  }
+
+  /** @param {StoredPull[]} pulls */
+  #awaiting(pulls) {
+    return this.#mine(pulls).filter((pull) => !this.#whyClosed(pull));
+  }
+
+  /**
+   * Why a pull takes no reward, if it does not.
+   *
+   * @param {StoredPull | undefined} pull
+   */
+  #whyClosed(pull) {
+    if (!pull || (pull.ofPage && !this.#own.has(pull.ticket))) {
+      return "no pull awaits a reward under this ticket: its response is sent, or it was never decided here";
+    }
+    if (pull.observed) return OBSERVED;
+    const now = this.#clock();
+    return pull.left === undefined && now < momentOf(pull, now) ? "" : PASSED;
   }
 
   /**
@@ -326,41 +545,27 @@ export class Client {
   #shown({ arm, name, ticket, due: reportAt, curator: { epsilon } }) {
     return { arm, name, ticket, epsilon, reportAt, observe: (reward, options) => this.observe(ticket, reward, options) };
   }
-
-  /**
-   * Store what this page has noted, unless another has sent the pull: its clock was ahead for a while.
-   *
-   * @param {StoredPull} noted
-   * @param {StoredPull | undefined} stored
-   */
-  #confirm(noted, stored) {
-    const { ticket, response } = noted;
-    if (stored ? stored.left !== undefined && stored.response !== response : this.#own.has(ticket)) {
-      this.#own.delete(ticket);
-      throw new TicketError(PASSED);
-    }
-    return Object.assign(stored ?? noted, { response, observed: true });
-  }
 }
 
+const OBSERVED = "this pull has had its reward";
 const PASSED = "the reporting moment of this pull has passed: its response is sent as it is";
+const ON_LEAVE = '"send" tells when a page was left, "next-visit" tells who comes back, a worker tells neither';
 
 /**
- * Why a pull takes no reward, if it does not.
+ * Whether a decision asks for what was offered.
  *
- * @param {StoredPull | undefined} pull
- * @param {number} now
+ * @param {Asked} decision
+ * @param {Offer} offer
  */
-function whyClosed(pull, now) {
-  if (!pull) return "no pull awaits a reward under this ticket: its response is sent, or it was never decided here";
-  if (pull.observed) return "this pull has had its reward";
-  return pull.left === undefined && now < momentOf(pull, now) ? "" : PASSED;
+function agree(decision, { terms }) {
+  const { curators, default: reward, reportAfter, sticky } = decision;
+  return JSON.stringify({ curators, default: reward, reportAfter, sticky }) === JSON.stringify(terms);
 }
 
 /**
  * A pull for which no response is asked.
  *
- * @param {Arm} arm
+ * @param {{ arm: number | null, name: string }} arm
  * @returns {Pull}
  */
 function unasked({ arm, name }) {

@@ -5,7 +5,7 @@
  *     ├── ParameterError   a number or name given by the caller is outside its rule
  *     │   └── SpecError        a curator spec is unknown or out of range
  *     ├── RewardError      a reward the curator cannot take; never shows the reward
- *     ├── LimitError       an agent asked for more than this device's owner allows
+ *     ├── LimitError       this device's owner does not allow it: too much is asked, or nothing may be
  *     ├── LedgerError      the ledger cannot be read, written or locked; nothing was spent or sent
  *     ├── TicketError      no pull awaits a reward under this ticket
  *     └── ServerError      the agent's server refused, failed, or could not be reached
@@ -41,14 +41,24 @@ export class RewardError extends LDPBanditsError {
   }
 }
 
-/** An agent asked for more than this device's owner allows. Nothing was drawn, and nothing was spent. */
+/** This device's owner does not allow it. Nothing was drawn, and nothing was spent. */
 export class LimitError extends LDPBanditsError {
+  /**
+   * @param {string} message
+   * @param {"limit" | "opted_out" | "consent_required" | "automated" | "signal"} [code] "limit" where an agent asks for too
+   *   much; the others say why this device does not take part at all
+   */
+  constructor(message, code = "limit") {
+    super(message);
+    this.code = code;
+  }
+
   get name() {
     return "LimitError";
   }
 }
 
-/** The ledger cannot be read, written or locked. What it holds is left as it is. */
+/** The ledger cannot be read, written or locked. Its content stays unchanged. */
 export class LedgerError extends LDPBanditsError {
   get name() {
     return "LedgerError";

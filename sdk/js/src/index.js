@@ -1,7 +1,7 @@
 /**
  * Take part in a bandit experiment without giving rewards away: the curator, the ledger and the client of a device.
  *
- * @typedef {import("./budget.js").Limits} Limits
+ * @typedef {import("./limits.js").Limits} Limits
  * @typedef {import("./client.js").Flushed} Flushed
  * @typedef {import("./client.js").Pull} Pull
  * @typedef {import("./curators.js").Curator} Curator
@@ -13,3 +13,4 @@ export { Client } from "./client.js";
 export { curatorFromSpec } from "./curators.js";
 export * from "./errors.js";
 export { memoryStorage } from "./storage.js";
+export { registerWorker } from "./register.js";

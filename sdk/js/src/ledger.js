@@ -1,8 +1,8 @@
 /**
- * What privacy this device has spent, and the pulls that are out: one text in a storage, so that a spend and its pull
- * are stored together or not at all. It holds responses and never a reward.
+ * The ledger of this device: spent epsilons and open pulls, as one text in a storage, so that a spend and its pull are
+ * stored together or not at all. It holds responses and never a reward.
  *
- * A ledger that cannot be understood is refused and left as it is: to start a new one would forget what was spent.
+ * A ledger that cannot be parsed is refused and not changed: a new one would forget what was spent.
  *
  * @import { Storage } from "./storage.js"
  * @import { CuratorSpec } from "./spec.js"
@@ -23,6 +23,9 @@
  * @property {number} response to the default, until a reward is observed; drawn once for each
  * @property {boolean} observed whether it is the response to a reward
  * @property {boolean} cleared whether it has its place in the budget of what leaves
+ * @property {boolean} [accepted] false until the agent knows that this device has accepted the pull
+ * @property {number} [delay] by which a service worker sends later than the moment, in seconds
+ * @property {boolean} [ofPage] whether only the page that decided it observes it, since it is sent as that page is left
  * @property {number} [left] when it was first sent; from then on it stays as it is
  * @property {number} lease until then somebody is sending it, and nobody else does
  *
@@ -34,12 +37,13 @@
  * @property {number} until
  *
  * @typedef {object} State
- * @property {2} version
+ * @property {2 | 3} version 2 is read: an open pull on a web page is then not sent, since its page may have done so
  * @property {number} window the longest over which anybody has asked what was spent, in seconds
  * @property {Spend[]} spends of the pulls that were accepted
  * @property {Spend[]} left of the responses that were sent, by the time of their first sending
  * @property {StoredPull[]} pulls the oldest first
  * @property {KeptArm[]} arms
+ * @property {"in" | "out"} [consent] what the owner has said, if anything
  */
 
 import { LDPBanditsError, LedgerError } from "./errors.js";
@@ -49,13 +53,14 @@ import { isNumber } from "./spec.js";
 const STEP = 60;
 
 /**
- * The reporting moment of a pull. If the clock was set back behind the pull nobody knows it, and it is now.
+ * The reporting moment of a pull: where the owner allows responses at once, it comes with the reward. If the clock was
+ * set back behind the pull nobody knows it, and it is now.
  *
  * @param {StoredPull} pull
  * @param {number} now
  */
-export function momentOf({ start, due }, now) {
-  return now < start - STEP ? now : due;
+export function momentOf({ start, due, atOnce, observed }, now) {
+  return now < start - STEP || (atOnce && observed) ? now : due;
 }
 
 /**
@@ -89,7 +94,7 @@ export async function change(storage, edit) {
 }
 
 /**
- * What this library refuses says why itself; anything else is the storage's, such as a quota or a full disk.
+ * Run a task; wrap errors of the storage, such as a quota or a full disk, and pass this library's own errors on.
  *
  * @template T
  * @param {string} what cannot be done
@@ -108,13 +113,13 @@ async function told(what, task) {
  * @returns {State}
  */
 function parsed(text) {
-  if (text === null) return { version: 2, window: 0, spends: [], left: [], pulls: [], arms: [] };
+  if (text === null) return { version: 3, window: 0, spends: [], left: [], pulls: [], arms: [] };
   let problem = "damaged";
   try {
     /** @type {State} */
     const state = JSON.parse(text);
     const { version, window, spends, left, pulls, arms } = state;
-    if (version !== 2) problem = "of another version";
+    if (version !== 2 && version !== 3) problem = "of another version";
     else if (
       isNumber(window) &&
       [...spends, ...left].every(([time, epsilon]) => isNumber(time) && isNumber(epsilon) && epsilon > 0) &&
@@ -124,10 +129,10 @@ function parsed(text) {
       ) &&
       arms.every(({ until }) => isNumber(until))
     ) {
-      return state;
+      return { ...state, version: 3 };
     }
   } catch {
-    // What is no JSON, or lacks a part, is damaged.
+    // Invalid JSON and missing parts are damage.
   }
   throw new LedgerError(`the ledger is ${problem}, and left as it is`);
 }

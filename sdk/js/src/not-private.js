@@ -1,6 +1,6 @@
 /**
- * Curators with the caller's randomness, for tests and shared vectors: whoever knows the words knows the reward. Nothing
- * else in this package imports this file.
+ * Curators with the caller's randomness, for tests and shared vectors. They are not private: the words reveal the reward.
+ * Nothing else in this package imports this file.
  *
  * @import { Curator } from "./curators.js"
  * @import { Draw } from "./randomness.js"

@@ -7,8 +7,8 @@
  *     flags.getStringValue("button", "Buy"); // "Buy" or "Buy now"
  *     flags.track("button", { value: 1 }); // the reward, which stays on this device
  *
- * A decision is taken for each flag when the provider starts, once: name the flags that this page shows. What the page
- * tells OpenFeature of its visitor, the evaluation context, is read by nobody here and sent nowhere.
+ * The provider takes one decision for each flag when it starts: name the flags that this page shows. It neither reads nor
+ * sends the evaluation context, which may describe the visitor.
  *
  * @import { EvaluationContext, JsonValue, Provider, ResolutionDetails, TrackingEventDetails } from "@openfeature/web-sdk"
  * @import { Client, Pull } from "./client.js"
@@ -17,6 +17,7 @@
  * @property {Client} client of the experiment
  * @property {Record<string, JsonValue>} values what each arm stands for, by its name
  * @property {string} [event] the tracked event whose value is the reward; the flag's own name unless given
+ * @property {string} [qa] the name of an arm, as for `client.decide`
  */
 
 import { checkOptions, checkText } from "./checks.js";
@@ -49,23 +50,33 @@ export class LDPBanditsProvider {
     }
     for (const [key, flag] of this.#flags) {
       const what = `the flag ${shown(key)}`;
-      const { client, values, event = key } = checkOptions(what, flag, ["client", "values", "event"]);
+      const { client, values, event = key } = checkOptions(what, flag, ["client", "values", "event", "qa"]);
       checkShown(what, client, values);
       checkText(`the event of ${what}`, event);
     }
   }
 
-  /** Take a decision for each flag. What is refused is told when the flag is evaluated: the page goes on with its default. */
+  /**
+   * Take a decision for each flag. A refusal shows when the flag is evaluated: the page goes on with its default. When the
+   * visitor opts in or out, the decision is taken again.
+   */
   async initialize() {
     await (this.#started ??= Promise.all(
-      [...this.#flags].map(async ([key, { client, values }]) => {
-        const decided = await client.decide().catch((/** @type {Error} */ error) => error);
-        this.#decided.set(key, decided instanceof Error ? decided : unknownArm(values, decided.name) ?? decided);
+      [...this.#flags].map(async (flag) => {
+        flag[1].client.onConsent(() => void this.#decide(flag));
+        await this.#decide(flag);
       }),
     ));
   }
 
-  /** Report, as when the page is left. */
+  /** @param {[key: string, flag: Flag]} flag */
+  async #decide([key, { client, values, qa }]) {
+    this.#decided.delete(key);
+    const decided = await client.decide(qa ? { qa } : {}).catch((/** @type {Error} */ error) => error);
+    this.#decided.set(key, decided instanceof Error ? decided : unknownArm(values, decided.name) ?? decided);
+  }
+
+  /** Report, as when the page is left and as `onLeave` says. */
   async onClose() {
     await Promise.all([...this.#flags.values()].map(({ client }) => client.leave()));
   }

@@ -1,28 +1,76 @@
 /**
- * Responses on their way: each is sent from its reporting moment on, unchanged, until the agent acknowledges it or says
- * that it never will.
+ * The outbox: each response is sent from its reporting moment on, and retried unchanged until the agent acknowledges it
+ * or refuses it for good; and so is the word that a pull was accepted, before.
  *
- * Several tabs or processes share a storage. Whoever sends a response first takes it under the storage's lock, and for
- * the time of one exchange nobody else does. A page that is being left has no time for that: it writes a note instead,
- * which others heed as long, and all that it sends was cleared before. Whoever sends it, a pull has one response only:
- * after its moment, or its page's end, nothing changes it, and others look for it only some time after that.
+ * Several tabs, a service worker or processes share a storage. A sender first takes a response under the storage's lock,
+ * and for the time of one exchange no other sender does. A page that is being left has no time for that: it adds a note
+ * instead, which the others find in the ledger. A pull has one response only, whichever page sends it: nothing changes it
+ * after its reporting moment, or its page's end.
  *
- * @import { Limits } from "./budget.js"
- * @import { StoredPull } from "./ledger.js"
+ * @import { State, StoredPull } from "./ledger.js"
  * @import { Storage } from "./storage.js"
- * @import { Post } from "./wire.js"
+ * @import { Exchange } from "./wire.js"
  *
  * @typedef {true | false | ServerError} Outcome acknowledged, to be sent again, or refused for good
+ *
+ * @typedef {object} Sender who sends
+ * @property {Storage} storage
+ * @property {() => number} clock
+ * @property {(url: string) => Exchange} exchangeWith
+ * @property {(pulls: Iterable<StoredPull>) => StoredPull[]} mine those that it may send
+ * @property {(state: State, pulls: StoredPull[], now: number) => void} clear gives them their place in the budget of what
+ *   leaves
+ * @property {Map<string, StoredPull>} own those that it may send early, by ticket
  */
 
-import { clear, noteLeft } from "./budget.js";
+import { noteLeft } from "./limits.js";
 import { ServerError } from "./errors.js";
 import { change, momentOf, read } from "./ledger.js";
 import { systemWords } from "./randomness.js";
-import { DEADLINE, isFinal, sendResponse } from "./wire.js";
+import { DEADLINE, isFinal, sendAcceptance, sendResponse } from "./wire.js";
 
 /** In seconds, and in doublings from one second. */
 const LONGEST_WAIT = 300;
+
+/**
+ * When a response is to be sent.
+ *
+ * @param {StoredPull} pull
+ * @param {number} now
+ */
+export function momentToSend(pull, now) {
+  if (pull.left === undefined) return momentOf(pull, now);
+  return pull.lease > now + DEADLINE ? 0 : pull.lease; // unless the clock was set back
+}
+
+/**
+ * Take responses for one exchange: nobody else sends them meanwhile.
+ *
+ * @param {State} state
+ * @param {StoredPull[]} pulls
+ * @param {number} now
+ */
+export function lease(state, pulls, now) {
+  for (const pull of pulls) {
+    noteLeft(state, pull, now);
+    pull.lease = now + DEADLINE;
+  }
+}
+
+/**
+ * Give a response back after an exchange, or remove its pull.
+ *
+ * @param {State} state
+ * @param {{ ticket: string, response: number, left: number }} sent
+ * @param {boolean} isOver acknowledged, or refused for good
+ */
+export function settle(state, { ticket, response, left }, isOver) {
+  const stored = state.pulls.find((pull) => pull.ticket === ticket);
+  if (!stored) return;
+  noteLeft(state, stored, left);
+  Object.assign(stored, { response, lease: 0 });
+  if (isOver) state.pulls = state.pulls.filter((pull) => pull !== stored);
+}
 
 export class Outbox {
   /** When to try again, in seconds of the device's clock. */
@@ -30,28 +78,12 @@ export class Outbox {
   /** @type {ServerError[]} one for each response that the agent will never take */ refused = [];
   #failures = 0;
   /** @type {Map<string, Promise<Outcome>>} */ #sending = new Map();
-  /** @type {Post} */ #post;
-  /** @type {Storage} */ #storage;
-  /** @type {Limits} */ #limits;
-  /** @type {() => number} */ #clock;
-  /** @type {(pulls: Iterable<StoredPull>) => StoredPull[]} */ #mine;
-  /** @type {Map<string, StoredPull>} */ #own;
+  /** @type {Set<string>} */ #accepting = new Set();
+  /** @type {Sender} */ #sender;
 
-  /**
-   * @param {Post} post
-   * @param {Storage} storage
-   * @param {Limits} limits
-   * @param {() => number} clock
-   * @param {(pulls: Iterable<StoredPull>) => StoredPull[]} mine those of the client's experiment
-   * @param {Map<string, StoredPull>} own those that this page or process has decided and not yet sent, by ticket
-   */
-  constructor(post, storage, limits, clock, mine, own) {
-    this.#post = post;
-    this.#storage = storage;
-    this.#limits = limits;
-    this.#clock = clock;
-    this.#mine = mine;
-    this.#own = own;
+  /** @param {Sender} sender */
+  constructor(sender) {
+    this.#sender = sender;
   }
 
   /**
@@ -60,13 +92,15 @@ export class Outbox {
    * @param {Iterable<string>} [early] tickets
    */
   async flush(early = []) {
-    const { ready, waiting } = await this.#take(new Set(early));
+    const { ready, waiting, unknown } = await this.#take(new Set(early));
     const flushed = { acknowledged: 0, waiting };
     const underWay = [...this.#sending.values()];
+    const told = unknown.map((pull) => this.accept(pull));
     for (const outcome of await Promise.all([...underWay, ...ready.map((pull) => this.#send(pull))])) {
       if (outcome instanceof ServerError) continue;
       flushed[outcome ? "acknowledged" : "waiting"]++;
     }
+    await Promise.all(told);
     return flushed;
   }
 
@@ -77,80 +111,79 @@ export class Outbox {
    * @param {StoredPull[]} pulls
    */
   leave(pulls) {
-    const now = this.#clock();
-    const ready = pulls.filter((pull) => {
+    const now = this.#sender.clock();
+    const ready = pulls.filter(({ cleared, end }) => cleared && now < end);
+    for (const pull of ready) {
       pull.left = now;
-      try {
-        // After its moment a response is final, and others may have sent it: there is nothing to tell them.
-        if (now < pull.due) this.#storage.notes?.write(pull.ticket, { response: pull.response, left: now });
-      } catch {
-        // It only spares others some waiting. To hold the response back for it would tell how full the storage is.
-      }
-      return pull.cleared && now < pull.end;
-    });
+      // After its moment a response is final, and others may have sent it: there is nothing to tell them. Before, a note
+      // that cannot be stored is no reason to hold the response back: that would tell how full the storage is.
+      if (now < pull.due) this.#sender.storage.note?.({ ticket: pull.ticket, response: pull.response, left: now }).catch(() => {});
+    }
     return Promise.all(ready.map((pull) => this.#send(pull)));
   }
 
   /**
-   * When a pull is to be sent. Another page's is left alone until nothing can change it any more, and it can be read.
+   * Tell the agent that a pull was accepted. Nobody waits for that: its response says it too.
    *
    * @param {StoredPull} pull
    */
-  moment(pull) {
-    const { ticket, due, end, left, lease } = pull;
-    const now = this.#clock();
-    if (left !== undefined) return lease > now + DEADLINE ? 0 : lease; // unless the clock was set back
-    const moment = momentOf(pull, now);
-    if (moment === now || !this.#storage.notes || this.#own.has(ticket)) return moment;
-    return (this.#noteOf(pull)?.left ?? due) + Math.min(DEADLINE, (end - due) / 2);
+  async accept({ url, ticket }) {
+    if (this.#accepting.has(ticket)) return;
+    this.#accepting.add(ticket);
+    const { storage, exchangeWith } = this.#sender;
+    try {
+      await sendAcceptance(exchangeWith(url), ticket).catch((error) => {
+        if (!isFinal(error)) throw error;
+      });
+      await change(storage, ({ pulls }) => pulls.forEach((pull) => pull.ticket === ticket && (pull.accepted = true)));
+    } catch {
+      this.backOff();
+    }
+    this.#accepting.delete(ticket);
+  }
+
+  /**
+   * When there is something to do for a pull: its response is to be sent, or that it was accepted is told again.
+   *
+   * @param {StoredPull} pull
+   */
+  next(pull) {
+    const now = this.#sender.clock();
+    const moment = momentToSend(pull, now);
+    const toSend = moment > now ? moment : this.retryAt;
+    return pull.accepted === false ? Math.min(toSend, Math.max(pull.start + DEADLINE, this.retryAt)) : toSend;
   }
 
   /**
    * Take what may be sent: its moment has come, it is cleared, and nobody is sending it.
    *
    * @param {Set<string>} early
-   * @returns {Promise<{ ready: StoredPull[], waiting: number }>}
+   * @returns {Promise<{ ready: StoredPull[], waiting: number, unknown: StoredPull[] }>}
    */
   async #take(early) {
-    if (!this.#mine((await read(this.#storage)).pulls).length) return { ready: [], waiting: 0 };
-    const now = this.#clock();
+    const { storage, clock, mine, clear } = this.#sender;
+    if (!mine((await read(storage)).pulls).length) return { ready: [], waiting: 0, unknown: [] };
+    const now = clock();
     const isFirst = (/** @type {StoredPull} */ pull) => pull.left === undefined;
-    const { ready, held, leased, ended } = await change(this.#storage, (state) => {
+    const { ready, held, leased, ended, unknown } = await change(storage, (state) => {
       const ended = state.pulls.filter(({ end }) => now >= end); // of any experiment: nobody would take their responses
-      for (const pull of ended) noteLeft(state, pull, this.#noteOf(pull)?.left ?? pull.end); // perhaps with its page
+      for (const pull of ended) noteLeft(state, pull, pull.end); // perhaps with a page that could not note it
       state.pulls = state.pulls.filter((pull) => !ended.includes(pull));
-      const pulls = this.#mine(state.pulls).filter(({ ticket }) => !this.#sending.has(ticket));
-      clear(state, pulls, this.#limits, now);
-      const due = pulls.filter((pull) => now >= this.moment(pull) || (isFirst(pull) && early.has(pull.ticket)));
+      const pulls = mine(state.pulls).filter(({ ticket }) => !this.#sending.has(ticket));
+      clear(state, pulls, now);
+      const due = pulls.filter((pull) => now >= momentToSend(pull, now) || (isFirst(pull) && early.has(pull.ticket)));
       const ready = due.filter(({ cleared }) => cleared);
       const leased = pulls.filter((pull) => !isFirst(pull) && !due.includes(pull)).length;
-      for (const pull of ready) {
-        if (isFirst(pull)) pull.response = this.#noteOf(pull)?.response ?? pull.response;
-        noteLeft(state, pull, now);
-        pull.lease = now + DEADLINE;
-      }
-      return { ready, held: due.length - ready.length, leased, ended };
+      const unknown = pulls.filter((pull) => pull.accepted === false && isFirst(pull) && !ready.includes(pull));
+      lease(state, ready, now);
+      return { ready, held: due.length - ready.length, leased, ended, unknown };
     });
-    for (const pull of ended) this.#giveUp(pull);
-    if (held) this.backOff();
-    return { ready, waiting: held + leased };
-  }
-
-  /**
-   * A ticket has ended. Unless its response left with its page, and may well have arrived, that is told.
-   *
-   * @param {StoredPull} pull
-   */
-  #giveUp(pull) {
-    if (this.#mine([pull]).length && this.#noteOf(pull)?.left === undefined) {
+    for (const { lease } of mine(ended)) {
+      if (lease) continue; // it has left, and may well have arrived
       this.refused.push(new ServerError("the ticket ended before its response had arrived", 410, "expired"));
     }
-    this.#storage.notes?.remove(pull.ticket);
-  }
-
-  /** @param {StoredPull} pull */
-  #noteOf({ ticket }) {
-    return this.#storage.notes?.read(ticket);
+    if (held) this.backOff();
+    return { ready, waiting: held + leased, unknown };
   }
 
   /**
@@ -159,7 +192,7 @@ export class Outbox {
    * @param {StoredPull} pull
    */
   #send(pull) {
-    this.#own.delete(pull.ticket);
+    this.#sender.own.delete(pull.ticket);
     const attempt = this.#sending.get(pull.ticket) ?? this.#attempt(pull); // its page may have been left meanwhile
     this.#sending.set(pull.ticket, attempt);
     return attempt;
@@ -169,28 +202,22 @@ export class Outbox {
    * @param {StoredPull} pull
    * @returns {Promise<Outcome>}
    */
-  async #attempt({ ticket, response, curator, left = 0 }) {
+  async #attempt({ url, ticket, response, curator, left = 0 }) {
+    const { storage, exchangeWith } = this.#sender;
     /** @type {Outcome} */
     let outcome = true;
     try {
-      await sendResponse(this.#post, ticket, response, curator.epsilon);
+      await sendResponse(exchangeWith(url), ticket, response, curator.epsilon);
     } catch (error) {
       outcome = isFinal(error) && error;
     }
     try {
-      await change(this.#storage, (state) => {
-        const stored = state.pulls.find((pull) => pull.ticket === ticket);
-        if (!stored) return;
-        noteLeft(state, stored, left);
-        Object.assign(stored, { response, lease: 0 });
-        if (outcome) state.pulls = state.pulls.filter((pull) => pull !== stored);
-      });
-      if (outcome) this.#storage.notes?.remove(ticket);
+      await change(storage, (state) => settle(state, { ticket, response, left }, Boolean(outcome)));
       if (outcome) this.#failures = 0;
       else this.backOff();
     } catch {
-      // What the agent has answered stands even if the ledger cannot be written now: the response will be sent once
-      // more, not at once, and answered as a duplicate or refused again.
+      // The agent's answer stands even if the ledger cannot be written now: after a backoff the response is sent once
+      // more, and answered as a duplicate or refused again.
       this.backOff();
     }
     this.#sending.delete(ticket);
@@ -203,7 +230,7 @@ export class Outbox {
    * failed together do not come back together. Failures of one round count once.
    */
   backOff() {
-    const now = this.#clock();
+    const now = this.#sender.clock();
     if (now < this.retryAt) return;
     const wait = Math.min(LONGEST_WAIT, 2 ** this.#failures++);
     this.retryAt = now + wait * (0.5 + Number(systemWords(1)[0]) / 2 ** 65);

@@ -9,8 +9,8 @@
  *     }
  *
  * A client takes one decision, however many components show it and however often they are mounted: by strict mode, or as
- * a visitor goes to and fro. Another is taken when a component says `next()`, and spends its epsilon. A server that
- * renders a page takes none.
+ * a visitor goes to and fro. Another is taken when a component says `next()`, and spends its epsilon, and when the visitor
+ * opts in or out, in any tab. A server that renders a page takes none.
  *
  * @import { Client, Pull } from "./client.js"
  *
@@ -28,7 +28,7 @@
  * @property {Error | undefined} error why there is no arm, or why a reward came too late: for you, not for visitors
  * @property {(reward: number, options?: { clip?: boolean }) => Promise<boolean>} observe as `pull.observe`; false if there
  *   is no arm, or it is too late. A reward that is none is a RewardError
- * @property {() => Promise<void>} next takes another decision; until it is there, all stays as it is
+ * @property {() => Promise<unknown>} next takes another decision; until it is there, all stays as it is
  */
 
 import { useEffect, useState, useSyncExternalStore } from "react";
@@ -49,6 +49,10 @@ class Shown {
   /** @param {Client} client */
   constructor(client) {
     this.#client = client;
+    client.onConsent?.(() => {
+      this.#show(ASKED);
+      if (this.#listeners.size) this.start();
+    });
   }
 
   /** @param {() => void} listener */
@@ -62,7 +66,7 @@ class Shown {
     if (this.snapshot === ASKED) void this.next();
   }
 
-  /** Take a decision; whoever asks meanwhile waits for the same. */
+  /** Take a decision; concurrent callers share it (single flight). */
   next = () => (this.#asking ??= this.#next());
 
   async #next() {
@@ -107,9 +111,10 @@ const all = new WeakMap();
  * @param {Client} client the first that a component gives stays its client: one made in each render is not asked each time
  * @param {Record<string, T>} values what each arm stands for, by its name
  * @param {T} otherwise what to show until there is an arm, or if there is none
+ * @param {{ qa?: string | undefined }} [options] with the name of an arm for `qa`, as for `client.decide`
  * @returns {Decision<T>}
  */
-export function useDecision(client, values, otherwise) {
+export function useDecision(client, values, otherwise, { qa } = {}) {
   checkShown("useDecision", client, values);
   const [shown] = useState(() => {
     const known = all.get(client) ?? new Shown(client);
@@ -117,8 +122,9 @@ export function useDecision(client, values, otherwise) {
     return known;
   });
   const { pull, error, isPending } = useSyncExternalStore(shown.subscribe, () => shown.snapshot, () => ASKED);
-  useEffect(() => shown.start(), [shown]);
+  useEffect(() => (qa ? undefined : shown.start()), [shown, qa]);
   const { next, observe } = shown;
+  if (qa) return { value: Object.hasOwn(values, qa) ? values[qa] : otherwise, isPending: false, error: undefined, next: nobody, observe: nobody };
   const unknown = pull && unknownArm(values, pull.name);
   if (!pull || unknown) return { value: otherwise, isPending, error: error ?? unknown, next, observe: nobody };
   return { value: values[pull.name], isPending, error, next, observe };

@@ -1,5 +1,5 @@
 /**
- * What an agent may ask of a curator. All of it is data, and what no curator can honour is refused:
+ * The spec of a curator, which an agent asks for. It is data, and an invalid spec is refused:
  *
  *     {"mechanism": "bernoulli", "epsilon": 1, "transform": {"kind": "range", "low": 0, "high": 5}}
  *
@@ -136,7 +136,7 @@ export function isNumber(value) {
   return Number.isFinite(value);
 }
 
-/** What moves a cursor, ends a line, turns the direction of writing or is half a character: no agent needs it. */
+/** Control characters, line ends, direction marks and lone surrogates: no agent needs them. */
 const UNSEEN = /[\p{Cc}\p{Zl}\p{Zp}\p{Cs}\p{Bidi_C}]/gu;
 
 /**

@@ -1,14 +1,15 @@
 /**
  * Where a ledger is kept.
  *
- * @import { Notes } from "./page.js"
+ * @import { Note } from "./page.js"
  *
  * @typedef {object} Storage keeps one text
  * @property {() => Promise<string | null>} read null if there is none yet
  * @property {(edit: (text: string | null) => string) => Promise<unknown>} change puts what `edit` makes of the text in its
  *   place, as if nobody else did meanwhile: if another was first, `edit` is called again with what that one wrote. Done
  *   when it is stored. If `edit` throws, so does this, and nothing is written
- * @property {Notes} [notes] of a web page
+ * @property {(note: Note) => Promise<unknown>} [note] of a web page: what the next `read` and `change` find in the ledger, on
+ *   its way when this returns. It fails if there is one of this ticket and the page is not left
  */
 
 import { pageStorage } from "./page.js";

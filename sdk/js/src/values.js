@@ -1,6 +1,6 @@
 /**
- * What an arm stands for is said by the page: the agent's words choose among the page's own values, and are never shown,
- * followed or styled with.
+ * The page defines the value of each arm: the agent's names choose among the page's own values, and are never used as
+ * text, as a link or as a style.
  */
 
 import { ParameterError, ServerError } from "./errors.js";

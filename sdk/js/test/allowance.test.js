@@ -22,20 +22,20 @@ test("an allowance travels with each decision, and with no response", async (t) 
 test("without an allowance the question is as it always was", async (t) => {
   const { agent, client } = device(t);
   await client.decide();
-  assert.equal(agent.requests[0].body, "{}");
+  assert.equal(agent.asked[0].body, "{}");
 });
 
 test("what is no text is refused before anybody is asked", async (t) => {
   for (const allowance of [5, "", null, () => 5]) {
     const { agent, client } = device(t, { allowance });
     await assert.rejects(client.decide(), ParameterError);
-    assert.equal(agent.requests.length, 0);
+    assert.equal(agent.asked.length, 0);
   }
 });
 
 test("a site that cannot sign leaves the device as it is", async (t) => {
   const { agent, client, storage } = device(t, { allowance: () => Promise.reject(new Error("down")) });
   await assert.rejects(client.decide(), /down/);
-  assert.equal(agent.requests.length, 0);
+  assert.equal(agent.asked.length, 0);
   assert.equal(await storage.read(), null);
 });

@@ -7,7 +7,7 @@ import { fileStorage } from "ldpbandits/node";
 import { respondNotPrivate } from "ldpbandits/not-private";
 import { LDPBanditsProvider } from "ldpbandits/openfeature";
 
-import { Agent, CTB, device, LIMITS, URL_ } from "./support/agent.js";
+import { Agent, CTB, device, LIMITS, state, until, URL_ } from "./support/agent.js";
 
 const KEY = "client-secret";
 const good = { key: KEY, limits: LIMITS, storage: memoryStorage() };
@@ -28,7 +28,7 @@ const SYMBOL = Symbol("s");
 
 test("each wrong argument of Client is refused by the rule and the value, but for keys", () => {
   const cases = [
-    [() => new Client(URL_, "buttons"), "the options of Client must be an object, with any of: key, limits, allowance, storage, fetch, clock"],
+    [() => new Client(URL_, "buttons"), "the options of Client must be an object, with any of: key, limits, allowance, storage, onLeave, worker, consent, allowAutomated, fetch, clock"],
     [() => new Client(URL_, "buttons", KEY), "the options of Client must be an object"],
     [() => new Client(URL_, "buttons", [good]), "the options of Client must be an object"],
     [make(null), "the options of Client must be an object"],
@@ -82,6 +82,7 @@ test("each wrong argument of decide and close is refused by the rule and the val
 test("no wrong argument of observe or respond is shown, in whatever order they come: one may be the reward", async (t) => {
   const { client, storage } = device(t);
   const pull = await client.decide();
+  await until(async () => (await state(storage)).pulls[0].accepted);
   const before = await storage.read();
   const curator = curatorFromSpec(CTB);
   const REWARD = 0.123456789;

@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { LimitError } from "ldpbandits";
 
-import { charge, remaining, spent } from "../src/budget.js";
+import { charge, remaining, spent } from "../src/limits.js";
 
 const empty = () => ({ version: 2, window: 0, spends: [], left: [], pulls: [], arms: [] });
 
@@ -59,8 +59,11 @@ test("a refusal says what was asked and what is allowed, and leaves the ledger a
   charge(state, 0.5, limits, 100);
   const before = structuredClone(state);
   assert.throws(() => charge(state, 0.6, limits, 100), /asks for epsilon 0.6; this device allows 0.5 a response/);
-  assert.throws(() => charge(state, 0.5, limits, 100), /asks for epsilon 0.5; this device allows 0.75 within 0.5 days, of which 0.5 is spent/);
+  assert.throws(() => charge(state, 0.5, limits, 100), /asks for epsilon 0.5; this device allows 0.75 within 12 hours, of which 0.5 is spent/);
   assert.throws(() => charge(state, 0.5, { ...limits, window: 86400 }, 100), /allows 0.75 within 1 day, of which/);
+  for (const [window, said] of [[10, "10 s"], [0.5, "0.5 s"], [90, "1.5 minutes"], [3600, "1 hour"], [30 * 86400, "30 days"]]) {
+    assert.throws(() => charge(state, 0.5, { ...limits, window }, 100), new RegExp(`within ${said}, of which`));
+  }
   assert.deepEqual(state, before);
 });
 

@@ -30,7 +30,7 @@ test("a storage that cannot be written: no arm is returned, nothing is sent", as
 test("a storage that does not call what is to change the ledger is an error, and the agent is not asked again and again", async (t) => {
   const { agent, client } = device(t, { storage: { read: async () => null, change: async () => {} } });
   await assert.rejects(client.decide(), (error) => error instanceof LedgerError && /the storage has not called/.test(error.message));
-  assert.equal(agent.requests.length, 1);
+  assert.equal(agent.asked.length, 1);
 });
 
 test("a response that cannot be stored is not sent, and the pull stays open", async (t) => {
@@ -87,7 +87,7 @@ test("a damaged ledger stops everything and is left as it is", async (t) => {
       await assert.rejects(call(), (error) => error instanceof LedgerError && /left as it is/.test(error.message), text);
     }
     assert.equal(await storage.read(), text);
-    assert.equal(agent.requests.length, 0);
+    assert.equal(agent.asked.length, 0);
   }
 });
 
@@ -119,5 +119,5 @@ test("a page that may not store anything gets a LedgerError, when it asks for an
   t.after(() => ["document", "localStorage", "indexedDB"].forEach((name) => delete globalThis[name]));
   const { agent, client } = device(t, { storage: undefined });
   await assert.rejects(client.decide(), (error) => error instanceof LedgerError && /may not store anything/.test(error.message));
-  assert.equal(agent.requests.length, 0);
+  assert.equal(agent.asked.length, 0);
 });

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { LedgerError, TicketError } from "ldpbandits";
+import { LedgerError, ParameterError, TicketError } from "ldpbandits";
 
 import { Agent, bytesDrawn, device, handClock, LIMITS, LOUD, state } from "./support/agent.js";
 import { site } from "./support/tabs.js";
@@ -19,32 +19,82 @@ function show(visibilityState) {
 }
 
 /** A tab of a site, with a client; what is not given is new. */
-function tab(t, { of = site(), agent = new Agent(), clock = handClock(), late = false, ...options } = {}) {
-  const { storage, look } = of.tab({ late });
+function tab(t, { of = site(), agent = new Agent(), clock = handClock(), ...options } = {}) {
+  const { storage } = of.tab();
   const { client } = device(t, { storage, agent, clock, ...options });
-  return { of, agent, clock, client, storage, look };
+  return { of, agent, clock, client, storage };
 }
 
 const loud = () => Object.assign(new Agent(), { decision: { ...new Agent().decision, curator: LOUD.curator } });
+const later = { onLeave: "next-visit" };
 
-for (const [way, go] of [["pagehide", leave], ["visibilitychange to hidden", () => show("hidden")]]) {
-  test(`${way}: the responses are sent then, reward or not, before the listener returns`, async (t) => {
-    const agent = loud();
-    const { client } = tab(t, { agent, limits: LOUD.limits });
-    const [first, second] = [await client.decide(), await client.decide()];
-    await first.observe(1);
-    assert.equal(agent.sent.length, 0);
-    go();
-    assert.deepEqual(agent.sent.map((body) => JSON.parse(body)), [
-      { ticket: first.ticket, response: 1, epsilon: 50 },
-      { ticket: second.ticket, response: 0, epsilon: 50 },
-    ]);
-    assert.ok(agent.requests.slice(2).every(({ keepalive }) => keepalive));
-    show("visible");
-    await assert.rejects(first.observe(1), TicketError);
-    await assert.rejects(second.observe(1), TicketError);
-  });
-}
+test("a page without a service worker names what becomes of its responses, and the error says what each gives away", (t) => {
+  const { storage } = site().tab();
+  for (const onLeave of [null, "", "later", 5]) assert.throws(() => device(t, { storage, onLeave }), ParameterError);
+  assert.throws(
+    () => device(t, { storage, onLeave: null }),
+    /onLeave must be "send" or "next-visit", got null: "send" tells when a page was left, "next-visit" tells who comes back/,
+  );
+});
+
+test("pagehide with onLeave send: the responses are sent then, reward or not, before the listener returns", async (t) => {
+  const agent = loud();
+  const { client } = tab(t, { agent, limits: LOUD.limits });
+  const [first, second] = [await client.decide(), await client.decide()];
+  await first.observe(1);
+  show("hidden");
+  assert.equal(agent.sent.length, 0, "to be hidden is not to be left");
+  leave();
+  assert.deepEqual(agent.sent.map((body) => JSON.parse(body)), [
+    { ticket: first.ticket, response: 1, epsilon: 50 },
+    { ticket: second.ticket, response: 0, epsilon: 50 },
+  ]);
+  assert.ok(agent.requests.filter(({ path }) => path === "/v1/responses").every(({ keepalive }) => keepalive));
+  await assert.rejects(first.observe(1), TicketError);
+  await assert.rejects(second.observe(1), TicketError);
+});
+
+test("with next-visit nothing is sent as a page is left: another page of the site takes the reward, and one of several sends at the moment", async (t) => {
+  const agent = loud();
+  const first = tab(t, { agent, limits: LOUD.limits, ...later });
+  const pull = await first.client.decide();
+  leave();
+  await first.client.close();
+  assert.equal(agent.sent.length, 0);
+  const { of, clock } = first;
+  const tabs = [1, 2, 3].map(() => tab(t, { of, agent, clock, limits: LOUD.limits, ...later }).client);
+  assert.deepEqual((await tabs[0].pulls()).map(({ ticket }) => ticket), [pull.ticket]);
+  clock.time += 299;
+  assert.equal(await tabs[1].observeLatest(1), true);
+  assert.equal(await tabs[2].observeLatest(1), false, "there is no other that awaits one");
+  clock.time += 1;
+  await Promise.all(tabs.map((client) => client.flush()));
+  assert.deepEqual(agent.sent.map((body) => JSON.parse(body).response), [1]);
+  assert.deepEqual([...of.notes], [], "and its note is gone");
+});
+
+test("of two tabs that observe the same pull one is taken, and the other is told", async (t) => {
+  const { of, agent, clock, client } = tab(t, later);
+  const pull = await client.decide();
+  const other = tab(t, { of, agent, clock, ...later }).client;
+  const [same] = await other.pulls();
+  const results = await Promise.allSettled([pull.observe(1), same.observe(0)]);
+  assert.deepEqual(results.map(({ status }) => status), ["fulfilled", "rejected"]);
+  assert.ok(results[1].reason instanceof TicketError);
+});
+
+test("with onLeave send a pull is its page's: another page neither observes it nor sends it before its moment", async (t) => {
+  const { of, client, clock, agent } = tab(t);
+  await client.decide();
+  const other = tab(t, { of, clock, agent });
+  assert.deepEqual(await other.client.pulls(), [], "it is not that tab's to observe");
+  await assert.rejects(other.client.observe("ticket-1", 1), TicketError);
+  assert.equal(await other.client.observeLatest(1), false);
+  clock.time += 299;
+  assert.deepEqual(await other.client.flush(), { acknowledged: 0, waiting: 0, refused: [] });
+  clock.time += 1;
+  assert.equal((await other.client.flush()).acknowledged, 1);
+});
 
 test("a page that is hidden and then left sends each response once", async (t) => {
   const { agent, client } = tab(t);
@@ -55,14 +105,21 @@ test("a page that is hidden and then left sends each response once", async (t) =
   assert.equal(agent.sent.length, 1);
 });
 
-test("an observation that is not awaited is in what the page sends as it is left", async (t) => {
+test("a page that is left sends what is stored, so that a pull has one response whatever becomes of the page", async (t) => {
   const agent = loud();
-  const { client } = tab(t, { agent, limits: LOUD.limits });
+  const { of, storage, client, clock } = tab(t, { agent, limits: LOUD.limits });
+  const add = storage.note;
+  let store = () => {};
+  storage.note = (note) => (note.left === undefined ? new Promise((resolve) => (store = resolve)).then(() => add(note)) : add(note));
   const pull = await client.decide();
-  const observed = pull.observe(1); // a click on a link
+  const observed = assert.rejects(pull.observe(1), TicketError); // a click on a link, and a storage that is slow
   leave();
-  assert.equal(JSON.parse(agent.sent[0]).response, 1);
-  assert.equal(await observed, true);
+  store();
+  await observed;
+  agent.counted.clear();
+  clock.time += 3000;
+  await tab(t, { of, agent, clock, limits: LOUD.limits }).client.flush();
+  assert.deepEqual(new Set(agent.sent.map((body) => JSON.parse(body).response)), new Set([0]));
 });
 
 test("what did not get through is sent by the next visit, the same, and counted once", async (t) => {
@@ -73,23 +130,11 @@ test("what did not get through is sent by the next visit, the same, and counted 
   first.agent.before = () => new Promise(() => {}); // on its way when the page is gone
   leave();
   const visit = tab(t, { of: first.of, clock: first.clock });
-  assert.deepEqual(await visit.client.flush(), { acknowledged: 0, waiting: 0, refused: [] }, "for the time of an exchange it is left alone");
+  assert.deepEqual(await visit.client.flush(), { acknowledged: 0, waiting: 1, refused: [] }, "for the time of an exchange it is left alone");
   first.clock.time += 10;
   assert.equal((await visit.client.flush()).acknowledged, 1);
   assert.deepEqual(visit.agent.sent, first.agent.sent);
   assert.deepEqual([...first.of.notes], [], "and its note is gone");
-});
-
-test("another tab leaves a pull alone until its moment and the time of an exchange have passed", async (t) => {
-  const { of, client, clock, agent } = tab(t);
-  await client.decide();
-  const other = tab(t, { of, clock, agent });
-  assert.deepEqual(await other.client.pulls(), [], "it is not that tab's to observe");
-  await assert.rejects(other.client.observe("ticket-1", 1), TicketError);
-  clock.time += 305;
-  assert.deepEqual(await other.client.flush(), { acknowledged: 0, waiting: 0, refused: [] });
-  clock.time += 5;
-  assert.equal((await other.client.flush()).acknowledged, 1);
 });
 
 test("two tabs whose timers fire together send each response once", async (t) => {
@@ -117,23 +162,6 @@ test("a tab that dies while it sends is followed by another after the time of an
   assert.deepEqual(other.agent.sent, agent.sent);
 });
 
-test("a note that is seen late changes nothing: the reward's response is the only one that leaves", async (t) => {
-  const agent = loud();
-  const { of, client, clock } = tab(t, { agent, limits: LOUD.limits });
-  const pull = await client.decide();
-  const other = tab(t, { of, clock, agent, limits: LOUD.limits, late: true });
-  await pull.observe(1);
-  leave(); // the other tab has not seen the note
-  for (let i = 0; i < 5; i++) {
-    clock.time += 60;
-    await other.client.flush();
-  }
-  other.look();
-  clock.time += 11;
-  await other.client.flush();
-  assert.deepEqual(new Set(agent.sent.map((body) => JSON.parse(body).response)), new Set([1]));
-});
-
 test("a clock that was ahead while another tab sent the default: the reward comes too late", async (t) => {
   const agent = loud();
   const { of, client, clock } = tab(t, { agent, limits: LOUD.limits });
@@ -153,7 +181,7 @@ test("a clock that was ahead while another tab sent the default: the reward come
 test("a note that cannot be written: the reward is refused with a LedgerError, and the default leaves in time", async (t) => {
   const agent = loud();
   const { storage } = site().tab();
-  storage.notes.write = () => { throw new LedgerError("the ledger cannot be written"); };
+  storage.note = async () => { throw new Error("QuotaExceededError"); };
   const { client } = device(t, { agent, storage, limits: LOUD.limits });
   const pull = await client.decide();
   await assert.rejects(pull.observe(1), LedgerError);
@@ -174,8 +202,8 @@ test("a response beyond the budget of what leaves is held back as the page is le
   while ((await state(of.ledger)).pulls.length > 1);
   const visit = tab(t, { of, clock, agent, limits: { ...LIMITS, budget: 1 } });
   clock.time += 86400;
-  assert.equal((await visit.client.flush()).waiting, 1);
-  clock.time += 1;
+  assert.equal((await visit.client.flush()).acknowledged, 0);
+  clock.time += 200_000;
   assert.equal((await visit.client.flush()).acknowledged, 1);
 });
 
@@ -206,14 +234,12 @@ test("a page that is left after its ticket's end sends nothing: nobody would tak
   assert.equal(agent.sent.length, 0);
 });
 
-test("with report_after 0 the response leaves while observe is called", async (t) => {
+test("with report_after 0 the response has left when observe returns", async (t) => {
   const agent = loud();
   agent.decision.report_after = 0;
   const { client } = tab(t, { agent, limits: { ...LOUD.limits, atOnce: true } });
   const pull = await client.decide();
-  const observed = pull.observe(1);
-  assert.equal(agent.sent.length, 1);
-  assert.equal(await observed, true);
+  assert.equal(await pull.observe(1), true);
   assert.equal(agent.counted.size, 1);
 });
 
@@ -240,13 +266,13 @@ test("leaving draws nothing: the response was drawn when the arm was accepted", 
 test("a client that is closed takes no pull up, which nobody would report: not even one that was asked for before", async (t) => {
   const { agent, client, storage } = device(t);
   let answer = () => {};
-  agent.before = () => new Promise((resolve) => (answer = resolve));
+  agent.before = (path) => (path.endsWith("/decisions") ? new Promise((resolve) => (answer = resolve)) : undefined);
   const deciding = client.decide();
-  while (!agent.requests.length) await new Promise((resolve) => setImmediate(resolve));
+  while (!agent.asked.length) await new Promise((resolve) => setImmediate(resolve));
   await client.close();
   answer(undefined);
   for (const late of [deciding, client.decide()]) {
     await assert.rejects(late, (error) => error instanceof LedgerError && /this client is closed/.test(error.message));
   }
-  assert.deepEqual([await storage.read(), agent.requests.length], [null, 1], "nothing was spent, and nobody asked");
+  assert.deepEqual([await storage.read(), agent.asked.length], [null, 1], "nothing was spent, and nobody asked");
 });

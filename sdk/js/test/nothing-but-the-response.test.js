@@ -135,17 +135,18 @@ const PAGES = {
   "a tab that crashed, and the next visit": [() => undefined, async (second) => (await second.pulls(), second.close())],
   "a tab that crashed, and a sticky decide() of the next visit": [() => undefined, async (second) => (await second.decide(), second.close()), 1800],
   "a tab that is left, and the next visit": [leave, async (second) => (await second.pulls(), second.close())],
+  "with next-visit, a tab that is left, and the next visit": [leave, async (second) => (await second.pulls(), second.close()), 0, "next-visit"],
   "close({ keep: true }), and the next visit": [(first) => first.close({ keep: true }), async (second) => (await second.pulls(), second.close())],
 };
 
-for (const [name, [end, visit, sticky = 0]] of Object.entries(PAGES)) {
+for (const [name, [end, visit, sticky = 0, onLeave]] of Object.entries(PAGES)) {
   test(`${name}: of a web page no time tells the reward`, async (t) => {
     // False alarm: 2 features * 25 / 2^24 = 3e-6; the coins are fixed.
     const [agent, clock, of] = [new Watcher({ sticky }), handClock(), site()];
     const limits = { ...LIMITS, budget: 1000 };
     const clients = () => {
       const { storage } = of.tab();
-      return REWARDS.map((_, i) => device(t, { storage, agent, clock, limits, experiment: sticky ? `e${i}` : "e" }).client);
+      return REWARDS.map((_, i) => device(t, { storage, agent, clock, limits, onLeave, experiment: sticky ? `e${i}` : "e" }).client);
     };
     const first = clients();
     for (const [i, reward] of REWARDS.entries()) {
@@ -163,6 +164,28 @@ for (const [name, [end, visit, sticky = 0]] of Object.entries(PAGES)) {
     assert.ok(agent.seen.every(({ life }) => life !== "none"));
   });
 }
+
+test("a reward on a later page, where a page that is left sends nothing: no time tells the reward", async (t) => {
+  // False alarm: 2 features * 25 / 2^24 = 3e-6; the coins are fixed.
+  const [agent, clock, of] = [new Watcher(), handClock(), site()];
+  const page = () => device(t, { storage: of.tab().storage, agent, clock, limits: { ...LIMITS, budget: 1000 }, onLeave: "next-visit" }).client;
+  for (const reward of REWARDS) {
+    const first = page();
+    await first.decide();
+    leave();
+    await first.close();
+    const thanks = page();
+    if (reward !== null) assert.equal(await thanks.observeLatest(reward), true);
+    leave();
+    await thanks.close();
+    clock.time++; // an agent may see which was decided first
+  }
+  agent.life = 2;
+  clock.time += 300;
+  await page().flush();
+  assert.deepEqual(alarms(agent.seen), {});
+  assert.deepEqual(new Set(agent.seen.map(({ life }) => life)), new Set([2]), "at its moment");
+});
 
 /** Storages of two that share one ledger: in Node, and two tabs of a page. */
 const SHARED = {

@@ -35,7 +35,7 @@ test("one decision is taken for a flag, when the provider starts, however often 
   const flags = await flagsOf(t, provider);
   for (let i = 0; i < 5; i++) assert.equal(flags.getStringValue("button", "Buy"), "Buy now");
   await Promise.all([provider.initialize(), provider.initialize()]);
-  assert.equal(agent.requests.length, 1);
+  assert.equal(agent.asked.length, 1);
   assert.equal(await client.spent(), 1);
 });
 
@@ -61,7 +61,7 @@ test("what the page tells OpenFeature of its visitor is sent nowhere", async (t)
   flags.getStringValue("button", "Buy");
   flags.track("button", { value: 1, product: "visitor-4711" });
   await provider.onClose();
-  assert.equal(agent.requests.length, 2);
+  assert.equal(agent.requests.length, 4, "an offer, a question, an acceptance, a response");
   assert.ok(!JSON.stringify(agent.requests).includes("4711"));
 });
 
@@ -114,4 +114,17 @@ test("wrong arguments are refused by the rule; a server's SDK is refused", (t) =
   ];
   for (const [given, words] of cases) assert.throws(() => new LDPBanditsProvider(...given), (error) => error instanceof ParameterError && words.test(error.message));
   assert.equal(new LDPBanditsProvider({ button }).runsOn, "client");
+});
+
+test("who opts out gets the default, who opts in again the arm, and with qa an arm for which nobody is asked", async (t) => {
+  const { client, agent } = device(t, { consent: "required" });
+  const flags = await flagsOf(t, new LDPBanditsProvider({ button: { client, values: LABELS }, tested: { client, values: LABELS, qa: "red" } }));
+  const settled = () => new Promise((resolve) => setTimeout(resolve, 20));
+  assert.deepEqual([flags.getStringValue("button", "none"), flags.getStringValue("tested", "none"), agent.requests.length], ["none", "Buy", 0]);
+  await client.optIn();
+  await settled();
+  assert.equal(flags.getStringValue("button", "none"), "Buy now");
+  await client.optOut();
+  await settled();
+  assert.equal(flags.getStringValue("button", "none"), "none");
 });

@@ -41,7 +41,7 @@ test("a component shows the page's own value for the arm, and until it is there 
   const { client, agent } = device(t);
   const seen = {};
   let answer = () => {};
-  agent.before = () => new Promise((resolve) => (answer = resolve));
+  agent.before = (path) => (path.endsWith("/decisions") ? new Promise((resolve) => (answer = resolve)) : undefined);
   await mounted(t, h(component(client, seen)));
   assert.deepEqual([seen.value, seen.isPending, seen.error], ["Buy", true, undefined]);
   assert.equal(await seen.observe(1), false, "there is no arm yet");
@@ -56,12 +56,12 @@ test("strict mode mounts twice and takes one decision; so do components that sha
   const strict = h(StrictMode, null, ...seen.map((one, i) => h(component(client, one), { key: i })));
   const root = await mounted(t, strict);
   assert.ok(seen.every(({ effects }) => effects === 2), "each was mounted twice");
-  assert.equal(agent.requests.length, 1);
+  assert.equal(agent.asked.length, 1);
   assert.deepEqual(seen.map(({ value }) => value), ["Buy now", "Buy now"]);
   assert.equal(await client.spent(), 1);
   await act(() => root.render(null));
   await act(() => root.render(h(component(client, seen[0]))));
-  assert.deepEqual([seen[0].value, agent.requests.length], ["Buy now", 1]);
+  assert.deepEqual([seen[0].value, agent.asked.length], ["Buy now", 1]);
 });
 
 test("a client that is made in each render is not asked in each", async (t) => {
@@ -74,7 +74,7 @@ test("a client that is made in each render is not asked in each", async (t) => {
   const root = await mounted(t, h(Careless));
   for (let i = 0; i < 5; i++) await act(() => root.render(h(Careless)));
   assert.ok(renders > 5);
-  assert.equal(agent.requests.length, 1);
+  assert.equal(agent.asked.length, 1);
 });
 
 test("next() takes one decision more, however often it is called meanwhile, and all stays as it is until it is there", async (t) => {
@@ -83,12 +83,12 @@ test("next() takes one decision more, however often it is called meanwhile, and 
   await mounted(t, h(StrictMode, null, h(component(client, seen))));
   agent.decision.name = "red";
   let answer = () => {};
-  agent.before = () => new Promise((resolve) => (answer = resolve));
+  agent.before = (path) => (path.endsWith("/decisions") ? new Promise((resolve) => (answer = resolve)) : undefined);
   let both;
   await act(async () => void (both = Promise.all([seen.next(), seen.next()])));
   assert.deepEqual([seen.value, seen.isPending], ["Buy now", true]);
   await act(() => (answer(undefined), both));
-  assert.deepEqual([seen.value, agent.requests.length, await client.spent()], ["Buy", 2, 2]);
+  assert.deepEqual([seen.value, agent.asked.length, await client.spent()], ["Buy", 2, 2]);
   assert.equal(await seen.observe(1), true);
 });
 
@@ -102,7 +102,7 @@ test("a next() that fails leaves what is shown as it is, with the error, and its
   assert.equal(await seen.observe(1), true);
   agent.before = () => undefined;
   await act(() => seen.next());
-  assert.deepEqual([seen.value, seen.error, agent.requests.length], ["Buy now", undefined, 3]);
+  assert.deepEqual([seen.value, seen.error, agent.asked.length], ["Buy now", undefined, 2]);
 });
 
 test("an arm that the page has no value for is not shown, and takes no reward; no words of the agent's are a key by chance", async (t) => {
@@ -148,5 +148,22 @@ test("wrong arguments are errors, and no reward is shown", async (t) => {
 test("a server renders the value for otherwise, and takes no decision", async (t) => {
   const { client, agent } = device(t);
   assert.equal(renderToString(h(component(client, {}))), "Buy");
-  assert.equal(agent.requests.length, 0);
+  assert.equal(agent.asked.length, 0);
+});
+
+test("who opts out sees the other value, in all components, and who opts in again an arm; with qa nobody is asked", async (t) => {
+  const { client, agent } = device(t, { consent: "required" });
+  const seen = {};
+  await mounted(t, h(component(client, seen)));
+  assert.deepEqual([seen.value, seen.error?.code, agent.requests.length], ["Buy", "consent_required", 0]);
+  const settled = () => act(() => new Promise((resolve) => setTimeout(resolve, 20)));
+  await client.optIn();
+  await settled();
+  assert.deepEqual([seen.value, seen.error], ["Buy now", undefined]);
+  await client.forget();
+  await settled();
+  assert.deepEqual([seen.value, seen.error?.code, agent.asked.length, await seen.observe(1)], ["Buy", "opted_out", 1, false]);
+  const forced = {};
+  await mounted(t, h(() => (Object.assign(forced, useDecision(client, LABELS, "Buy", { qa: "green" })), forced.value)));
+  assert.deepEqual([forced.value, forced.error, await forced.observe(1)], ["Buy now", undefined, false]);
 });

@@ -28,13 +28,13 @@ test("the component of the README shows the page's own value for the arm", async
   const program = `
     import { Window } from "happy-dom";
     const window = new Window({ url: "https://shop.example/" });
-    const globals = { window, document: window.document, navigator: window.navigator, addEventListener() {}, IS_REACT_ACT_ENVIRONMENT: true };
+    const globals = { window, document: window.document, navigator: { userAgent: "Mozilla/5.0" }, addEventListener() {}, IS_REACT_ACT_ENVIRONMENT: true };
     for (const [name, value] of Object.entries(globals)) Object.defineProperty(globalThis, name, { value, configurable: true });
     const { act, createElement } = await import("react");
     const { createRoot } = await import("react-dom/client");
     const { Buy } = await import("./component.mjs");
     const [{ pageStorage }, { memoryStorage }] = await Promise.all([import("../../src/page.js"), import("ldpbandits")]);
-    Object.assign(pageStorage, memoryStorage());
+    Object.assign(pageStorage, memoryStorage(), { note: undefined });
     const element = document.createElement("div");
     document.body.append(element);
     await act(() => createRoot(element).render(createElement(Buy)));
@@ -44,7 +44,7 @@ test("the component of the README shows the page's own value for the arm", async
     process.exit(0);`;
   const { out } = await run(t, { "component.mjs": code, "program.mjs": program });
   assert.equal(out.trim(), "<button>Buy now</button>");
-  assert.equal(agent.requests.length, 1);
+  assert.equal(agent.asked.length, 1);
 });
 
 /** Run program.mjs among these files, inside the package, where its own name can be imported. */

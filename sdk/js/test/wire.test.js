@@ -14,15 +14,18 @@ test("a decision carries the key, a response none; both no cookie and no referre
   const { agent, client, clock } = device(t, { url: `${URL_}/`, experiment: "a b/c" });
   await (await client.decide()).observe(0.123456789);
   await moment({ client, clock });
-  const [asked, told] = agent.requests;
-  assert.deepEqual([asked.url, told.url], [`${URL_}/v1/experiments/a%20b%2Fc/decisions`, `${URL_}/v1/responses`]);
+  const [offered, asked, accepted, told] = agent.requests;
+  const place = `${URL_}/v1/experiments/a%20b%2Fc`;
+  assert.deepEqual(agent.requests.map(({ url }) => url), [`${place}/offer`, `${place}/decisions`, `${URL_}/v1/acceptances`, `${URL_}/v1/responses`]);
   for (const request of agent.requests) {
-    assert.equal(request.method, "POST");
+    assert.equal(request.method, request === offered ? undefined : "POST");
     assert.deepEqual([request.credentials, request.referrerPolicy, request.redirect], ["omit", "no-referrer", "error"]);
     assert.ok(!inspect(request, { depth: 9 }).includes("0.123456789"));
   }
   assert.deepEqual(asked.headers, { Authorization: `Bearer ${KEY}`, "Content-Type": "application/json" });
-  assert.deepEqual([told.headers, told.keepalive], [{}, true], "a simple request, which outlives its page");
+  assert.deepEqual([offered.headers, offered.body, offered.keepalive], [{}, undefined, false], "the same for everybody");
+  for (const { headers, keepalive } of [accepted, told]) assert.deepEqual([headers, keepalive], [{}, true], "a simple request, which outlives its page");
+  assert.deepEqual(Object.keys(JSON.parse(accepted.body)), ["ticket"]);
   assert.equal(asked.body, "{}");
   assert.deepEqual(Object.keys(JSON.parse(told.body)), ["ticket", "response", "epsilon"]);
 });
@@ -112,9 +115,9 @@ test("a reply above 1 MB is refused while it arrives", async (t) => {
 
 test("a reply of 1 MB is read", async (t) => {
   const { agent, client } = device(t);
-  agent.before = () => [200, JSON.stringify({ ...agent.decision, ticket: "t" }).padEnd(1 << 20)];
+  agent.before = (path) => (path.endsWith("/decisions") ? [200, JSON.stringify({ ...agent.decision, ticket: "t" }).padEnd(1 << 20)] : undefined);
   assert.equal((await client.decide()).ticket, "t");
-  agent.before = () => [200, JSON.stringify({ ...agent.decision, ticket: "u" }).padEnd((1 << 20) + 1)];
+  agent.before = (path) => (path.endsWith("/decisions") ? [200, JSON.stringify({ ...agent.decision, ticket: "u" }).padEnd((1 << 20) + 1)] : undefined);
   await assert.rejects(client.decide(), { code: "unreadable" });
 });
 

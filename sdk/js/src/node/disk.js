@@ -1,9 +1,9 @@
-/** What is on the disk, and not only on its way there. */
+/** Durable writes: files and folders that are flushed to the disk. */
 
 import { open, rm } from "node:fs/promises";
 
 /**
- * Write a new file, for its owner's eyes only, and flush it. What cannot be written whole, as on a full disk, is removed.
+ * Write a new file that only its owner can read, and flush it. A partly written file, as on a full disk, is removed.
  *
  * @param {string} path
  * @param {string} text

@@ -1,5 +1,5 @@
 /**
- * A ledger on the disk. (What it is made of is another file, so that the types which users see need none of Node's.)
+ * A ledger on the disk. (Its implementation is another file, so that the public types need none of Node's.)
  *
  * @import { Storage } from "../storage.js"
  */

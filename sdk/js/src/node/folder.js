@@ -1,17 +1,17 @@
 /**
- * A text in a folder, for a Node without SQLite. Nobody holds a lock, so that nobody can leave one behind:
+ * A text in a folder, for a Node without SQLite. It is lock-free, so that no crash leaves a lock behind:
  *
  *     ledger/
  *       2b...e1.9f...07.json      the text
  *       2b...e1.9f...07.current   says by its name that this text counts: 9f...07, which has followed on 2b...e1
  *
- * Who changes the text writes `9f...07.NEW.json`, flushes it to the disk, and renames `2b...e1.9f...07.current` to
- * `9f...07.NEW.current`. A rename is atomic and fails if another has renamed that file before; then what was written is
- * thrown away and the edit made anew. Names are drawn at random and never come back: who was stopped for an hour between
- * reading and renaming fails then as well. No clock, no process number and no host is asked for anything.
+ * A writer writes `9f...07.NEW.json`, flushes it to the disk, and renames `2b...e1.9f...07.current` to
+ * `9f...07.NEW.current`. A rename is atomic and fails if another process has renamed that file before; then the writer
+ * discards its file and retries the edit. Names are random and never come back: a process that was stopped for an hour
+ * between reading and renaming fails as well. The algorithm uses no clock, no process ID and no host name.
  *
- * Of what was there before the rename nothing can become current any more, since it has other predecessors than the new
- * text: it is removed, whoever was killed and left it.
+ * Files from before the rename cannot become current any more, since they have other predecessors than the new text. The
+ * writer removes them, also those of processes that were killed.
  *
  * @import { Attempt } from "./storage-at.js"
  */
@@ -25,9 +25,9 @@ import { syncFolder, writeFlushed } from "./disk.js";
 
 const CURRENT = ".current";
 const TEXT = ".json";
-/** What stands for the predecessor of the first text. */
+/** The name that stands for the predecessor of the first text. */
 const NONE = "none";
-/** Of a file that is ours. */
+/** The names of files that this storage writes. */
 const NAME = /^(?:none|[\da-f-]{36})\.[\da-f-]{36}\.(?:json|current)$/;
 
 /**
@@ -87,7 +87,7 @@ async function made(folder, text) {
     await syncFolder(dirname(folder));
     return true;
   } catch (error) {
-    // What a rename says of a name that there is: of a folder, of a file, and on Windows.
+    // The codes of a rename to an existing name: of a folder, of a file, and on Windows.
     const { code = "" } = /** @type {NodeJS.ErrnoException} */ (error);
     if (["ENOTEMPTY", "EEXIST", "ENOTDIR"].includes(code) || (code === "EPERM" && process.platform === "win32")) return false;
     throw error;

@@ -1,12 +1,12 @@
 /**
- * A high-water mark beside a ledger, by which a ledger that went back is noticed.
+ * A high-water mark beside a ledger, which detects a ledger that was rolled back.
  *
- * A backup that is put in the place of a ledger forgets what was spent since. So a second file holds the largest sums
- * that the ledger has had: of what was accepted, and of what has left. Both only grow, and the ledger has them anyway.
+ * A backup that replaces a ledger forgets the charges since. A second file therefore holds the largest sums that the
+ * ledger has had: of accepted epsilons, and of epsilons that have left. Both only grow, and the ledger has them anyway.
  *
- * The mark is written after the ledger, which is then on the disk. So it is never ahead of a healthy ledger, whatever
- * crashes when, and needs no flush: a mark that is lost, old or half written tells less, and refuses nobody. It is read
- * before the ledger, for another process may change both meanwhile.
+ * The mark is written after the ledger, which is then on the disk: it is never ahead of a healthy ledger, whatever
+ * crashes when, and needs no flush. A mark that is lost, old or half written detects less, and refuses nothing. It is
+ * read before the ledger, since another process may change both meanwhile.
  *
  * @import { Storage } from "../storage.js"
  *
@@ -16,7 +16,7 @@
 import { constants } from "node:fs";
 import { open, readFile, realpath, stat } from "node:fs/promises";
 
-import { sum } from "../budget.js";
+import { sum } from "../limits.js";
 import { LedgerError } from "../errors.js";
 
 const SUFFIX = ".high-water";
@@ -27,7 +27,7 @@ const NOTHING = [0n, 0n];
 const { O_WRONLY, O_CREAT, O_NOFOLLOW = 0 } = constants; // Windows has no O_NOFOLLOW
 
 /**
- * A storage that refuses a ledger which is older than it was, is gone, or was replaced while in use.
+ * A storage that refuses a ledger which was rolled back, is gone, or was replaced while in use.
  *
  * @param {Storage} storage of a ledger at `path`
  * @param {string} path
@@ -155,7 +155,7 @@ function largest(one, other) {
 }
 
 /**
- * What comes of a task; undefined if it fails. A mark is a safeguard, and the ledger has what counts.
+ * The result of a task; undefined if it fails. A mark is a safeguard only.
  *
  * @template T
  * @param {Promise<T>} task

@@ -1,3 +1,3 @@
-/** What only Node has: a ledger in a file. Nothing outside this folder imports a module of Node's. */
+/** The exports for Node only: a ledger in a file. Nothing outside this folder imports a module of Node's. */
 
 export { fileStorage } from "./file-storage.js";

@@ -1,10 +1,10 @@
 /**
- * A storage on the disk, which several processes may share, also from containers that do not see each other's. After a
- * crash or a power cut the text is the old one or the new one, whole; and what was reported as stored is on the disk.
+ * A storage on the disk, which several processes may share, also from different containers. Writes are atomic and
+ * durable: after a crash or a power cut the text is the old one or the new one, and a completed write is on the disk.
  *
- * It is a file of SQLite's where this Node has SQLite, else a folder. What is there already stays what it is: all Nodes
- * change a folder, and one without SQLite refuses a file. Whichever is new appears under its name when it is complete, and
- * never in the place of another: so a ledger is never two.
+ * It is a file of SQLite's where this Node has SQLite, else a folder. An existing storage keeps its form: all Nodes
+ * change a folder, and one without SQLite refuses a file. A new storage gets its name when it is complete, and never
+ * replaces another: a ledger never has two storages.
  *
  * @import { Storage } from "../storage.js"
  *

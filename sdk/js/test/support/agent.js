@@ -17,6 +17,10 @@ export const LOUD = { curator: { ...CTB, epsilon: 50 }, limits: { ...LIMITS, eps
 export class Agent {
   /** What a decision says besides its ticket. */
   decision = { arm: 1, name: "green", curator: CTB, default: 0, report_after: 300, sticky: 0, expires_at: 1763240000, expires_in: 3600 };
+  /** What an offer says in place of what decisions say. */
+  offer = {};
+  /** Tickets that were said to be accepted, each time. */
+  accepted = [];
   /** Each request, as it arrived. */
   requests = [];
   /** ticket -> response counted. */
@@ -32,12 +36,21 @@ export class Agent {
     this.requests.push({ url, path, ...options });
     const early = await this.before(path);
     if (early instanceof Response) return early;
-    const [status, body] = early ?? this.#handle(path, JSON.parse(options.body));
+    const [status, body] = early ?? this.#handle(path, JSON.parse(options.body || "{}"));
     this.after(path);
     return new Response(typeof body === "string" ? body : JSON.stringify(body), { status });
   };
 
   #handle(path, { ticket, response }) {
+    if (path.endsWith("/offer")) {
+      const { curator, default: reward, report_after, sticky } = this.decision;
+      const given = { status: "running", version: "v", curator, default: reward, report_after, sticky, shipped: null, retired: [], max_age: 0 };
+      return [200, { ...given, ...this.offer }];
+    }
+    if (path === "/v1/acceptances") {
+      this.accepted.push(ticket);
+      return [200, { status: this.accepted.indexOf(ticket) < this.accepted.length - 1 ? "duplicate" : "accepted" }];
+    }
     if (path.endsWith("/decisions")) return [200, { ...this.decision, ticket: `ticket-${++this.#tickets}` }];
     if (!this.counted.has(ticket)) {
       this.counted.set(ticket, response);
@@ -46,6 +59,11 @@ export class Agent {
     return this.counted.get(ticket) === response
       ? [200, { status: "duplicate" }]
       : [409, { code: "changed", message: "this ticket was answered otherwise" }];
+  }
+
+  /** The requests for an arm. */
+  get asked() {
+    return this.requests.filter(({ path, method }) => path.endsWith("/decisions") && method === "POST");
   }
 
   /** The bodies of all responses sent, as text. */
@@ -67,7 +85,7 @@ export class Agent {
           return;
         }
         const answer = await this.fetch(`http://agent${request.url}`, { method, headers, body });
-        reply.writeHead(answer.status, { "content-type": "application/json", ...open }).end(await answer.text());
+        reply.writeHead(answer.status, { "content-type": "application/json", ...(request.url.endsWith("/offer") && { "cache-control": `max-age=${this.offer.max_age ?? 0}` }), ...open }).end(await answer.text());
       } catch {
         request.socket.destroy();
       }
@@ -93,8 +111,8 @@ export function handClock(start = 1_763_000_000) {
 /** A client of a fake agent; whatever is not given is new, and closed when the test ends. */
 export function device(t, given = {}) {
   const { agent, storage, clock, ...options } = { agent: new Agent(), storage: memoryStorage(), clock: handClock(), ...given };
-  const { url = URL_, experiment = "buttons", limits = LIMITS, ...others } = options;
-  const client = new Client(url, experiment, { key: KEY, limits, storage, fetch: agent.fetch, clock, ...others });
+  const { url = URL_, experiment = "buttons", limits = LIMITS, onLeave = "send", allowAutomated = true, ...others } = options;
+  const client = new Client(url, experiment, { key: KEY, limits, storage, fetch: agent.fetch, clock, onLeave, allowAutomated, ...others });
   t.after(() => client.close({ keep: true }));
   return { agent, storage, clock, client };
 }
@@ -113,6 +131,6 @@ export const state = async (storage) => JSON.parse(await storage.read());
 
 /** Wait until something holds, for timers that run by themselves. */
 export async function until(condition) {
-  for (let i = 0; i < 300 && !condition(); i++) await sleep(10);
-  assert.ok(condition());
+  for (let i = 0; i < 300 && !(await condition()); i++) await sleep(10);
+  assert.ok(await condition());
 }

@@ -1,6 +1,6 @@
 // What a user of TypeScript writes; it is compiled, not run. Each expected error is one that the types must give.
 
-import { Client, LimitError, ServerError, curatorFromSpec, memoryStorage } from "ldpbandits";
+import { Client, LimitError, ServerError, curatorFromSpec, memoryStorage, registerWorker } from "ldpbandits";
 import type { CuratorSpec, Flushed, Limits, Pull, Storage } from "ldpbandits";
 import { fileStorage } from "ldpbandits/node";
 import { respondNotPrivate } from "ldpbandits/not-private";
@@ -24,9 +24,22 @@ export async function play(): Promise<boolean> {
     await client.close({ keep: silent === undefined || unsafe === undefined });
     return await pull.observe(response + words + refused.length + meter.length);
   } catch (error) {
-    return error instanceof LimitError;
+    return error instanceof LimitError && error.code === "opted_out";
   }
 }
+
+export async function visit(): Promise<boolean> {
+  const client = new Client("https://agent.test", "buttons", { key: "k", limits, worker: registerWorker("/worker.js"), consent: "required" });
+  const end: () => void = client.onConsent(() => {});
+  await client.optIn();
+  await client.decide({ qa: "eager" });
+  const kept: boolean = await client.observeLatest(1, { clip: false });
+  await client.forget();
+  end();
+  return kept;
+}
+// @ts-expect-error: onLeave is one of two
+export const unsure = () => new Client("https://agent.test", "buttons", { key: "k", limits, onLeave: "later" });
 
 export function Button(client: Client): string {
   const { value, observe, error } = useDecision(client, { plain: 1, eager: 2 }, 0);

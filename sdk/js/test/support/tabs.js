@@ -1,27 +1,31 @@
-/** Pages of one site, without a browser: tabs that share a ledger, and see each other's notes as late as they are told to. */
+/** Pages of one site, without a browser: tabs that share a ledger and the notes on its pulls, as IndexedDB has them. */
 
 import { memoryStorage } from "ldpbandits";
+
+import { withNotes } from "../../src/page.js";
 
 /** A site; each `tab()` is a storage of its own over the same ledger and the same notes. */
 export function site() {
   const ledger = memoryStorage();
   const notes = new Map();
+  const seen = (text) => withNotes(text, [...notes.values()]);
   return {
     ledger,
     notes,
-    /** With `late`, the tab sees other tabs' notes as they were when it was last told to look. */
-    tab({ late = false } = {}) {
-      const seen = new Map(notes);
-      const views = late ? [seen, notes] : [notes];
+    tab() {
       const storage = {
-        ...ledger,
-        notes: {
-          read: (ticket) => views[0].get(ticket),
-          write: (ticket, note) => views.forEach((view) => view.set(ticket, { ...note })),
-          remove: (ticket) => views.forEach((view) => view.delete(ticket)),
+        read: async () => seen(await ledger.read()),
+        change: async (edit) => {
+          await ledger.change((text) => edit(seen(text)));
+          const text = await ledger.read();
+          for (const ticket of notes.keys()) if (!text.includes(ticket)) notes.delete(ticket);
+        },
+        async note(note) {
+          if (note.left === undefined && notes.has(note.ticket)) throw Object.assign(new Error("taken"), { name: "ConstraintError" });
+          notes.set(note.ticket, note);
         },
       };
-      return { storage, look: () => notes.forEach((note, ticket) => seen.set(ticket, note)) };
+      return { storage };
     },
   };
 }

@@ -67,7 +67,27 @@ export function checkRewards(asked, { rewards }) {
 }
 
 /**
- * Add a spend to the ledger, or throw a LimitError that says what was asked and what is allowed.
+ * Throw a LimitError that says what was asked and what is allowed, unless a response of this epsilon is within the limits.
+ *
+ * @param {State} state
+ * @param {number} epsilon
+ * @param {Limits} limits
+ * @param {number} now
+ */
+export function checkBudget(state, epsilon, limits, now) {
+  if (epsilon > limits.epsilon) {
+    throw new LimitError(`the agent asks for epsilon ${epsilon}; this device allows ${limits.epsilon} a response`);
+  }
+  if (!fits(state.spends, epsilon, limits, now)) {
+    throw new LimitError(
+      `the agent asks for epsilon ${epsilon}; this device allows ${limits.budget} within ${duration(limits.window)}, ` +
+        `of which ${spent(state, limits, now)} is spent`,
+    );
+  }
+}
+
+/**
+ * Add a spend to the ledger, or throw as `checkBudget` does.
  *
  * @param {State} state
  * @param {number} epsilon
@@ -75,18 +95,33 @@ export function checkRewards(asked, { rewards }) {
  * @param {number} now
  */
 export function charge(state, epsilon, limits, now) {
-  if (epsilon > limits.epsilon) {
-    throw new LimitError(`the agent asks for epsilon ${epsilon}; this device allows ${limits.epsilon} a response`);
-  }
-  if (!fits(state.spends, epsilon, limits, now)) {
-    const days = limits.window / 86400;
-    throw new LimitError(
-      `the agent asks for epsilon ${epsilon}; this device allows ${limits.budget} within ${days} day${days === 1 ? "" : "s"}, ` +
-        `of which ${spent(state, limits, now)} is spent`,
-    );
-  }
+  checkBudget(state, epsilon, limits, now);
   state.window = Math.max(state.window, limits.window);
   state.spends = added(state.spends, [now, epsilon], now - state.window);
+}
+
+/** Units of time with their seconds. @type {[string, number][]} */
+const UNITS_OF_TIME = [["day", 86400], ["hour", 3600], ["minute", 60]];
+
+/**
+ * A time as people say it: 30 days, 1 hour, 10 s.
+ *
+ * @param {number} seconds
+ */
+function duration(seconds) {
+  const [unit, size] = UNITS_OF_TIME.find(([, size]) => seconds >= size) ?? ["", 1];
+  const count = Number((seconds / size).toPrecision(3));
+  return unit ? `${count} ${unit}${count === 1 ? "" : "s"}` : `${count} s`;
+}
+
+/**
+ * Remove what is kept of pulls and arms; of what was spent one sum stays, so that the budget is not full again.
+ *
+ * @param {State} state
+ */
+export function erase(state) {
+  const sums = [state.spends, state.left].map((spends) => (spends.length ? [merged(spends)] : []));
+  Object.assign(state, { pulls: [], arms: [], spends: sums[0], left: sums[1] });
 }
 
 /**
@@ -101,7 +136,7 @@ export function spent(state, limits, now) {
 }
 
 /**
- * What is left of the budget.
+ * The rest of the budget, and never less than 0.
  *
  * @param {State} state
  * @param {Limits} limits
