@@ -1,25 +1,37 @@
 """Planted faults and their healthy twins, as programs: how many of them an audit finds, misses and accuses.
 
-    python benchmarks/audit_faults.py               all programs, in this process
+    python benchmarks/audit_faults.py               all programs, in this process, and a matrix of faults by checks
     python benchmarks/audit_faults.py --command     all of them behind a pipe, as a user would
+    python benchmarks/audit_faults.py --few         with 50,000 responses to each reward
     python benchmarks/audit_faults.py WORD ...      those whose name has one of the words
+    python benchmarks/audit_faults.py --level       how many of 200 audits of healthy programs accuse, at 90 and 50 %
 
 A program is the body of a curator: Python that defines `respond(r)` and may use the words of PREAMBLE. All claim
-epsilon = 1 between 0 and 1, and are audited with the default of 200,000 responses to each reward, at 99.9 %.
+epsilon = 1 between 0 and 1, and are audited with the default of 200,000 responses to each reward, at 99.9 %. The
+matrix tells how many faults each check found, and which ones it found alone. The level is that of audits with 1,000
+responses to each reward and 60 short runs, which have all checks of others.
 """
 
+import itertools
 import shlex
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from ldpbandits import LDPBanditsError
-from ldpbandits.audit import audit
-from ldpbandits.audit.program import TIME, program
+from ldpbandits.audit import Audit, audit
+from ldpbandits.audit.blackbox import runs
+from ldpbandits.audit.checks import CHECKS
+from ldpbandits.audit.program import PROGRAM_AUDIT_S, program
 
+LEVEL_AUDITS, LEVEL_SAMPLES, LEVEL_USERS, LEVEL_COLOURED = 200, 1_000, 60, 32
+LEVEL_CONFIDENCES = (0.9, 0.5)
+FEW_SAMPLES = 50_000
 PREAMBLE = """
 import math, os, random, sys, time, json, itertools, hashlib
 rng = random.SystemRandom()
@@ -218,36 +230,72 @@ def curator(body: str) -> Callable[[float], object]:
     return made
 
 
-def audited(body: str, *, by_command: bool) -> tuple[str, str]:
-    """Return the verdict, and which layers said no."""
+def audited(body: str, *, by_command: bool = False, **options: Any) -> Audit | str:  # noqa: ANN401 - those of an audit
+    """Audit a curator, as a function or behind a pipe; return why it cannot be audited, if so."""
     try:
-        if by_command:
-            with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder) / "curator.py"
-                path.write_text(f"{PREAMBLE}\n{body}\n{MAIN}", encoding="utf-8")
-                found = audit(program(shlex.join([sys.executable, str(path)])), epsilon=1.0, time=TIME)
-        else:
-            found = audit(curator(body), epsilon=1.0, another_user=lambda: curator(body))
+        if not by_command:
+            return audit(curator(body), epsilon=1.0, another_user=lambda: curator(body), **options)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "curator.py"
+            path.write_text(f"{PREAMBLE}\n{body}\n{MAIN}", encoding="utf-8")
+            return audit(program(shlex.join([sys.executable, str(path)])), epsilon=1.0, time=PROGRAM_AUDIT_S, **options)
     except LDPBanditsError as error:
-        return "cannot be audited", str(error)
-    layers = ", ".join(layer.name.split(": ")[-1] for layer in found.violated)
-    return found.verdict, layers or found.sentence
+        return str(error)
+
+
+def level() -> None:
+    """Print how many audits of healthy programs accuse one; fail where they are too many by chance once in 30,000."""
+    runs.USERS, runs.COLOURED = LEVEL_USERS, LEVEL_COLOURED
+    alarms, bodies = dict.fromkeys(LEVEL_CONFIDENCES, 0), itertools.cycle(HEALTHY.items())
+    for number in range(1, LEVEL_AUDITS + 1):
+        name, body = next(bodies)
+        for confidence in LEVEL_CONFIDENCES:
+            with redirect_stderr(StringIO()):
+                found = audited(body, samples=LEVEL_SAMPLES, confidence=confidence, seed=number)
+            alarms[confidence] += isinstance(found, Audit) and bool(found.violated)
+        told = ", ".join(f"{count} accuse at {100 * confidence:g} %" for confidence, count in alarms.items())
+        print(f"{number} audits of healthy programs: {told} (last: {name})", flush=True)
+    for confidence, count in alarms.items():
+        mean = LEVEL_AUDITS * (1 - confidence)
+        if count > mean + 4 * (mean * confidence) ** 0.5:
+            raise SystemExit(f"missed: {count} alarms at {100 * confidence:g} %")
+
+
+def matrix(found_by: dict[str, list[str]]) -> None:
+    """Print for each check how many faults it found, and which ones it found alone."""
+    print("\n| check | found | alone | which |\n|---|---|---|---|")
+    for name in [check.name for check in CHECKS]:
+        found = [fault for fault, names in found_by.items() if name in names]
+        alone = [fault for fault in found if len(found_by[fault]) == 1]
+        if found:
+            print(f"| {name.split(': ')[-1]} | {len(found)} | {len(alone)} | {', '.join(alone)} |")
 
 
 def main() -> None:
-    """Print a line for each program, and the counts."""
+    """Print a line for each program, the counts and the matrix."""
+    if "--level" in sys.argv:
+        return level()
     words = [word for word in sys.argv[1:] if not word.startswith("-")]
     counts = {"found": 0, "missed": 0, "accused": 0, "passed": 0, "cannot be audited": 0}
+    found_by: dict[str, list[str]] = {}
     for table, names in ((FAULTS, ("found", "missed")), (HEALTHY, ("accused", "passed"))):
         for name, body in table.items():
             if words and not any(word in name for word in words):
                 continue
             started = perf_counter()
-            verdict, told = audited(body, by_command="--command" in sys.argv)
-            outcome = names[verdict == "consistent"] if verdict in {"consistent", "violated"} else verdict
+            few = {"samples": FEW_SAMPLES} if "--few" in sys.argv else {}
+            with redirect_stderr(StringIO()):
+                found = audited(body, by_command="--command" in sys.argv, **few)
+            outcome = "cannot be audited" if isinstance(found, str) else names[not found.violated]
+            told = (
+                found if isinstance(found, str) else ", ".join(layer.name.split(": ")[-1] for layer in found.violated)
+            )
+            if isinstance(found, Audit) and table is FAULTS:
+                found_by[name] = [layer.name for layer in found.violated]
             counts[outcome] += 1
             print(f"{outcome:8} {perf_counter() - started:5.1f} s  {name}: {told}", flush=True)
     print(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
+    return matrix(found_by)
 
 
 if __name__ == "__main__":

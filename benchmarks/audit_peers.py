@@ -206,7 +206,7 @@ def ask(name: str, auditor: Auditor, folder: Path | None, drawn: dict[str, Path]
 def bounds(folders: dict[str, Path | None]) -> bool:
     """Print our bounds on CTB and CTL behind a pipe beside the others; return whether ours are near the optimum."""
     from ldpbandits.audit import audit  # noqa: PLC0415
-    from ldpbandits.audit.program import TIME, program  # noqa: PLC0415
+    from ldpbandits.audit.program import PROGRAM_AUDIT_S, program  # noqa: PLC0415
 
     print(f"{BOUND_SAMPLES:,} responses to each of 0 and 1, epsilon = 1 claimed, confidence {100 * CONFIDENCE:g} %\n")
     print("| auditor | CTB | CTL | seconds |\n|---|---|---|---|")
@@ -216,10 +216,13 @@ def bounds(folders: dict[str, Path | None]) -> bool:
     started = processor_seconds()
     for mechanism in best:
         command = join([sys.executable, __file__, "respond", "ldpbandits", mechanism])
-        found = audit(program(command), (0, 1), 1.0, samples=BOUND_SAMPLES, confidence=CONFIDENCE, time=TIME)
+        found = audit(program(command), (0, 1), 1.0, samples=BOUND_SAMPLES, confidence=CONFIDENCE, time=PROGRAM_AUDIT_S)
         reached[mechanism] = found.epsilon_lower
         if found.samples < BOUND_SAMPLES:
-            print(f"{mechanism}: {found.samples:,} responses to each in {TIME:g} s, which is unequal", file=sys.stderr)
+            print(
+                f"{mechanism}: {found.samples:,} responses to each in {PROGRAM_AUDIT_S:g} s, which is unequal",
+                file=sys.stderr,
+            )
     row("ldpbandits", list(reached.values()), processor_seconds() - started)
     drawn = {mechanism: draw(mechanism) for mechanism in best}
     for name, auditor in AUDITORS.items():

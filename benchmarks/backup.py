@@ -94,7 +94,7 @@ def main() -> None:
             say("a backup by 100 pages at a time", *SHELL, database, Path(folder) / "shell.db")
         (stored,) = store.experiments()
         end = Moment(0, tuple(cell for arm in stored.arms for cell in arm.cells))
-        taken = cpu(lambda: replay(store.export(1, 5_000), sum(cell.pulls for cell in end.cells), end))
+        taken = cpu(lambda: replay(store.export(1, 5_000), sum(cell.pulls for cell in end.cells), end, 1, lambda _: 0))
         print(f"{'history, found again by reading the responses':<44}{taken:8.2f} s of a processor")
         service.close()
 

@@ -71,10 +71,24 @@ def _request(path: str, body: bytes) -> bytes:
 
 def responses(identity: bytes, count: int) -> Iterator[bytes]:
     """Responses to so many new tickets, made beforehand: the crowd's own work is not what is measured."""
+    return _of_tickets(identity, count, "/v1/responses", b'{"ticket": "%s", "response": 1}')
+
+
+def acceptances(identity: bytes, count: int) -> Iterator[bytes]:
+    """Acceptances of so many new tickets, made beforehand."""
+    return _of_tickets(identity, count, "/v1/acceptances", b'{"ticket": "%s"}')
+
+
+def _of_tickets(identity: bytes, count: int, path: str, message: bytes) -> Iterator[bytes]:
     signer = Signer.of_list([KEYS["LDPBANDITS_SIGNING_SECRET"].encode()], identity)
     expires_at = int(time.time()) + 3600
     tickets = [signer.sign(Ticket(1, Arm(number % ARMS), expires_at, new_nonce())) for number in range(count)]
-    return iter([_request("/v1/responses", b'{"ticket": "%s", "response": 1}' % ticket.encode()) for ticket in tickets])
+    return iter([_request(path, message % ticket.encode()) for ticket in tickets])
+
+
+def offers() -> Iterator[bytes]:
+    """Questions for the offer."""
+    return cycle([b"GET /v1/experiments/bench/offer HTTP/1.1\r\nHost: x\r\n\r\n"])
 
 
 def decisions() -> Iterator[bytes]:

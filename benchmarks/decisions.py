@@ -35,7 +35,7 @@ RULES: dict[str, Rule] = {
     "imed": IMED(),
     "thompson": Thompson(),
 }
-MOVING = {name for name, rule in RULES.items() if hasattr(rule, "moves")}
+MOVING = {name for name, rule in RULES.items() if rule.moves is not None}
 """The others draw: what they take is said, and nothing is promised."""
 ARMS = (2, 10, 20, 256, 10_000)
 PLAYED, OUT, CYCLES, EPSILON = 100_000, 10_000, 20_000, 1.0
@@ -81,7 +81,7 @@ class Crowd:
 
 
 @dataclass(frozen=True)
-class Plain:
+class Plain(Rule):
     """A rule that declares nothing of how its index moves."""
 
     rule: str
@@ -154,7 +154,7 @@ def main() -> None:
             met &= measure(name, "played", crowd.with_rule(RULES[name]))
             crowd.out.extend(crowd.agent.issue() for _ in range(OUT))
             met &= measure(name, "out", crowd.with_rule(RULES[name]))
-            if arms == MENU_ARMS and hasattr(RULES[name], "mixed_index"):
+            if arms == MENU_ARMS and RULES[name].mixed_index is not None:
                 measure_menu(name, arms)
             if name in MOVING and not met:
                 failed.add(name)

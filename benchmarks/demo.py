@@ -10,7 +10,7 @@ import random
 from statistics import fmean
 
 from ldpbandits.agent.agent import Agent
-from ldpbandits.agent.estimates import estimate_arm, share
+from ldpbandits.agent.inference.estimates import estimate_arm, share
 from ldpbandits.agent.rules import IMED, UCB, KLUCBPlus, Rule, Thompson, ldp_ucb_b
 from ldpbandits.demo import LIKED
 from ldpbandits.spec.curator import CuratorSpec

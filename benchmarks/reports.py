@@ -1,4 +1,4 @@
-"""How long decisions wait while somebody asks for reports of an experiment with very many arms.
+"""How long decisions wait while somebody asks for reports of an experiment with as many arms as there may be.
 
 One connection asks for decisions, a hundred a second or so, and each is timed from the request to its reply: first
 alone, then while another connection asks for a report as soon as it has the last. Every tenth decision is followed by a
@@ -36,6 +36,7 @@ NEW = {
     "name": "bench",
     "arms": [f"arm {number}" for number in range(ARMS)],
     "curator": {"mechanism": "bernoulli", "epsilon": 1},
+    "responses_per_hour": 0,
 }
 
 

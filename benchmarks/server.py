@@ -1,9 +1,10 @@
-"""Decisions and durable responses a second beside a hello-world in Starlette and msgspec; what more workers add.
+"""Offers, decisions, durable acceptances and responses a second, beside a hello-world; what more workers add.
 
-Connections send a request as soon as the last is answered; rounds are taken in turn, so that a machine's moods hit all
-alike. First one process on SQLite, and what group commit is worth on a disk that takes 5 ms to flush: emulated by
-sleeping before each commit, in memory where the system has /dev/shm, so that the real disk's own moods do not count.
-Then SQLite beside PostgreSQL (fsync on, on the same disk) with one and two workers. The crowd itself takes a processor.
+The hello-world is Starlette and msgspec. Connections send a request as soon as the last is answered; rounds are taken
+in turn, so that a machine's moods hit all alike. First one process on SQLite, and what group commit is worth on a disk
+that takes 5 ms to flush: emulated by sleeping before each commit, in memory where the system has /dev/shm, so that the
+real disk's own moods do not count. Then SQLite beside PostgreSQL (fsync on, on the same disk) with one and two workers.
+The crowd itself takes a processor.
 """
 
 import argparse
@@ -25,7 +26,7 @@ import msgspec
 import psutil
 import uvicorn
 import uvloop
-from crowd import KEYS, Measured, create, decisions, greetings, measure, responses
+from crowd import KEYS, Measured, acceptances, create, decisions, greetings, measure, offers, responses
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -126,7 +127,9 @@ def one_process() -> bool:
             create(ports[kind])
         work: dict[str, tuple[int, Callable[[], Iterator[bytes]]]] = {
             "hello-world": (ports["hello"], greetings),
+            "offers": (ports["agent"], offers),
             "decisions": (ports["agent"], decisions),
+            "acceptances": (ports["agent"], partial(acceptances, sign["agent"].args[0], MOST)),
             "responses": (ports["agent"], sign["agent"]),
             "slow disk, group commit": (ports["slow-group"], sign["slow-group"]),
             "slow disk, one commit each": (ports["slow-each"], sign["slow-each"]),
@@ -140,6 +143,8 @@ def one_process() -> bool:
         print(told(what, measured))
     return any(
         [
+            ratio("offers / hello-world", rates["offers"], rates["hello-world"], 0.9),
+            ratio("acceptances / hello-world", rates["acceptances"], rates["hello-world"], 0.35),
             ratio("decisions / hello-world", rates["decisions"], rates["hello-world"], 0.6),
             ratio("responses / hello-world", rates["responses"], rates["hello-world"], 0.35),
             ratio(

@@ -16,7 +16,7 @@ from statistics import fmean, stdev
 
 from ldpbandits.server.experiments.live import LiveExperiment, restore
 from ldpbandits.server.experiments.tickets import Ticket
-from ldpbandits.server.store import CellTotal, Definition, StoredArm, StoredExperiment
+from ldpbandits.server.store import CellTotal, Definition, Outcome, StoredArm, StoredExperiment
 from ldpbandits.spec.mechanisms import response_mean
 from ldpbandits.types import Arm
 
@@ -55,7 +55,7 @@ class Crew:
         pulls, total = self._own[number][ticket.arm]
         self._own[number][ticket.arm] = (pulls + 1, total + bit)
         self._show(number, ticket.arm)
-        self.workers[number].answered(ticket, second)
+        self.workers[number].apply(ticket, Outcome.COUNTED, second)
 
     def _show(self, number: int, arm: Arm) -> None:
         pairs = (self._own[number][arm], self._others[number][arm])
@@ -70,9 +70,8 @@ class Crew:
                 self._others[number][arm] = (sum(p for p, _ in pairs), sum(t for _, t in pairs))
                 self._show(number, arm)
                 if self._pending:
-                    out = sum(self.workers[n].open.counts[arm] for n in others)
-                    experiment.records[arm].out_elsewhere = out
-                    experiment.update_open(arm)
+                    out = sum(self.workers[n].records[arm].out_here for n in others)
+                    experiment.set_out_elsewhere(arm, out)
 
 
 def play(seed: int, workers: int, *, pending: bool = True) -> float:

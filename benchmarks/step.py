@@ -8,6 +8,7 @@ from time import perf_counter
 import numpy as np
 from plain import plain_b, plain_l, plain_ucb1
 
+from ldpbandits import Rule
 from ldpbandits.agent.kernels import ArmView, Parameters, Random
 from ldpbandits.lab.algorithms import Algorithm, algorithm
 from ldpbandits.lab.panels import paper
@@ -20,7 +21,7 @@ MEANS = np.array([arm.mean for arm in paper.BERNOULLI])
 
 
 @dataclass(frozen=True)
-class UsersRule:
+class UsersRule(Rule):
     """A rule of a user's own."""
 
     parameters: tuple[float, ...]

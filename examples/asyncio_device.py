@@ -1,6 +1,7 @@
 """A kiosk with three screens in one asyncio program: each shows arms to visitors, and none waits for another.
 
-Run it with a server that has an experiment called headline (see docs/tutorial.md), and with its client key:
+Run it with a server that has an experiment called headline (see docs/tutorial.md), made with `--sticky 0`, since this
+device has many visitors, and with its client key:
 
     LDPBANDITS_URL=http://127.0.0.1:8000 LDPBANDITS_CLIENT_KEY=client-... python examples/asyncio_device.py
 """
