@@ -1,4 +1,4 @@
-"""The reference of the Python interface: the public names, by where they live. autodoc reads the docstrings."""
+"""The reference of the Python interface: the public names, grouped by package. autodoc reads the docstrings."""
 
 from importlib import import_module
 from typing import Any
@@ -18,7 +18,7 @@ GROUPS = {
     "The lab": ("ldpbandits.lab", "ldpbandits.lab"),
     "Audits": ("ldpbandits.audit", "ldpbandits.audit"),
 }
-"""Each section has the public names of a package that are defined somewhere in another one."""
+"""Each section lists the names that the first package exports and the second one defines."""
 
 
 def api_page() -> str:
@@ -50,10 +50,10 @@ def _entry(home: str, name: str) -> str:
 
 
 def _new_type(home: str, name: str, found: Any) -> str:  # noqa: ANN401 - a NewType is of no type that we could name
-    """Return what its module says of a new type: autodoc would show what Python says of new types in general."""
-    said = ModuleAnalyzer.for_module(found.__module__).find_attr_docs()["", name]
-    told = "\n".join(f"   {line}" for line in said)
-    return fence(f".. py:data:: {home}.{name}\n   :type: {found.__supertype__.__name__}\n\n{told}", "{eval-rst}")
+    """Return the entry of a NewType with the text below it; autodoc would show the docstring of `NewType`."""
+    lines = ModuleAnalyzer.for_module(found.__module__).find_attr_docs()["", name]
+    meaning = "\n".join(f"   {line}" for line in lines)
+    return fence(f".. py:data:: {home}.{name}\n   :type: {found.__supertype__.__name__}\n\n{meaning}", "{eval-rst}")
 
 
 def _module(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Check a built site without a network: links within it lead somewhere, and no page loads anything from elsewhere.
+"""Check a built site offline: no internal link is broken, and no page loads a file from another site.
 
 python docs/_ext/check_site.py build/site
 """
@@ -20,17 +20,16 @@ LOADS = {
     "audio": "src",
     "link": "href",
 }
-"""Tags that load something, and where it says what. A link of a page to another one is an `a`."""
+"""Tags that load a file, and the attribute that names it. A link to another page is an `a`."""
 
 HARMLESS_LINKS = {"canonical", "next", "prev", "search", "index", "author", "copyright"}
 """A `link` with one of these loads nothing."""
 
 
 class Page(HTMLParser):
-    """What a page links to, what it loads, and which places in it can be linked to."""
+    """The links of a page, the files that it loads, and its anchors."""
 
     def __init__(self, path: Path) -> None:
-        """Read the page."""
         super().__init__()
         self.links: list[str] = []
         self.loads: list[str] = []
@@ -38,7 +37,7 @@ class Page(HTMLParser):
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note what a tag links to."""
+        """Collect the link, the file or the anchor of a tag."""
         given = {name: value or "" for name, value in attrs}
         self.places |= {given[name] for name in ("id", "name") if name in given}
         if tag == "a" and "href" in given:
@@ -54,7 +53,7 @@ def page_at(path: Path) -> Page:
 
 
 def problems(site: Path) -> Iterator[str]:
-    """Yield a line for everything that is wrong."""
+    """Yield a line for each broken link and for each file from another site."""
     pages = sorted(site.rglob("*.html"))
     if not pages:
         yield f"{site}: there are no pages"
@@ -64,9 +63,9 @@ def problems(site: Path) -> Iterator[str]:
             if urlsplit(target).scheme not in {"", "data"} or target.startswith("//"):
                 yield f"{path.relative_to(site)}: loads {target} from elsewhere"
         for target in (*page.links, *page.loads):
-            why = _wrong(path, target)
-            if why:
-                yield f"{path.relative_to(site)}: {target}: {why}"
+            reason = _broken_reason(path, target)
+            if reason:
+                yield f"{path.relative_to(site)}: {target}: {reason}"
     for path in sorted(site.rglob("*.css")):
         for target in re.findall(
             r"(?:url\(|@import)\s*[\"']?((?:https?:)?//[^\"')\s]+)", path.read_text(encoding="utf-8")
@@ -74,8 +73,8 @@ def problems(site: Path) -> Iterator[str]:
             yield f"{path.relative_to(site)}: loads {target} from elsewhere"
 
 
-def _wrong(path: Path, target: str) -> str | None:
-    """Return what is wrong with a link within the site; None if nothing is, or if it leads away."""
+def _broken_reason(path: Path, target: str) -> str | None:
+    """Return why an internal link is broken; None if it works, or leads to another site."""
     parts = urlsplit(target)
     if parts.scheme or parts.netloc:
         return None
@@ -90,12 +89,12 @@ def _wrong(path: Path, target: str) -> str | None:
 
 
 def main(site: Path) -> int:
-    """Print what is wrong; return the exit code."""
+    """Print the problems of a site; return the exit code."""
     found = list(problems(site.resolve()))
     for line in found:
         print(line, file=sys.stderr)
     if not found:
-        print(f"{site}: {len(list(site.rglob('*.html')))} pages, every link within them leads somewhere")
+        print(f"{site}: {len(list(site.rglob('*.html')))} pages without a broken link")
     return 1 if found else 0
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from ldpbandits.cli import parser
 from pieces import cell, code, fence, table
 
-WIDTH = 88
-"""So many columns fit on a page."""
+USAGE_WIDTH_COLUMNS = 88
+"""Columns of a usage line: as many as fit on a page of the site."""
 
 
 def command_page() -> str:
@@ -31,13 +31,13 @@ def _sections(one: argparse.ArgumentParser, depth: int) -> Iterator[str]:
 
 def _usage(one: argparse.ArgumentParser) -> str:
     """Return the usage as `--help` has it, whatever the width of this terminal."""
-    formatter = argparse.HelpFormatter(one.prog, width=WIDTH)
+    formatter = argparse.HelpFormatter(one.prog, width=USAGE_WIDTH_COLUMNS)
     formatter.add_usage(one.usage, one._actions, one._mutually_exclusive_groups, prefix="")  # noqa: SLF001 - as above
     return formatter.format_help().strip()
 
 
 def _description(text: str) -> str:
-    """Return a description as Markdown: what is indented is a command to type."""
+    """Return a description as Markdown: an indented line is a command to type."""
     return "\n".join(f"  {line}" if line.startswith("  ") else cell(line) for line in text.splitlines())
 
 

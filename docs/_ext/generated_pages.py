@@ -1,4 +1,4 @@
-"""The Sphinx extension: a comment in a page is replaced by what a program writes, and a notebook is read as a page."""
+"""The Sphinx extension that replaces a comment in a page by generated Markdown, and reads notebooks as pages."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ PAGES: dict[str, Callable[[], str]] = {"commands": command_page, "http": http_pa
 
 
 def read(app: Any, name: str, source: list[str]) -> None:  # noqa: ANN401 - Sphinx is not typed here
-    """Complete the source of a page."""
+    """Insert the generated Markdown into the source of a page."""
     if str(app.env.doc2path(name)).endswith(".ipynb"):
         source[0] = notebook_page(source[0])
     for word, page in PAGES.items():
@@ -22,6 +22,6 @@ def read(app: Any, name: str, source: list[str]) -> None:  # noqa: ANN401 - Sphi
 
 
 def setup(app: Any) -> dict[str, bool]:  # noqa: ANN401 - as above
-    """Tell Sphinx."""
+    """Register `read` with Sphinx: it runs for every source that is read."""
     app.connect("source-read", read)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

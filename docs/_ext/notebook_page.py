@@ -1,4 +1,4 @@
-"""A notebook as a page: its cells as Markdown, with the outputs that it was committed with."""
+"""A notebook as a page: its cells as Markdown, with their committed outputs."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ def _cell(cell: Cell) -> Iterator[str]:
 
 
 def _output(output: Cell, alt: str) -> Iterator[str]:
-    """Yield a picture if there is one, with the words that the cell has for it, else the text."""
+    """Yield the picture of an output with its alternative text, or else the printed text."""
     data = output.get("data", {})
     if "image/png" in data:
         encoded = "".join("".join(data["image/png"]).split())

@@ -1,4 +1,4 @@
-"""Small pieces of Markdown, for the pages that are written by a program."""
+"""Small pieces of Markdown, for the generated pages."""
 
 from collections.abc import Sequence
 

@@ -1,11 +1,11 @@
-"""Docstrings are plain text with `code` in it; Sphinx reads reStructuredText. This says the one in the other."""
+"""The Sphinx extension that converts docstrings, which are plain text with `code`, to reStructuredText."""
 
 import re
 from typing import Any
 
 
 def process(_app: Any, _what: str, _name: str, _object: object, _options: Any, lines: list[str]) -> None:  # noqa: ANN401 - Sphinx is not typed here
-    """Keep bars as they are, and what is indented as a block of code."""
+    """Escape bars, and turn indented lines into a block of code."""
     read: list[str] = []
     is_code = False
     for line in lines:
@@ -28,7 +28,7 @@ def public(
     signature: str | None,
     returned: str | None,
 ) -> tuple[str | None, str | None]:
-    """Leave out of a signature what is last and private: nobody outside gives it.
+    """Remove trailing private parameters from a signature: callers never pass them.
 
     A default that Python shows as `<function ...>` is three dots: Sphinx would take the whole signature for plain text.
     """
@@ -39,7 +39,7 @@ def public(
 
 
 def setup(app: Any) -> dict[str, bool]:  # noqa: ANN401 - as above
-    """Tell Sphinx."""
+    """Register both functions with Sphinx's autodoc."""
     app.connect("autodoc-process-docstring", process)
     app.connect("autodoc-process-signature", public)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

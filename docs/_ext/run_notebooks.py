@@ -1,9 +1,9 @@
-"""Run the notebooks, and compare what they print with what they were committed with, or write it anew.
+"""Run the notebooks, and compare their output with the committed output, or replace it.
 
-    python docs/_ext/run_notebooks.py            # run all; say which cell prints something else
-    python docs/_ext/run_notebooks.py --write    # run all; keep what they print and draw
+    python docs/_ext/run_notebooks.py            # run all; name each cell whose output differs
+    python docs/_ext/run_notebooks.py --write    # run all; write their output into the files
 
-Cells with the tag `varies` print what comes from curators, which have no seed: that is not compared.
+Cells with the tag `varies` print responses of curators, which have no seed: their output is not compared.
 """
 
 import argparse
@@ -20,12 +20,12 @@ from nbclient import NotebookClient
 from traitlets.config import Config
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
-TIMEOUT = 300
-"""Seconds that a cell may take on a busy machine."""
+CELL_TIMEOUT_S = 300
+"""Most seconds of a cell, on a busy machine."""
 
 
 def run(notebook: Any) -> Any:  # noqa: ANN401 - nbformat is not typed
-    """Return the notebook as it is after a run in an empty folder, without anything that tells of this machine."""
+    """Run a notebook in an empty folder, and return it without any metadata about this machine."""
     played = copy.deepcopy(notebook)
     with tempfile.TemporaryDirectory(prefix="ldpbandits-notebook-") as folder:
         os.environ.update({"IPYTHONDIR": folder, "JUPYTER_CONFIG_DIR": folder, "JUPYTER_RUNTIME_DIR": folder})
@@ -33,7 +33,9 @@ def run(notebook: Any) -> Any:  # noqa: ANN401 - nbformat is not typed
             {"KernelManager": {"transport": "ipc", "ip": f"{folder}/kernel"}}
         )  # no network, not even loopback
         resources = {"metadata": {"path": folder}}
-        NotebookClient(played, config=by_files, timeout=TIMEOUT, resources=resources, coalesce_streams=True).execute()
+        NotebookClient(
+            played, config=by_files, timeout=CELL_TIMEOUT_S, resources=resources, coalesce_streams=True
+        ).execute()
     played.metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"name": "python"},
@@ -57,7 +59,7 @@ def printed(cell: Any) -> str:  # noqa: ANN401 - as above
 
 
 def differences(before: Any, after: Any) -> Iterator[str]:  # noqa: ANN401 - as above
-    """Yield a line for every cell that prints something else, or that draws and did not, or the other way round."""
+    """Yield a line for every cell whose printed text or number of figures differs."""
     for number, (old, new) in enumerate(zip(before.cells, after.cells, strict=True)):
         if old.cell_type != "code":
             continue
@@ -68,7 +70,7 @@ def differences(before: Any, after: Any) -> Iterator[str]:  # noqa: ANN401 - as 
 
 
 def drawings(cell: Any) -> int:  # noqa: ANN401 - as above
-    """Return how many pictures a cell shows."""
+    """Return the number of figures that a cell shows."""
     return sum("image/png" in output.get("data", {}) for output in cell.get("outputs", ()))
 
 
@@ -76,7 +78,7 @@ def main(arguments: list[str]) -> int:
     """Run the notebooks that are named, or all; return the exit code."""
     parser = argparse.ArgumentParser(description="run the notebooks of the docs")
     parser.add_argument("names", nargs="*", metavar="NOTEBOOK", help="without a name: all")
-    parser.add_argument("--write", action="store_true", help="keep what they print and draw")
+    parser.add_argument("--write", action="store_true", help="write their output into the files")
     options = parser.parse_args(arguments)
     code = 0
     for path in [FOLDER / name for name in options.names] or sorted(FOLDER.glob("*.ipynb")):
