@@ -124,7 +124,7 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
         ("server/reports/report.py", "import ldpbandits.theory.bounds"),
         ("device/client.py", "from ldpbandits.server.api.messages import Decision"),
         ("agent/tally.py", "import msgspec"),
-        ("agent/estimates.py", "import ldpbandits.audit"),
+        ("agent/inference/estimates.py", "import ldpbandits.audit"),
         ("device/curators.py", "from ldpbandits.audit.target import Target"),
         ("spec/mechanisms.py", "import ldpbandits.audit.guess"),
         ("theory/table.py", "from ldpbandits.lab.play import play_all"),
@@ -185,16 +185,16 @@ def test_no_device_module_has_a_seed(root: Path) -> None:
 def test_both_devices_speak_the_protocol(root: Path) -> None:
     """The JavaScript device asks on the same paths, and takes the same words for counted and for never."""
     wire = (root / "sdk" / "js" / "src" / "wire.js").read_text(encoding="utf-8")
-    assert set(re.findall(r"/v1/[^`\"]+", wire)) == {
-        protocol.DECISIONS.format(name="${encodeURIComponent(experiment)}"),
-        protocol.RESPONSES,
-    }
-    assert set(re.findall(r'\bstatus !== "(\w+)"', wire)) == set(protocol.Acknowledged)
+    paths = set(re.findall(r"/v1/[^`\"]+", wire))
+    experiment = protocol.EXPERIMENT.format(name="${encodeURIComponent(experiment)}")
+    assert paths == {f"{experiment}/${{what}}", protocol.ACCEPTANCES, protocol.RESPONSES}
+    acknowledged = set(re.findall(r'^ *checkAcknowledged\(.*, "(\w+)"\);$', wire, re.MULTILINE))
+    assert acknowledged | {protocol.Acknowledged.DUPLICATE} == set(protocol.Acknowledged)
     (final,) = re.findall(r"const FINAL = \[(.*)\];", wire)
     assert set(re.findall(r"\w+", final)) == set(protocol.FINAL)
 
 
 def test_the_public_names_are_locked() -> None:
     """A name is added or removed on purpose."""
-    assert ldpbandits.__all__ == PUBLIC.split()
+    assert sorted(ldpbandits.__all__) == sorted(PUBLIC.split())
     assert all(hasattr(ldpbandits, name) for name in ldpbandits.__all__)

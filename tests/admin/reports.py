@@ -3,7 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from ldpbandits.admin.messages import ArmHistory, ArmReport, Best, Forecast, History, Rejected, Report, Settings
+from ldpbandits.admin.messages import History, Report
+from ldpbandits.spec.messages import ArmHistory, ArmReport, Best, Forecast, Rejected, Settings
 
 BLUE = ArmReport(
     arm=0,

@@ -25,9 +25,9 @@ from ldpbandits import (
     Sigmoid,
     Threshold,
 )
-from ldpbandits.admin.messages import Ramp
 from ldpbandits.server.api.messages import NewExperiment
 from ldpbandits.spec.mechanisms import Laplace
+from ldpbandits.spec.messages import Expectation, Ramp
 
 NUMBERS = count()
 
@@ -46,7 +46,7 @@ def answer(server: Running, name: str, *responses: float) -> None:
 
 def test_an_experiment_from_its_beginning_to_its_end(admin: Admin, server: Running, name: str) -> None:
     """Each verb does what it says, and returns what it led to."""
-    made = admin.create(name, ["blue", "green"], epsilon=1)
+    made = admin.create(name, ["blue", "green"], epsilon=1, goal="earn")
     assert (made.name, made.status, made.responses, made.best) == (name, "running", 0, None)
     assert [(arm.arm, arm.name, arm.retired) for arm in made.arms] == [(0, "blue", False), (1, "green", False)]
     answer(server, name, 0, 1, 1)
@@ -73,7 +73,7 @@ def test_an_experiment_from_its_beginning_to_its_end(admin: Admin, server: Runni
 
 def test_a_refusal_is_the_servers_sentence(admin: Admin, name: str) -> None:
     """With its code, for whatever verb; an arm that is not there is told by those that are."""
-    with pytest.raises(ServerError, match=r"the server refuses \(404\): there is no experiment of this name") as caught:
+    with pytest.raises(ServerError, match=r"the server refuses \(404\): there is no experiment named") as caught:
         admin.pause(name)
     assert (caught.value.status, caught.value.code) == (404, "not_found")
     admin.create(name, ["blue"], epsilon=1)
@@ -124,6 +124,14 @@ def test_all_that_can_be_set_arrives(admin: Admin, name: str) -> None:
         warm_up=50,
         ramp=Ramp(0.2, 100),
         stop_when_separated="pause",
+        accept_drift_risk=True,
+        expect=Expectation(2, 0.5),
+        forged=0.01,
+        worth=0.1,
+        harm=0.2,
+        control="green",
+        may_add_arms=False,
+        missing="worst",
     )
     assert made.curator["epsilon"] == [0.5, 2.0]
     assert made.curator["transform"] == {"kind": "range", "low": 1.0, "high": 5.0}
@@ -133,7 +141,10 @@ def test_all_that_can_be_set_arrives(admin: Admin, name: str) -> None:
     assert (settings.report_after, settings.sticky) == (60, 86_400)
     assert (settings.minimum_share, settings.warm_up) == (0.1, 50)
     assert settings.ramp == Ramp(0.2, 100)
-    assert settings.stop_when_separated == "pause"
+    assert (settings.stop_when_decided, settings.goal) == ("pause", "earn")
+    assert (settings.expect, settings.forged) == (Expectation(2, 0.5), 0.01)
+    assert (settings.worth, settings.harm, settings.control) == (0.1, 0.2, 1)
+    assert (settings.may_add_arms, settings.accept_drift_risk, settings.missing) == (False, True, "worst")
 
 
 def test_create_takes_all_that_a_server_does() -> None:
@@ -166,7 +177,7 @@ def test_a_curator_is_given_by_its_parts_or_as_a_whole(
 @pytest.mark.parametrize(
     ("rule", "kind"),
     [
-        (None, "kl-ucb++"),
+        (None, "duels"),
         ("paper", "ucb"),
         ("imed", "imed"),
         (IMED(), "imed"),
@@ -238,7 +249,7 @@ def test_an_export_has_every_response(admin: Admin, server: Running, name: str, 
     assert path.read_bytes() == file.getvalue()
     assert len(file.getvalue().splitlines()) == 4
     assert told[-1] == 3
-    with pytest.raises(ServerError, match="there is no experiment of this name"):
+    with pytest.raises(ServerError, match="there is no experiment named"):
         admin.export("none", tmp_path / "none.csv")
     assert not (tmp_path / "none.csv").exists()
 
@@ -256,7 +267,7 @@ for name in ("numpy", "numba", "scipy", "rich", "matplotlib", "pandas", "starlet
     sys.modules[name] = None
 from ldpbandits import Admin, MissingExtra
 admin = Admin({server.url!r}, {server.keys["admin"]!r})
-print(admin.create("alone", ["blue", "green"], epsilon=1))
+print(admin.create("alone", ["blue", "green"], epsilon=1, goal="earn"))
 for ask in (admin.show("alone").plot, admin.show("alone").to_frame):
     try:
         ask()

@@ -155,8 +155,13 @@ def test_a_server_that_speaks_otherwise_is_not_waited_for() -> None:
 LIVE = ["calibrate", "--low", "-10", "--high", "10", "--epsilon", "4", "--arm", "blue"]
 
 
-def test_the_command_asks_a_server(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """It says which name devices ask for, and at the end the curator of the experiment proper."""
+def test_the_command_asks_a_server(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """It names the experiment of each step, and at the end the curator of the experiment proper.
+
+    URL and key may come from the environment or a file, as with the other commands.
+    """
     monkeypatch.setattr("ldpbandits.cli.calibrate.SERVER_POLL_INTERVAL_S", 0.01)
     with running() as agent:
         monkeypatch.setenv("LDPBANDITS_ADMIN_KEY", agent.admin)
@@ -173,6 +178,12 @@ def test_the_command_asks_a_server(monkeypatch: pytest.MonkeyPatch, capsys: pyte
         assert "x-calibration-1: is the reward above 0?" in err
         assert main([*LIVE, "--server", agent.url, "--experiment", "x", "--json"]) == 0
         assert '"theta": 0.0' in capsys.readouterr().out
+        key_file = tmp_path / "key"
+        key_file.write_text(agent.admin, encoding="ascii")
+        monkeypatch.delenv("LDPBANDITS_ADMIN_KEY")
+        monkeypatch.setenv("LDPBANDITS_URL", agent.url)
+        assert main([*LIVE, "--server", "--experiment", "x", "--key-file", str(key_file)]) == 0
+        assert "theta = 0\n" in capsys.readouterr().out
         monkeypatch.setenv("LDPBANDITS_ADMIN_KEY", agent.client)
         assert main([*LIVE, "--server", agent.url, "--experiment", "x"]) == 2
         assert capsys.readouterr().err.count("\n") == 1
@@ -188,6 +199,7 @@ def _ask(agent: DemoServer, path: str, message: Mapping[str, Any]) -> Any:
         (["--server", "http://127.0.0.1:9"], "--experiment is needed with --server"),
         (["--experiment", "x"], "--experiment goes with --server"),
         (["--report-after", "60"], "--report-after goes with --server"),
+        (["--key-file", "key"], "--key-file goes with --server"),
         (["--server", "http://127.0.0.1:9", "--experiment", "x", "--seed", "1"], "--seed is for simulated users"),
         (["--server", "ftp://x", "--experiment", "x"], "a server's URL looks like https://agent.example"),
         (["--server", "http://127.0.0.1:9", "--experiment", "x"], "the server at 127.0.0.1:9 cannot be reached"),

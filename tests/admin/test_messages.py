@@ -1,55 +1,38 @@
 """What is read of a server's reply: the same fields as the server has, no more of a newer one, and no less."""
 
 import dataclasses
-import types
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 import msgspec
 import pytest
 
-from ldpbandits.admin import messages
-from ldpbandits.admin.messages import Best, History, Report, Settings, Summary
+from ldpbandits.admin.messages import History, Report
 from ldpbandits.admin.reading import read
 from ldpbandits.errors import ServerError
-from ldpbandits.server.api import messages as server_messages
 from ldpbandits.server.experiments import settings as server_settings
+from ldpbandits.spec import messages
+from ldpbandits.spec.messages import Best, Settings, Summary
 
-TWINS = {name: kind for name, kind in vars(messages).items() if dataclasses.is_dataclass(kind)}
-SERVERS = {**vars(server_settings), **vars(server_messages)}
-
-
-def shape(kind: Any) -> Any:
-    """Return a type as both sides write it: a list is a tuple, and a message goes by its name."""
-    origin, inner = get_origin(kind), get_args(kind)
-    if dataclasses.is_dataclass(kind) or (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
-        return kind.__name__  # type: ignore[union-attr]
-    if origin in (list, tuple):
-        return "many", shape(inner[0])
-    if origin in (Union, types.UnionType):
-        return frozenset(map(shape, inner))
-    if origin is Literal:
-        return "one of", frozenset(inner)
-    return origin or kind
+TWINS = [(messages.Settings, server_settings.Settings), (messages.Ramp, server_settings.NewRamp)]
+"""The settings of a reply are those that the server stores, and omits defaults from."""
 
 
-def shapes(kind: Any) -> dict[str, Any]:
-    """Return the shape of each field."""
-    return {name: shape(inner) for name, inner in get_type_hints(kind).items()}
+@pytest.mark.parametrize(("reply", "stored"), TWINS)
+def test_the_settings_of_a_reply_are_the_stored_ones(reply: type[Any], stored: type[msgspec.Struct]) -> None:
+    """The fields have the same names, in the same order, and the same defaults."""
+    needed = (dataclasses.MISSING, msgspec.NODEFAULT)
+    expected = [(field.name, field.default) for field in msgspec.structs.fields(stored)]
+    found = [(field.name, field.default) for field in dataclasses.fields(reply)]
+    for (name, default), (other_name, other_default) in zip(found, expected, strict=True):
+        assert name == other_name
+        assert default == other_default or (default in needed and other_default in needed)
 
 
-@pytest.mark.parametrize("name", sorted(TWINS))
-def test_each_message_has_the_fields_of_the_servers(name: str) -> None:
-    """The same names, of the same types: the two cannot drift apart."""
-    assert shapes(TWINS[name]) == shapes(SERVERS[name])
-
-
-@pytest.mark.parametrize("name", sorted(TWINS))
-def test_what_a_server_always_says_is_needed(name: str) -> None:
-    """A field has a default only where the server has one, and the same."""
-    servers = {field.name: field for field in msgspec.structs.fields(SERVERS[name])}
-    for field in dataclasses.fields(TWINS[name]):
-        if field.default is not dataclasses.MISSING:
-            assert field.default == servers[field.name].default, f"{name}.{field.name}"
+def test_a_server_leaves_out_settings_that_are_not_set() -> None:
+    """The stored form travels as it is, and is decoded with defaults."""
+    said = msgspec.to_builtins(server_settings.Settings(300.0, warm_up=5))
+    assert said == {"report_after": 300.0, "warm_up": 5}
+    assert read(Settings, said) == Settings(300.0, warm_up=5)
 
 
 SUMMARY = {"name": "x", "status": "running", "created_at": 1, "arms": 2, "responses": 3}

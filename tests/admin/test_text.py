@@ -7,8 +7,8 @@ import pytest
 from tests.admin.reports import BLUE, GREEN, REPORT, report
 
 from ldpbandits.admin import text
-from ldpbandits.admin.messages import Best, Forecast, Ramp, Rejected, Settings, Summary
 from ldpbandits.output.columns import ASCII, width_of
+from ldpbandits.spec.messages import Best, Forecast, Ramp, Rejected, Settings, Summary
 
 SHOWN = """\
 headline: running; 2,256 responses at epsilon = 1, by kl-ucb++
@@ -68,7 +68,7 @@ def test_a_terminal_without_such_letters_gets_others() -> None:
         ({"estimates": "P(reward > 0.9)"}, "Estimates are of P(reward > 0.9); "),
         ({"estimates": "sigmoid(reward)"}, "Estimates are of the mean of sigmoid(reward); "),
         ({"arms": (replace(BLUE, retired=True), GREEN)}, "0 blue (retired)"),
-        ({"arms": (replace(BLUE, share=0.001), GREEN)}, " <1 % "),
+        ({"arms": (replace(BLUE, share=0.001), GREEN)}, " 0.1 % "),
         ({"arms": (replace(BLUE, warm_pulls=200), GREEN)}, "\n200 of the responses came from another experiment"),
         ({"warnings": ("7 % are missing",)}, "\nWarning: 7 % are missing.\n"),
         ({"rejected": Rejected(0, 1_200, 3, 0, 0, 9)}, "not counted: 1,200 expired, 3 impossible.\n"),
@@ -82,12 +82,12 @@ def test_a_terminal_without_such_letters_gets_others() -> None:
             "\nBest so far: green; not separated yet: about 9 more.\n",
         ),
         ({"settings": Settings(0)}, "Settings: devices report at once."),
-        ({"settings": Settings(90, sticky=86_400 * 7)}, "report after 90 s; they keep an arm for 7 days."),
+        ({"settings": Settings(90, sticky=86_400 * 7)}, "report after 90 seconds; they keep an arm for 7 days."),
         ({"settings": Settings(7_200, minimum_share=0.1)}, "after 2 hours; each arm gets at least 10 %."),
         ({"settings": Settings(1, warm_up=50)}, "equal traffic up to 50 responses per arm."),
         ({"settings": Settings(1, ramp=Ramp(0.2, 500))}, "a new arm gets at most 20 % up to 500 responses."),
-        ({"settings": Settings(1, stop_when_separated="ship")}, "once the best arm is separated, it ships."),
-        ({"settings": Settings(1, stop_when_separated="pause")}, "once the best arm is separated, it pauses."),
+        ({"settings": Settings(1, stop_when_decided="ship")}, "once it is decided, it ships."),
+        ({"settings": Settings(1, stop_when_decided="pause")}, "once it is decided, it pauses."),
     ],
 )
 def test_what_an_experimenter_should_know_is_said(changes: dict[str, object], told: str) -> None:

@@ -18,6 +18,7 @@ from ldpbandits import (
     ParameterError,
     Response,
     ResponseError,
+    Rule,
     SnapshotError,
     SpecError,
     estimate,
@@ -161,7 +162,7 @@ GOOD: dict[str, Any] = {"rule": rule_to_json(ucb1()), "t": 3, "pulls": [1, 2, 0]
         ({"totals": [0.5, 1.0, 0.25]}, "arm 2 has no pulls, but a total of 0.25"),
         (
             {"extra": 1},
-            "the keys pulls, rule, t, totals, and cells, curator, names, out, read, retired if there are any",
+            "the keys pulls, rule, t, totals, and cells, curator, duels, names, out, read, retired if there are any",
         ),
     ],
 )
@@ -278,7 +279,7 @@ def test_names_of_arms_are_checked(arms: Any, rule: str) -> None:
 
 
 @dataclass
-class NotFrozen:
+class NotFrozen(Rule):
     """A rule that could change after it was checked."""
 
     floor: float = 0.0
@@ -291,7 +292,7 @@ class NotFrozen:
 
 
 @dataclass(frozen=True)
-class ListField:
+class ListField(Rule):
     """A rule with a field that could change."""
 
     widths: Any
@@ -301,7 +302,7 @@ class ListField:
 
 
 @dataclass(frozen=True)
-class MethodIndex:
+class MethodIndex(Rule):
     """A rule whose index is a method."""
 
     floor: float = 0.0
@@ -312,9 +313,19 @@ class MethodIndex:
         return float(arm.mean)
 
 
+@dataclass(frozen=True)
+class WithoutDefaults:
+    """A rule as they were written before `Rule` had defaults."""
+
+    floor: float = 0.0
+    parameters: ClassVar[tuple[float, ...]] = ()
+    index: ClassVar[Any] = staticmethod(NotFrozen.index)
+
+
 @pytest.mark.parametrize(
     ("rule", "told"),
     [
+        (WithoutDefaults(), r"inherits its defaults from ldpbandits\.Rule: write class WithoutDefaults\(Rule\)"),
         (NotFrozen(), "a rule is frozen"),
         (ListField([1.0]), "a rule is frozen, and so are its fields"),
         (MethodIndex(), "such as a static method"),

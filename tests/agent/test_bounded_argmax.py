@@ -92,7 +92,7 @@ def test_a_decision_looks_at_few_arms() -> None:
     computed = 0
 
     @dataclass(frozen=True)
-    class Counting:
+    class Counting(Rule):
         floor: float = 0.0
         parameters: ClassVar[tuple[float, ...]] = ()
         moves: ClassVar[Moves] = Moves.WITH_T
@@ -116,7 +116,7 @@ def test_a_rule_that_declares_nothing_is_asked_about_every_arm() -> None:
     """There is no bounded argmax for it, however many arms there are; and what is declared must be known."""
 
     @dataclass(frozen=True)
-    class Greedy:
+    class Greedy(Rule):
         floor: float = 0.0
         parameters: ClassVar[tuple[float, ...]] = ()
 

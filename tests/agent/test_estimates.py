@@ -20,9 +20,8 @@ from ldpbandits import (
     Threshold,
     estimate,
 )
-from ldpbandits.spec import mechanisms
-from ldpbandits.spec.mechanisms import debiased_mean, response_mean
-from ldpbandits.spec.sequences import (
+from ldpbandits.agent.inference.mechanisms import debiased_mean
+from ldpbandits.agent.inference.sequences import (
     _edge,
     bernoulli_interval,
     laplace_radius,
@@ -30,6 +29,8 @@ from ldpbandits.spec.sequences import (
     log_laplace_martingale,
     psi,
 )
+from ldpbandits.spec import mechanisms
+from ldpbandits.spec.mechanisms import response_mean
 
 CTB, CTL = CuratorSpec(mechanisms.Bernoulli(1.0)), CuratorSpec(mechanisms.Laplace(1.0))
 

@@ -7,9 +7,9 @@ import pytest
 
 from ldpbandits import Agent, CuratorSpec
 from ldpbandits.agent.bound_rule import bind_rule
-from ldpbandits.agent.estimates import share
-from ldpbandits.agent.expected_allocation import ExpectedAllocation, Shape
-from ldpbandits.agent.forecast import Prospect, more_by_rule, more_responses
+from ldpbandits.agent.inference.estimates import share
+from ldpbandits.agent.inference.expected_allocation import ExpectedAllocation, Shape
+from ldpbandits.agent.inference.forecast import Prospect, more_by_rule, more_responses
 from ldpbandits.agent.kernels import ArmView
 from ldpbandits.agent.laplace_rules import KLUCBPlusLaplace
 from ldpbandits.agent.rules import IMED, KLUCB, UCB, KLUCBPlus, Rule, Thompson

@@ -5,8 +5,8 @@ from statistics import median
 
 import pytest
 
-from ldpbandits.agent.estimates import share
-from ldpbandits.agent.forecast import MAX_FORECAST_RESPONSES, Prospect, more_responses
+from ldpbandits.agent.inference.estimates import share
+from ldpbandits.agent.inference.forecast import MAX_FORECAST_RESPONSES, Prospect, more_responses
 from ldpbandits.agent.tally import ArmTally, LevelTally
 from ldpbandits.spec.menu import Menu
 

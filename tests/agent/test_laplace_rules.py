@@ -238,7 +238,7 @@ def test_the_default_rule_is_by_curator(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @dataclass(frozen=True)
-class Reader:
+class Reader(Rule):
     """A rule with a reading that is none."""
 
     floor: float = 0.0

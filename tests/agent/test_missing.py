@@ -9,13 +9,14 @@ from typing import TypeAlias
 import pytest
 
 from ldpbandits import CuratorSpec, Range, RealLine
-from ldpbandits.agent.estimates import HOEFFDING, Estimate, estimate_arm
+from ldpbandits.agent.inference.estimates import HOEFFDING, Estimate, estimate_arm
+from ldpbandits.agent.inference.mechanisms import inference_for
+from ldpbandits.agent.inference.missing import missing_interval, worst_case
+from ldpbandits.agent.inference.sequences import bernoulli_interval, mixed_interval, mixed_worst_interval
 from ldpbandits.agent.levels import Levels
-from ldpbandits.agent.missing import _one_epsilon, missing_interval, worst_case
 from ldpbandits.agent.tally import ArmTally, LevelTally
 from ldpbandits.spec.mechanisms import Bernoulli, Laplace
 from ldpbandits.spec.menu import Menu
-from ldpbandits.spec.sequences import bernoulli_interval, mixed_interval, mixed_worst_interval
 
 CTB, CTL = Menu.of(CuratorSpec(Bernoulli(2.0))), Menu.of(CuratorSpec(Laplace(2.0)))
 MENU = Menu.from_json({"mechanism": "bernoulli", "epsilon": [0.5, 1, 4]})
@@ -56,8 +57,9 @@ def test_with_none_missing_it_is_the_interval_itself(menu: Menu, cells: list[tup
 def test_for_bits_it_is_the_union_over_all_that_the_missing_may_say() -> None:
     """Its ends are the extreme ends of the intervals of all N bits, over every number of ones among the missing."""
     for pulls, ones, missing in [(1, 0, 3), (1, 1, 3), (20, 3, 10), (20, 20, 30), (400, 90, 50), (400, 0, 7)]:
-        worst = _one_epsilon(CTB.first, ArmTally(pulls, ones), missing, ALPHA)
-        full = [CTB.first.interval(pulls + missing, ones + more, ALPHA, HOEFFDING) for more in range(missing + 1)]
+        inference = inference_for(CTB.first)
+        worst = inference.worst_interval(pulls, ones, missing, ALPHA, HOEFFDING)
+        full = [inference.interval(pulls + missing, ones + more, ALPHA, HOEFFDING) for more in range(missing + 1)]
         assert worst == pytest.approx((min(low for low, _ in full), max(high for _, high in full)), abs=1e-11)
         assert (full[0][0], full[-1][1]) == worst
 

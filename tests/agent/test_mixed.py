@@ -7,7 +7,8 @@ from itertools import pairwise
 import pytest
 
 from ldpbandits import UCB, Agent, BernoulliCurator, Response, ResponseError, SnapshotError, SpecError
-from ldpbandits.agent.estimates import estimate_arm
+from ldpbandits.agent.inference.estimates import estimate_arm
+from ldpbandits.agent.inference.sequences import log_mixed_martingale
 from ldpbandits.agent.kernels import ArmView
 from ldpbandits.agent.levels import Levels
 from ldpbandits.agent.mixed import divergence, likeliest, mixed_thompson_index, slope, upper
@@ -15,7 +16,6 @@ from ldpbandits.agent.rules import IMED, KLUCB, KLUCBPlus, Rule, Thompson
 from ldpbandits.agent.tally import ArmTally, LevelTally
 from ldpbandits.spec.mechanisms import response_mean
 from ldpbandits.spec.menu import Menu
-from ldpbandits.spec.sequences import log_mixed_martingale
 
 EPSILONS = [0.2, 1.0, 4.0]
 MENU = Menu.from_json({"mechanism": "bernoulli", "epsilon": EPSILONS})

@@ -8,10 +8,11 @@ import pytest
 
 from ldpbandits import Agent, BernoulliCurator, LaplaceCurator, Response, SpecError
 from ldpbandits.agent.kernels import ArmView, gamma, kl, upper_confidence
-from ldpbandits.agent.rules import IMED, KLUCB, RULES, KLUCBPlus, Rule, Thompson, rule_from_json, rule_to_json
+from ldpbandits.agent.rules import IMED, KLUCB, RULES, AdaUCB, KLUCBPlus, Rule, Thompson, rule_from_json, rule_to_json
 from ldpbandits.agent.tally import ArmTally, Tally
+from ldpbandits.types import Arm
 
-POLICIES: list[Rule] = [KLUCB(), KLUCBPlus(), IMED(), Thompson()]
+POLICIES: list[Rule] = [KLUCB(), KLUCBPlus(), IMED(), Thompson(), AdaUCB(5_000, epsilon=2)]
 
 
 def exact_kl(p: float, q: Decimal) -> Decimal:
@@ -136,3 +137,35 @@ def test_no_policy_stumbles_over_extreme_means(rule: Rule) -> None:
         arm = agent.issue()
         agent.update(arm, Response(1.0 if arm == 1 else 0.0))
     assert agent.t == 211 + 5
+
+
+def test_ada_ucb_spends_its_level_within_the_range_of_the_bits() -> None:
+    """At the index q, N kl(mean, q) = log(4 T / H), the mean that of a possible bit; an agent computes the same H."""
+    rng, epsilon = random.Random(5), 1.0
+    rule, low = AdaUCB(50_000, epsilon), 1 / (1 + math.exp(epsilon))
+    assert list(rule.parameters) == pytest.approx([200_000.0, low])
+    for _ in range(200):
+        pulls = [rng.randint(1, 2_000) for _ in range(5)]
+        means = [rng.random() for _ in pulls]
+        indexes = []
+        for n, mean in zip(pulls, means, strict=True):
+            x = 200_000 / math.fsum(min(n, math.sqrt(n * other)) for other in pulls)
+            possible = min(max(mean, low), 1 - low)
+            arm = ArmView(mean, n, 0, n, sum(pulls), max(means), 5.0, 200_000 / x)
+            indexes.append(rule.index(arm, rng, rule.parameters))
+            assert indexes[-1] == possible if x <= 1 else n * kl(possible, indexes[-1]) == pytest.approx(math.log(x))
+        agent = Agent(rule, 5, curator=BernoulliCurator(epsilon))
+        agent.tally = Tally(ArmTally(n, mean * n) for n, mean in zip(pulls, means, strict=True))
+        assert agent.select() == indexes.index(max(indexes))
+        assert agent.select([Arm(3)]) == 3
+
+
+def test_ada_ucb_takes_bits_of_its_epsilon_only() -> None:
+    """The range of their means is another at another epsilon; without privacy the rule takes rewards in [0, 1]."""
+    for rule, told in ((AdaUCB(100, 2), "is for bits of epsilon = 2"), (AdaUCB(100), "needs their epsilon")):
+        with pytest.raises(SpecError, match=f"the rule ada-ucb {told}; those of the mechanism bernoulli"):
+            Agent.for_curator(BernoulliCurator(1.0), arms=2, rule=rule)
+    for horizon in (0, math.inf, "many"):
+        with pytest.raises(SpecError, match="the horizon of ada-ucb is the number of users, >= 1"):
+            AdaUCB(horizon)  # type: ignore[arg-type]
+    Agent(AdaUCB(100), 2).select()

@@ -1,7 +1,7 @@
 """Which arm leads, and when it counts as told apart: the test that reports, forecasts and plans share."""
 
-from ldpbandits.agent.estimates import Estimate
-from ldpbandits.agent.separation import ALPHA, is_separated, leading
+from ldpbandits.agent.inference.estimates import Estimate
+from ldpbandits.agent.inference.separation import ALPHA, is_separated, leading
 
 
 def test_the_arm_of_largest_mean_leads() -> None:

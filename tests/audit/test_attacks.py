@@ -9,10 +9,9 @@ import pytest
 
 from ldpbandits import BernoulliCurator, LaplaceCurator
 from ldpbandits.audit import audit
-from ldpbandits.audit.blackbox import repeats as streams
-from ldpbandits.audit.blackbox.refusals import out_of_range, shows
-from ldpbandits.audit.blackbox.repeats import fork
-from ldpbandits.audit.blackbox.timing import response_time
+from ldpbandits.audit.blackbox import fork as forking
+from ldpbandits.audit.blackbox.fork import fork
+from ldpbandits.audit.blackbox.side_channels import out_of_range, response_time, shows
 from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.result import Finding
 from ldpbandits.audit.target import Respond, target_of
@@ -54,7 +53,7 @@ def test_a_child_that_fails_or_hangs_is_not_waited_for(monkeypatch: pytest.Monke
         return child
 
     monkeypatch.setattr(os, "fork", fork_and_tell)
-    monkeypatch.setattr(streams, "FORKED_CHILD_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(forking, "FORKED_CHILD_TIMEOUT_S", 0.2)
     for respond in (fails, hangs):
         assert forked(respond).verdict == "not applicable"
     assert len(children) >= 2

@@ -47,9 +47,9 @@ def test_every_way_of_staking_is_fair() -> None:
 
 def test_a_dozen_and_more_of_a_sharp_event_are_enough() -> None:
     """At epsilon = 1 and alpha = 2.1e-4 some thirty suffice; a bound is given with them, and one wrong is no loss."""
-    assert judge_bets([Event("bare", 31, 0)], 1.0, 2.1e-4).verdict == "violated"
-    assert judge_bets([Event("bare", 27, 0)], 1.0, 2.1e-4).verdict == "consistent"
-    found = judge_bets([Event("bare", 200, 1)], 1.0, 2.1e-4)
+    assert judge_bets([[Event("bare", 31, 0)]], 1.0, 2.1e-4).verdict == "violated"
+    assert judge_bets([[Event("bare", 27, 0)]], 1.0, 2.1e-4).verdict == "consistent"
+    found = judge_bets([[Event("bare", 200, 1)]], 1.0, 2.1e-4)
     assert found.verdict == "violated"
     assert 2 < found.epsilon_lower < math.log(200)
 
@@ -75,5 +75,5 @@ def test_the_level_is_kept() -> None:
         counts = np.stack([np.bincount(cells[coins == coin], minlength=4) for coin in (0, 1)])
         tried: list[Bet] = [Cells("text", counts), Again.of("again", cells, coins)]
         tried.append(Extremes.of(cells + rng.random(60) / 2 + 10 * (cells % 2), coins))
-        alarms += judge_bets(tried, 1.0, 0.1).verdict == "violated"
+        alarms += judge_bets([tried], 1.0, 0.1).verdict == "violated"
     assert alarms <= 95

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from ldpbandits.audit import Audit, Layer, audit, checks, sample
-from ldpbandits.audit.blackbox import refusals, users
+from ldpbandits.audit.blackbox import runs, side_channels
 from ldpbandits.audit.checks import CHECKS, Check, run_checks
 from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.page import page
@@ -46,7 +46,7 @@ LONG = PLAIN + '    print(\'{"v": %d, "pad": "%s"}\' % (rr(reward), \'x\' * 6_00
 @pytest.fixture(autouse=True)
 def fewer_users(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start each program some thirty times, not a thousand times."""
-    monkeypatch.setattr(users, "USERS", 32)
+    monkeypatch.setattr(runs, "USERS", 32)
 
 
 def suspect(body: str, folder: Path) -> str:
@@ -71,11 +71,17 @@ def test_a_finding_survives_what_the_program_does_later(
     assert called(body, tmp_path, "--rewards", "0,1", "--time", "8") == 1
     assert monotonic() - started < 120  # one run hangs until its time is over; a busy machine takes longer
     names = [layer["name"] for layer in json.loads(capsys.readouterr().out)["layers"] if layer["verdict"] == "violated"]
-    assert "empirical: chosen event" in names
+    assert "empirical: single responses" in names
 
 
-def test_a_program_that_dies_is_not_consistent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing was found, and the run was not finished: exit code 2, with what it said last."""
+def test_a_program_that_dies_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It may die for reasons of its own, and the audit says how often; too often, and exit code 2 says what it said."""
+    assert called(DIES_PRIVATE, tmp_path, "--rewards", "0,1") == 0
+    told = [layer["detail"] for layer in json.loads(capsys.readouterr().out)["layers"]]
+    assert "2 of 8,000 responses are missing" in told
+    monkeypatch.setattr(sample, "MOST_DEATHS", 0)
     assert called(DIES_PRIVATE, tmp_path, "--rewards", "0,1") == 2
     assert "ended with code 1 after 3,000 responses (see --calls-per-run): out of luck" in capsys.readouterr().err
 
@@ -119,7 +125,7 @@ def test_later_responses_are_kept_outside_of_memory(monkeypatch: pytest.MonkeyPa
     assert many.verdict == few.verdict == "consistent"
     assert few.epsilon_lower < 0.97 < many.epsilon_lower < 1.01
     guesses = {layer.name: layer.guesses for layer in many.layers}
-    assert guesses["empirical: chosen event"] > 180_000
+    assert guesses["empirical: single responses"] > 180_000
 
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,19 +172,22 @@ def test_when_the_time_is_up_nothing_more_is_asked_or_judged(tmp_path: Path) -> 
         evidence = Evidence(target, Claim.of(1.0, (0, 1), 1_000, 0.999), until=monotonic() - 1, interior=True)
         layers = run_checks(evidence)
         told = {layer.name: layer.verdict for layer in layers}
-        unlike = {"fork"} if target.respond is None else {"beside responses", "first calls", "shared noise"}
+        unlike = {"fork"} if target.respond is None else {"one at a time", "short runs"}
         assert {name.split(": ")[-1] for name in told if told[name] == "not applicable"} == {
             "exact",
             "mean and variance",
             *unlike,
         }
         assert {*told.values()} == {"not applicable", "not finished"}
-        assert len(told) == 16
+        assert len(told) == 10
 
 
 def unfinished() -> Audit:
     """An audit in which nothing was found, and one check did not run."""
-    done, late = Layer("empirical: text", "consistent", "fine"), Layer("known attacks: fork", "not finished", "late")
+    done, late = (
+        Layer("empirical: neighbours", "consistent", "fine"),
+        Layer("known attacks: fork", "not finished", "late"),
+    )
     return Audit("it", 1.0, 0.999, 1_000, 2.0, (done, late), epsilon_could_be=1.1)
 
 
@@ -189,7 +198,7 @@ def test_an_audit_that_is_not_finished_is_incomplete() -> None:
     assert found.sentence.startswith("incomplete: known attacks: fork did not finish; what did is consistent with")
     assert found.to_json()["verdict"] == "incomplete"
     assert found.to_json()["not_finished"] == ["known attacks: fork"]
-    assert "known attacks: fork  NOT DONE  late" in str(found)
+    assert "known attacks: fork    NOT DONE   late" in str(found)
     assert "incomplete: known attacks: fork did not finish" in page(found)
     assert replace(found, layers=(*found.layers, Layer("x", "violated", "y"))).verdict == "violated"
 
@@ -214,12 +223,12 @@ def test_short_runs_of_a_program_come_before_the_main_sample(tmp_path: Path, mon
         return run(check, evidence, alpha)
 
     monkeypatch.setattr(checks, "_run", noting)
-    monkeypatch.setattr(users, "USERS", 16)
-    monkeypatch.setattr(refusals, "TIMES", 8)
+    monkeypatch.setattr(runs, "USERS", 16)
+    monkeypatch.setattr(side_channels, "TIMES", 8)
     healthy = PLAIN + "    print(rr(reward), flush=True)\n"
     found = audit(program(suspect(healthy, tmp_path)), None, 1.0, samples=1_000, confidence=0.999999)
     first = ran.index("main sample")
-    attacks = {name for name in names if name.startswith("known attacks")} - {"known attacks: precision event"}
+    attacks = {name for name in names if name.startswith("known attacks")}
     assert attacks < {*ran[:first]}
     assert "empirical: rewards between" in ran[:first]
     assert [layer.name for layer in found.layers] == [name for name in names if name in {x.name for x in found.layers}]
@@ -283,7 +292,7 @@ def test_a_subject_that_answers_too_little_is_incomplete(count: int) -> None:
     told = f"{count // 2} of 1,000 responses to each reward in the time given (--time allows more); 1,000 are needed"
     assert found.layers[-1] == Layer("the run", "not finished", told)
     assert found.samples == count // 2
-    text = next(layer for layer in found.layers if layer.name == "empirical: text")
+    text = next(layer for layer in found.layers if layer.name == "empirical: single responses")
     assert (text.verdict == "not finished") == (count < 100)
 
 

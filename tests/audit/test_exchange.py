@@ -11,7 +11,7 @@ from time import monotonic, sleep
 
 import pytest
 
-from ldpbandits.audit.blackbox import users
+from ldpbandits.audit.blackbox import runs
 from ldpbandits.audit.program import program
 from ldpbandits.cli import main
 
@@ -67,7 +67,7 @@ print(1)
 @pytest.fixture(autouse=True)
 def fewer_users(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start each program some sixty times, not a thousand times."""
-    monkeypatch.setattr(users, "USERS", 48)
+    monkeypatch.setattr(runs, "USERS", 48)
 
 
 def audited(body: str, folder: Path, *options: str) -> int:
@@ -103,13 +103,13 @@ def test_a_line_is_a_response(tmp_path: Path) -> None:
 def test_an_error_line_for_rewards_between_ends_no_audit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A curator of 0 and 1 alone need not take others, and is judged by those that it takes."""
     assert audited(BETWEEN, tmp_path) == 0
-    assert verdicts(capsys.readouterr().out)["known attacks: memoised responses"] != "violated"
+    assert verdicts(capsys.readouterr().out)["empirical: neighbours"] != "violated"
 
 
 @pytest.mark.parametrize(
     ("body", "layers"),
     [
-        (TALKS, ["known attacks: beside responses", "known attacks: first calls"]),
+        (TALKS, ["known attacks: one at a time", "known attacks: short runs"]),
         (HEXES, ["known attacks: bad rewards"]),
     ],
 )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ldpbandits.audit.blackbox.events import judge_sorted
-from ldpbandits.audit.blackbox.linear_sums import combined
+from ldpbandits.audit.blackbox.linear_sums import sort_by_sums
 from ldpbandits.audit.blackbox.neighbours import neighbours
 from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.sample import Sample, draw_sample
@@ -72,7 +72,7 @@ def sample_of(make: Callable[[], Respond]) -> Sample:
 def verdict(make: Callable[[], Respond]) -> str:
     """The verdict by combinations of numbers."""
     sample = sample_of(make)
-    return judge_sorted(combined(sample, (0, 1)), sample, [(0, 1)], 1e-5, 1.0).verdict
+    return judge_sorted(sort_by_sums(sample, (0, 1)), sample, [(0, 1)], 1e-5, 1.0).verdict
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -108,5 +108,5 @@ def test_the_level_is_kept_at_the_boundary() -> None:
         mask, own = np.round(5 * rng.laplace(size=1_000), 3), np.round(rng.laplace(size=1_000), 3)
         texts = [b"%.3f %.3f" % each for each in zip(chosen + mask + own, 3 - 2 * mask, strict=True)]
         sample = Sample((0.0, 1.0), chosen, np.full(1_000, np.nan), Texts.of(texts), rng=rng)
-        alarms += judge_sorted(combined(sample, (0, 1)), sample, [(0, 1)], 0.1, 1.0).verdict == "violated"
+        alarms += judge_sorted(sort_by_sums(sample, (0, 1)), sample, [(0, 1)], 0.1, 1.0).verdict == "violated"
     assert alarms <= 25

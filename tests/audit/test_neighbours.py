@@ -144,13 +144,13 @@ def verdict(make: Callable[[], Respond]) -> str:
     return neighbours(evidence, 1e-5).verdict
 
 
-@pytest.mark.parametrize("name", spread(FAULTS, 4))
+@pytest.mark.parametrize("name", spread(FAULTS, 3))
 def test_noise_and_rewards_that_come_again(name: str) -> None:
     """Near or far, by place or by period."""
     assert verdict(FAULTS[name]) == "violated"
 
 
-@pytest.mark.parametrize("name", spread(HEALTHY, 4))
+@pytest.mark.parametrize("name", spread(HEALTHY, 2))
 def test_memory_alone_is_no_leak(name: str) -> None:
     """With counters, budgets, and responses that are said twice; false alarm: 1e-5 each."""
     assert verdict(HEALTHY[name]) == "consistent"

@@ -9,7 +9,7 @@ import pytest
 
 from ldpbandits.audit.blackbox.events import judge_sorted
 from ldpbandits.audit.blackbox.neighbours import coarse, neighbours
-from ldpbandits.audit.blackbox.parity import MAX_PERIOD_CALLS, folds, several
+from ldpbandits.audit.blackbox.parity import MAX_PERIOD_CALLS, folds, sort_by_parity
 from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.sample import Sample, draw_sample
 from ldpbandits.audit.target import Respond, target_of
@@ -92,7 +92,7 @@ def evidence(make: Callable[[], Respond]) -> Evidence:
 def verdict(make: Callable[[], Respond]) -> str:
     """The verdict by several responses together."""
     sample = evidence(make).sample
-    return judge_sorted(several(sample, (0, 1), coarse(sample)), sample, [(0, 1)], 1e-5, 1.0).verdict
+    return judge_sorted(sort_by_parity(sample, (0, 1), coarse(sample)), sample, [(0, 1)], 1e-5, 1.0).verdict
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -129,7 +129,7 @@ def test_the_level_is_kept_at_the_boundary(monkeypatch: pytest.MonkeyPatch) -> N
         for call in range(2, 2_000):
             responses[call] ^= responses[call - 1] ^ responses[call - 2]
         sample = Sample((0.0, 1.0), chosen, responses.astype(float), rng=rng)
-        found = judge_sorted(several(sample, (0, 1), responses), sample, [(0, 1)], 0.1, 1.0)
+        found = judge_sorted(sort_by_parity(sample, (0, 1), responses), sample, [(0, 1)], 0.1, 1.0)
         alarms += found.verdict == "violated"
     assert 1 <= alarms <= 25
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ldpbandits.audit.blackbox import users
+from ldpbandits.audit.blackbox import runs
 from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.program import CONTAINED, program
 from ldpbandits.cli import main
@@ -59,7 +59,7 @@ CRASHES = "raise SystemExit('no licence')"
 @pytest.fixture(autouse=True)
 def fewer_users(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start each program some sixty times, not a thousand times."""
-    monkeypatch.setattr(users, "USERS", 48)
+    monkeypatch.setattr(runs, "USERS", 48)
 
 
 def command(program: str, folder: Path) -> str:
@@ -83,6 +83,8 @@ def test_a_healthy_program_passes(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert printed.err == ""
     assert list(found) == [
         "verdict",
+        "headline",
+        "what",
         "epsilon_claimed",
         "epsilon_lower",
         "epsilon_could_be",
@@ -91,15 +93,19 @@ def test_a_healthy_program_passes(tmp_path: Path, capsys: pytest.CaptureFixture[
         "confidence",
         "samples",
         "seconds",
+        "leaks",
         "layers",
+        *("date", "version", "command", "digest", "seed", "rewards"),
     ]
-    assert all(list(layer) == ["name", "verdict", "detail"] for layer in found["layers"])
+    assert all(
+        list(layer) == ["name", "verdict", "detail", "epsilon_lower", "same_leak_as"] for layer in found["layers"]
+    )
     assert (found["verdict"], found["samples"], found["epsilon_claimed"]) == ("consistent", 5_000, 1.0)
     assert 0.7 < found["epsilon_lower"] <= 1.0
 
 
 @pytest.mark.parametrize(
-    ("program", "layer"), [(SEEDED, "known attacks: shared noise"), (LEAKY, "known attacks: bad rewards")]
+    ("program", "layer"), [(SEEDED, "known attacks: short runs"), (LEAKY, "known attacks: bad rewards")]
 )
 def test_a_faulty_program_is_caught(
     program: str, layer: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -117,9 +123,9 @@ def test_a_faulty_program_is_caught(
 )
 def test_noise_of_a_process_in_a_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """There all processes have one number, and so all users one noise."""
-    monkeypatch.setattr(users, "CONTAINED", 1)
+    monkeypatch.setattr(runs, "CONTAINED", 1)
     evidence = Evidence(program(command(OF_PROCESS, tmp_path)), Claim.of(1.0, (0, 1), 1_000, 0.999, 3))
-    assert users.shared_noise(evidence, 1e-6).verdict == "violated"
+    assert runs.short_runs(evidence, 1e-6).verdict == "violated"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from ldpbandits import BernoulliCurator, LaplaceCurator, Range, RealLine
 from ldpbandits.audit import audit
-from ldpbandits.audit.blackbox.refusals import bad_rewards
+from ldpbandits.audit.blackbox.side_channels import bad_rewards
 from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.result import Finding
 from ldpbandits.audit.target import Respond, RunOutput, Target, Unanswered, ask_function, target_of

@@ -7,7 +7,7 @@ import pytest
 
 from ldpbandits import BernoulliCurator, LaplaceCurator, ParameterError
 from ldpbandits.audit import audit
-from ldpbandits.audit.blackbox.timing import response_time
+from ldpbandits.audit.blackbox.side_channels import response_time
 from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.target import target_of
 
@@ -21,7 +21,7 @@ def test_bad_calls_from_python() -> None:
     with pytest.raises(ParameterError, match="a response must be something that can be sent, got None"):
         audit(lambda _: None, epsilon=1.0)
     with pytest.raises(ParameterError, match="raised ZeroDivisionError on one of the rewards") as caught:
-        audit(lambda reward: 1 / (reward - 1), epsilon=1.0)
+        audit(lambda reward: 1 / (reward - reward), epsilon=1.0)
     assert caught.value.__cause__ is None
     with pytest.raises(ParameterError, match="takes no such rewards"):
         audit(LaplaceCurator(1.0), rewards=(0, 3.25), samples=1_000)

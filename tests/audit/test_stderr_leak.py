@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from ldpbandits.audit.blackbox.stderr_leak import HELD_BACK, beside_responses
-from ldpbandits.audit.blackbox.timing import response_time
-from ldpbandits.audit.blackbox.users import first_calls
+from ldpbandits.audit.blackbox.runs import short_runs
+from ldpbandits.audit.blackbox.side_channels import HELD_BACK, one_at_a_time, response_time
 from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.program import program
 from ldpbandits.audit.target import RunOutput, Target, Turn, ask_function
@@ -67,14 +66,14 @@ CHATTY: dict[str, tuple[Callable[[float, int], str], bool]] = {
 def test_what_is_said_beside_a_response_counts(name: str) -> None:
     """Rarely, late, in another level, only with the response, or by its absence."""
     words, late = TELLING[name]
-    assert beside_responses(noted(words, late=late), ALPHA).verdict == "violated"
+    assert one_at_a_time(noted(words, late=late), ALPHA).verdict == "violated"
 
 
 @pytest.mark.parametrize("name", CHATTY)
 def test_a_program_may_be_chatty(name: str) -> None:
     """As long as nothing depends on the reward beyond the response. False alarm: 1e-6 each."""
     words, late = CHATTY[name]
-    assert beside_responses(noted(words, late=late), ALPHA).verdict == "consistent"
+    assert one_at_a_time(noted(words, late=late), ALPHA).verdict == "consistent"
 
 
 def ended(status: Callable[[Sequence[float]], int]) -> Evidence:
@@ -104,13 +103,13 @@ ENDS_ANYHOW: dict[str, Callable[[Sequence[float]], int]] = {
 @pytest.mark.parametrize("name", ENDS_BY_REWARD)
 def test_how_a_run_ends_counts(name: str) -> None:
     """By a majority, by one reward, by any, by a parity."""
-    assert first_calls(ended(ENDS_BY_REWARD[name]), ALPHA).verdict == "violated"
+    assert short_runs(ended(ENDS_BY_REWARD[name]), ALPHA).verdict == "violated"
 
 
 @pytest.mark.parametrize("name", ENDS_ANYHOW)
 def test_a_run_may_end_as_it_likes(name: str) -> None:
     """As long as that does not depend on rewards. False alarm: 1e-6 each."""
-    assert first_calls(ended(ENDS_ANYHOW[name]), ALPHA).verdict == "consistent"
+    assert short_runs(ended(ENDS_ANYHOW[name]), ALPHA).verdict == "consistent"
 
 
 PROGRAM = """
@@ -134,7 +133,7 @@ def heard_of(text: str) -> Evidence:
 def test_a_program_is_asked_one_reward_at_a_time() -> None:
     """Its standard error is heard call by call, and its time is measured; that it ends with 7 is no trouble."""
     evidence = heard_of(PROGRAM)
-    assert beside_responses(evidence, ALPHA).verdict == "violated"
+    assert one_at_a_time(evidence, ALPHA).verdict == "violated"
     timed = response_time(evidence, 0.0)
     assert timed.verdict == "reported"
     assert "time tells of the reward" in timed.detail
@@ -143,7 +142,7 @@ def test_a_program_is_asked_one_reward_at_a_time() -> None:
 
 def test_a_program_that_holds_its_responses_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not asked so, and the check says why."""
-    monkeypatch.setattr("ldpbandits.audit.interactive.FIRST_RESPONSE_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("ldpbandits.audit.program.FIRST_RESPONSE_TIMEOUT_S", 0.5)
     evidence = heard_of(HOLDS_BACK)
-    assert beside_responses(evidence, ALPHA).detail == HELD_BACK
+    assert one_at_a_time(evidence, ALPHA).detail == HELD_BACK
     assert response_time(evidence, 0.0).verdict == "not applicable"

@@ -163,13 +163,13 @@ def verdict(make: Make) -> str:
     return neighbours(evidence, 1e-5).verdict
 
 
-@pytest.mark.parametrize("name", spread(FAULTS, 4))
+@pytest.mark.parametrize("name", spread(FAULTS, 3))
 def test_what_calls_tell_together(name: str) -> None:
     """Two that tell as much as is allowed each, steps of counters and sums, and calls hundreds apart."""
     assert verdict(FAULTS[name]) == "violated"
 
 
-@pytest.mark.parametrize("name", spread(HEALTHY, 4))
+@pytest.mark.parametrize("name", spread(HEALTHY, 2))
 def test_twins_that_spend_no_more_than_epsilon(name: str) -> None:
     """In one response or in several, at once or later; false alarm: 1e-5 each."""
     assert verdict(HEALTHY[name]) == "consistent"

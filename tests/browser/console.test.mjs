@@ -20,7 +20,10 @@ before(async () => {
   const t = { after: (end) => cleanups.unshift(end) };
   [browser, agent] = await Promise.all([startBrowser(t), startAgent(t)]);
   await create("silent", { ticket_lifetime: 1 });
-  for (let i = 0; i < 30; i++) await agent.ask("/v1/experiments/silent/decisions", {}); // nobody will answer
+  for (let i = 0; i < 30; i++) { // all are accepted, and nobody will answer
+    const { ticket } = await agent.ask("/v1/experiments/silent/decisions", {});
+    await agent.ask("/v1/acceptances", { ticket });
+  }
 });
 after(async () => {
   for (const end of cleanups) await end();
@@ -86,8 +89,6 @@ test("sign in, create, watch a crowd converge without reloading, ship, sign out"
   await page.getByLabel("Name").fill("headlines");
   await page.getByLabel("Arms, one per line").fill(Object.keys(LIKED).join("\n"));
   await page.getByLabel("Epsilon", { exact: true }).fill(String(EPSILON));
-  await page.getByText("Rule and guardrails").click();
-  await page.getByLabel("Equal traffic for the first").fill("100");
   await page.getByRole("button", { name: "Create and start" }).click();
   await page.getByText("It is created, and running.").waitFor();
   await page.getByText("No response has come yet.").waitFor();
@@ -104,7 +105,7 @@ test("sign in, create, watch a crowd converge without reloading, ship, sign out"
   await page.locator(".reading", { hasText: "After 600 responses" }).waitFor();
   const late = await science.locator(".interval").getAttribute("width");
   assert.ok(parseFloat(late) < parseFloat(early), `${late} < ${early}`);
-  await page.getByText("Science is the best arm.").waitFor();
+  await page.getByText("Science is better than every other arm.").waitFor();
   assert.match(await science.locator("svg.whisker").getAttribute("aria-label"), /^mean 0\.\d+, interval from/);
   assert.equal(await page.evaluate(() => window.isSame), true, "the page was not loaded anew");
 
@@ -219,8 +220,9 @@ test("without scripts: sign in, create, pause, see the curves", async (t) => {
   await page.getByRole("button", { name: "Create and start" }).click();
   await takePart("plain", 40);
   await page.goto(`${agent.url}/console/experiments/plain`);
-  assert.ok(await page.locator("svg.curves").isVisible());
-  assert.equal(await page.locator("svg.curves polyline:not(.edge)").count(), 3);
+  const means = page.getByRole("img", { name: "Mean and interval of each arm" });
+  assert.ok(await means.isVisible());
+  assert.equal(await means.locator("polyline:not(.edge)").count(), 3);
   await page.getByRole("link", { name: "Pause" }).click();
   await page.getByRole("button", { name: "Pause" }).click();
   await page.getByText("It is paused.").waitFor();

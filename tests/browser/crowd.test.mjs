@@ -30,7 +30,7 @@ function crowd(rate, seed) {
 test("80 visitors: those who do not click close the tab, those who do leave by a link; the agent learns the truth", async (t) => {
   const agent = await startAgent(t);
   const curator = { mechanism: "bernoulli", epsilon: 3 };
-  await agent.ask("/v1/experiments", { name: "buttons", arms: [...RATES.keys()], curator });
+  await agent.ask("/v1/experiments", { name: "buttons", arms: [...RATES.keys()], curator, goal: "earn", sticky: 0 });
   const elsewhere = await startSite(t, { "/checkout": "<title>thanks</title>" });
   const site = await startSite(t, {
     "/ldpbandits/src/index.js": (await bundledSdk()).contents,
@@ -38,7 +38,8 @@ test("80 visitors: those who do not click close the tab, those who do leave by a
       "https://agent.example": agent.url,
       "the client key": agent.keys.client,
       "https://shop.example/checkout": `${elsewhere.url}/checkout`,
-      "epsilon: 1,": "epsilon: 3,",
+      "epsilon: 1,": "epsilon: 3, /* for a crowd of 80 */",
+      'worker: registerWorker("/ldpbandits/src/worker.js", { type: "module" })': 'allowAutomated: true, onLeave: "send"',
     }),
   });
   const browser = await startBrowser(t);

@@ -15,8 +15,9 @@ test("the page of docs/browser.md takes part in its experiment, and works withou
   const agent = await startAgent(t);
   const [, create] = /experiments create buttons (.*)\n/.exec(PAGE);
   const arms = [...create.matchAll(/--arm (\w+)/g)].map(([, arm]) => arm);
-  await agent.ask("/v1/experiments", { name: "buttons", arms, curator: { mechanism: "bernoulli", epsilon: 1 } });
-  const filled = html.replace("./ldpbandits/", "/ldpbandits/src/").replace("the client key", agent.keys.client);
+  await agent.ask("/v1/experiments", { name: "buttons", arms, curator: { mechanism: "bernoulli", epsilon: 1 }, report_after: 2 });
+  const filled = html.replaceAll("./ldpbandits/", "/ldpbandits/src/").replace("the client key", agent.keys.client)
+    .replace("limits: {", "allowAutomated: true, limits: {");
   const site = await startSite(t, { "/": filled.replace("http://127.0.0.1:8000", agent.url), "/down": filled.replace("127.0.0.1:8000", "127.0.0.1:9") });
   const browser = await startBrowser(t);
   const context = await newContext(t, browser);
@@ -25,9 +26,9 @@ test("the page of docs/browser.md takes part in its experiment, and works withou
   await page.waitForSelector("#buy:not([hidden])");
   assert.match(await page.textContent("#buy"), /Add to basket|Yes, I want it!/);
   await page.click("#buy");
-  await page.close();
+  await page.close(); // the worker sends at the moment
   const responses = async () => (await agent.ask("/v1/experiments/buttons")).responses;
-  for (let i = 0; i < 400 && !(await responses()); i++) await sleep(20);
+  for (let i = 0; i < 1000 && !(await responses()); i++) await sleep(20);
   assert.equal(await responses(), 1);
   const other = await context.newPage();
   await other.goto(`${site.url}/down`);

@@ -28,6 +28,21 @@ def test_each_curator_can_be_named(curator: str, capsys: pytest.CaptureFixture[s
     assert err == ""
 
 
+def test_a_curator_of_ones_own_can_be_loaded(root: Path, tmp_path: Path) -> None:
+    """--load imports the module that registers its transform, the example of docs/own-mechanism.md."""
+    page = (root / "docs" / "own-mechanism.md").read_text(encoding="utf-8")
+    code = page.partition("```python\n# my_transform.py\n")[2].partition("\n```")[0]
+    (tmp_path / "my_transform.py").write_text(code, encoding="utf-8")
+    kind = code.partition('kind: ClassVar[str] = "')[2].partition('"')[0]
+    curator = json.dumps({"mechanism": "bernoulli", "transform": {"kind": kind, "at": 0.5}})
+    command = [sys.executable, "-m", "ldpbandits", "audit", "--curator", curator, "--epsilon", "0.5", *QUICK]
+    done = subprocess.run(
+        [*command, "--load", "my_transform"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ": consistent with epsilon = 0.5" in done.stdout
+
+
 def test_help_shows_how_to_call_it(capsys: pytest.CaptureFixture[str]) -> None:
     """Two examples, the exit codes, and every option."""
     with pytest.raises(SystemExit, match="0"):
@@ -54,9 +69,12 @@ def test_json_has_the_promised_keys(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "--curator", "ctl", "--epsilon", "2", *QUICK, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     keys = {"verdict", "epsilon_claimed", "epsilon_lower", "epsilon_could_be", "confidence", "samples", "seconds"}
-    keys |= {"layers", "epsilon_could_be_of", "not_finished"}
+    keys |= {"layers", "epsilon_could_be_of", "not_finished", "headline", "what", "leaks"}
+    keys |= {"date", "version", "command", "digest", "seed", "rewards"}
     assert found.keys() == keys
-    assert all(layer.keys() == {"name", "verdict", "detail"} for layer in found["layers"])
+    assert all(
+        layer.keys() == {"name", "verdict", "detail", "epsilon_lower", "same_leak_as"} for layer in found["layers"]
+    )
     verdicts = {"consistent", "violated", "reported", "not applicable"}
     assert found["not_finished"] == []
     assert found["epsilon_could_be_of"] == "a leak that a single response shows on its own"
@@ -93,6 +111,10 @@ def test_json_has_the_promised_keys(capsys: pytest.CaptureFixture[str]) -> None:
         (["--curator", "ctb", "--epsilon", "1", "--rewards", "0,nan"], "rewards must be finite numbers, got nan"),
         (["--curator", "ctb", "--epsilon", "1", "--rewards", "0,x"], "rewards must be a number, got 'x'"),
         (["--curator", "ctb", "--epsilon", "1", "--rewards", "0,2"], "takes no such rewards"),
+        (
+            ["--curator", "ctb", "--epsilon", "1", "--load", "no_such_module"],
+            "no_such_module cannot be loaded: ModuleNotFoundError",
+        ),
         (["--curator", "ctb", "--epsilon", "1", "--timeout", "3"], "--timeout goes with --command"),
         (["--command", "cat", "--epsilon", "1", "--timeout", "-3"], "timeout must be finite and > 0"),
         (

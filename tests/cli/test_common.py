@@ -15,7 +15,7 @@ from ldpbandits.cli.common import Command, named_number, number, table
 from ldpbandits.errors import MissingExtra, ParameterError
 from ldpbandits.extras import needs
 
-SHARED = {"common", "config", "database", "first_keys", "serve_options", "shells", "words"}
+SHARED = {"common", "config", "database", "first_keys", "serve_options"}
 BOUNDS = [sys.executable, "-m", "ldpbandits", "bounds", "--epsilon", "1", "--arm", "bernoulli(0.5)", "--horizon", "100"]
 
 

@@ -44,7 +44,7 @@ def environment(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
 def name(server: Running, environment: None) -> str:
     """An experiment with two arms and three responses."""
     name = f"test-{next(NUMBERS)}"
-    Admin(server.url, server.keys["admin"]).create(name, ["blue", "green"], epsilon=1)
+    Admin(server.url, server.keys["admin"]).create(name, ["blue", "green"], epsilon=1, goal="earn")
     for response in (0, 1, 1):
         assert server.respond(server.decide(name)["ticket"], response).status == 200
     return name
@@ -61,8 +61,8 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 
 
 def test_there_is_a_verb_for_each_that_is_promised() -> None:
-    """list, show, create, pause, resume, ship, close, delete, add-arm, retire-arm, export."""
-    promised = "list show create pause resume ship close delete add-arm retire-arm export"
+    """list, show, create, pause, resume, ship, close, delete, add-arm, retire-arm, forgive, export."""
+    promised = "list show create pause resume ship close delete add-arm retire-arm forgive export"
     assert [verb.name for verb in VERBS] == promised.split()
 
 
@@ -83,7 +83,7 @@ def test_show_is_a_table_with_bars_and_json(name: str, capsys: pytest.CaptureFix
     """As wide as the terminal; all that the server says is in the JSON."""
     code, out, err = run(capsys, "show", name)
     assert (code, err) == (0, "")
-    assert out.startswith(f"{name}: running; 3 responses at epsilon = 1, by kl-ucb++\n\narm ")
+    assert out.startswith(f"{name}: running; 3 responses at epsilon = 1, by kl-ucb++\n")
     assert "█" in out
     assert "├" in out
     assert 80 < max(map(len, out.splitlines())) <= 100
@@ -272,6 +272,7 @@ FLAGS = [
     *("--rule", "imed", "--report-after", "60", "--sticky", "86400", "--ticket-lifetime", "7200"),
     *("--default-reward", "2", "--minimum-share", "0.1", "--warm-up", "50", "--ramp", "0.2:100"),
     *("--stop-when-separated", "pause"),
+    "--accept-drift-risk",
 ]
 TOML = """
 arms = ["blue", "green"]
@@ -286,6 +287,7 @@ minimum_share = 0.1
 warm_up = 50
 ramp = { share = 0.2, responses = 100 }
 stop_when_separated = "pause"
+accept_drift_risk = true
 """
 
 
@@ -347,7 +349,7 @@ ONE = ["create", "x", "--arm", "blue", "--epsilon", "1"]
         ([], "arguments are required: VERB"),
         (["sing"], "invalid choice: 'sing'"),
         (["show"], "arguments are required: NAME"),
-        (["show", "none"], "the server refuses (404): there is no experiment of this name"),
+        (["show", "none"], "the server refuses (404): there is no experiment named"),
         (["show", "none", "--wach"], "unrecognized arguments: --wach"),
         (["list", "--url", "agent.example"], "a server's URL looks like https://agent.example"),
         (["list", "--url", "http://127.0.0.1:9"], "the server at 127.0.0.1:9 cannot be reached"),
@@ -370,7 +372,7 @@ ONE = ["create", "x", "--arm", "blue", "--epsilon", "1"]
         ([*ONE, "--from", "list.json"], "list.json: it must hold one object"),
         ([*ONE, "--from", "bad.toml"], "bad.toml: "),
         ([*ONE, "--from", "odd.toml"], "odd.toml: an experiment has no colour; its keys are arms, epsilon, rewards,"),
-        (["ship", "none", "blue", "--yes"], "there is no experiment of this name"),
+        (["ship", "none", "blue", "--yes"], "there is no experiment named"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(

@@ -14,7 +14,7 @@ from ldpbandits.lab.planning import planner
 PLAN = ["plan", "--baseline", "0.3", "--lift", "1", "--epsilon", "2,4", "--trials", "10", "--horizon", "2e4"]
 KEYS = {
     "baseline", "lift", "best", "range", "arms", "curator", "users", "missing", "power", "confidence", "seed",
-    "seconds", "rows", "verdicts", "smallest_epsilon", "reverse", "odds",
+    "seconds", "rows", "verdicts", "smallest_epsilon", "reverse", "odds", "answer", "command", "per_day",
 }  # fmt: skip
 
 
@@ -35,18 +35,25 @@ def called(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[in
 
 
 def test_it_prints_tables_and_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
-    """The question, responses, costs, odds, and a sentence for each epsilon; nothing on stderr."""
+    """The answer, the question, responses, costs, odds, and how to start; nothing on stderr."""
     code, out, err = called(PLAN, capsys)
     assert (code, err) == (0, "")
-    assert out.startswith("0.3 against 0.6, a lift of 100 %; 2 arms, ctb, confidence 95 %\n")
-    for title in ("Responses until the best arm is separated", "What it costs until then", "could be right about"):
+    answer, _, heading = out.splitlines()[:3]
+    assert re.match(
+        r"Yes: by duels you would see a lift of 100 % with \d+ responses at epsilon 2, \d+ at epsilon 4, ", answer
+    )
+    assert heading == "0.3 against 0.6, a lift of 100 %; 2 arms, ctb, confidence 95 %"
+    for title in ("Responses until the verdict", "What it costs until then", "could be right about"):
         assert title in out
-    assert re.search(r"^epsilon +pulls by +10 % +50 % +90 % +power 0.8 +forecast +z-test +trials$", out, re.MULTILINE)
-    assert re.search(r"^2 +kl-ucb\+\+ +20,000\+ +20,000\+ .* 10$", out, re.MULTILINE)
-    assert re.search(r"^none +equal shares +\d+ +\d+ +\d+ +\d+ +\d+ +\d+ +20$", out, re.MULTILINE)
+    assert re.search(r"^epsilon +pulls by +10 % .* +power 0.8 +no privacy +forecast +trials$", out, re.MULTILINE)
+    assert re.search(r"^ +2 +kl-ucb\+\+ .*20,000\+ .* 10$", out, re.MULTILINE)
+    assert re.search(r"^ +4 +duels +\d+ +\d+ +\d+ +\d+ +\d+ +\d+ +20$", out, re.MULTILINE)
+    assert re.search(r"^ +4 +one look +\d+ +\d+$", out, re.MULTILINE)
     assert re.search(r"^ +2 +7.39 +88.1 %$", out, re.MULTILINE)
-    assert re.search(r"^feasible with [\d,]+ responses at epsilon 4 in equal shares; by kl-ucb\+\+", out, re.MULTILINE)
-    assert max(len(line) for line in out.splitlines() if "feasible" not in line) <= 120
+    assert re.search(r"^feasible with \d+ responses at epsilon 4 by duels, \d+ by equal shares", out, re.MULTILINE)
+    start = "ldpbandits experiments create my-experiment --arm A --arm B --epsilon 2 --rule duels"
+    assert out.endswith(f"To start:\n  {start}\n")
+    assert max(len(line) for line in out.splitlines()[1:] if "feasible" not in line) <= 120
 
 
 def test_json_has_everything(capsys: pytest.CaptureFixture[str]) -> None:
@@ -59,7 +66,7 @@ def test_json_has_everything(capsys: pytest.CaptureFixture[str]) -> None:
     assert [(row["epsilon"], row["allocation"], row["rule"]) for row in made["rows"]] == [
         (epsilon, allocation, rule)
         for epsilon in (2.0, 4.0, None)
-        for allocation, rule in (("rule", "kl-ucb++"), ("equal", None))
+        for allocation, rule in (("duels", "duels"), ("equal", "equal shares"), ("rule", "kl-ucb++"))
     ]
     for row in made["rows"]:
         assert set(row["responses"]) == {"10%", "50%", "90%", "power", "closed_form", "textbook"}
@@ -67,7 +74,8 @@ def test_json_has_everything(capsys: pytest.CaptureFixture[str]) -> None:
         assert set(row["with_users"]) == {"power", "standing", "smallest_lift"}
         assert row["responses"]["closed_form"] > 0
     assert set(made["verdicts"]) == {"2.0", "4.0"}
-    assert "not with 30: the smallest lift you would see is none at all" in made["verdicts"]["2.0"]
+    assert "not with 30 users: the smallest lift you would see is none at all" in made["verdicts"]["2.0"]
+    assert made["answer"].startswith("No: with 30 users you would not see a lift of 100 % at any epsilon")
     assert made["reverse"] == "with 30 users no epsilon is feasible"
     assert made["odds"][1]["right_at_most"] == pytest.approx(0.982, abs=1e-3)
 
@@ -92,10 +100,10 @@ def test_the_page_stands_by_itself(capsys: pytest.CaptureFixture[str], tmp_path:
     pictures = [b64decode(found).decode() for found in re.findall(r"base64,([\w+/=]+)", text)]
     words = [re.findall(r"<!-- (.*?) -->", picture) for picture in pictures]
     assert len(words) == 2
-    assert "responses until the best arm is separated with power 0.8" in words[0]
-    for told in ("feasible above: in equal shares", "feasible above: by kl-ucb++", "1,000 responses of your users"):
+    assert "responses until the verdict with power 0.8" in words[0]
+    for told in ("feasible above: by equal shares", "feasible above: by kl-ucb++", "1,000 responses of your users"):
         assert told in words[0]
-    for told in ("share of trials that are separated", "epsilon 2", "epsilon 4", "no privacy", "by kl-ucb++"):
+    for told in ("share of trials that are decided", "epsilon 2", "epsilon 4", "no privacy", "by kl-ucb++"):
         assert told in words[1]
 
 
@@ -115,10 +123,10 @@ def test_past_rewards_take_the_place_of_a_baseline(capsys: pytest.CaptureFixture
     """Their mean is the baseline; that only the mean matters is said, and how many were clipped."""
     data = tmp_path / "past.csv"
     data.write_text("reward\n0\n0\n4\n8\n40\n", encoding="utf-8")
-    arguments = ["plan", "--data", str(data), "--range", "0,20", "--lift", "0.5", "--epsilon", "4", "--trials", "10"]
+    arguments = ["plan", "--data", str(data), "--high", "20", "--lift", "0.5", "--epsilon", "4", "--trials", "10"]
     code, out, _ = called([*arguments, "--horizon", "2e4"], capsys)
     assert code == 0
-    assert out.startswith("6.4 (the mean of 5 rewards in past.csv) against 9.6, a lift of 50 %")
+    assert "\n6.4 (the mean of 5 rewards in past.csv) against 9.6, a lift of 50 %" in out
     assert "\nRewards beyond the range count as its ends: 1 of 5.\n" in out
     assert "only the mean matters to CTB" in out
     assert "Without privacy the rewards themselves are played." in " ".join(out.split())
@@ -126,7 +134,7 @@ def test_past_rewards_take_the_place_of_a_baseline(capsys: pytest.CaptureFixture
 
 def test_a_range_without_past_rewards_is_said_to_stand_for_its_ends(capsys: pytest.CaptureFixture[str]) -> None:
     """A mean of 3 stars does not tell how much they vary."""
-    arguments = ["--range", "1,5", "--lift", "0.5", "--epsilon", "4", "--trials", "10", "--horizon", "2e4"]
+    arguments = ["--low", "1", "--high", "5", "--lift", "0.5", "--epsilon", "4", "--trials", "10", "--horizon", "2e4"]
     code, out, _ = called(["plan", "--baseline", "3", *arguments], capsys)
     assert code == 0
     assert "\nRewards are taken to be 1 or 5: of others, past ones (--data) tell" in out
@@ -146,6 +154,8 @@ def test_a_range_without_past_rewards_is_said_to_stand_for_its_ends(capsys: pyte
         (["--epsilon", ""], "epsilon must be a number, got ''"),
         (["--range", "1"], "range is LOW,HIGH, such as 0,5, got '1'"),
         (["--range", "1,0"], "low < high"),
+        (["--low", "1", "--high", "0"], "low < high"),
+        (["--low", "1", "--range", "0,1"], "--range is the former spelling of --low and --high"),
         (["--curator", "cts"], "curator must be one of ctb, ctl, got 'cts'"),
         (["--rule", "exp3"], "a rule's kind must be one of"),
         (["--rule", "{"], "--rule is not JSON"),

@@ -17,7 +17,7 @@ from typing import Any, Self, TypeVar
 import pytest
 
 from ldpbandits import AsyncClient, AsyncPull, Client, Flushed, Ledger, Limits, Pull, Range
-from ldpbandits.device import client, randomness, sender
+from ldpbandits.device import client, outbox, randomness
 
 T = TypeVar("T")
 
@@ -53,7 +53,13 @@ class FakeAgent:
         }
         self.script: list[str | tuple[int, object]] = []
         self.requests: list[Request] = []
+        """Decisions and responses."""
+        self.offers: list[Request] = []
+        self.acceptances: list[Request] = []
+        self.offer: dict[str, Any] = {}
+        """What the offer says beside what the next decision asks for."""
         self.counted: dict[str, float] = {}
+        self.accepted: set[str] = set()
         self._issued = self._connections = 0
         self._open: set[socket.socket] = set()
         self._news = Condition()
@@ -96,6 +102,21 @@ class FakeAgent:
         self.counted[ticket] = response
         return 200, {"status": "counted"}
 
+    def accept(self, ticket: str) -> tuple[int, object]:
+        """Count an acceptance."""
+        is_new = ticket not in self.accepted
+        self.accepted.add(ticket)
+        return 200, {"status": "accepted" if is_new else "duplicate"}
+
+    def offered(self) -> tuple[int, object]:
+        """Offer what the next decision asks for."""
+        step = self.script[0] if self.script else ""
+        said = step[1] if isinstance(step, tuple) and step[0] == 200 and isinstance(step[1], dict) else {}
+        names = {"curator": "curator", "default": "default", "report_after": "report_after", "sticky": "sticky"}
+        names["ticket_lifetime"] = "expires_in"
+        asked = {name: said.get(old) or self.decision.get(old) for name, old in names.items()}
+        return 200, {"status": "running", "shipped": None, "retired": [], "max_age": 0, **asked, **self.offer}
+
     def _handler(agent) -> type[BaseHTTPRequestHandler]:  # noqa: N805 - `self` is the handler's below
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -111,8 +132,19 @@ class FakeAgent:
                 agent._open.discard(self.connection)
                 super().finish()
 
+            def do_GET(self) -> None:
+                with agent._news:
+                    agent.offers.append(Request(self.path, self.headers, b"", self.number))
+                    self._reply(*agent.offered())
+
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
+                if self.path.endswith("/v1/acceptances"):
+                    with agent._news:
+                        agent.acceptances.append(Request(self.path, self.headers, body, self.number))
+                        self._reply(*agent.accept(json.loads(body)["ticket"]))
+                        agent._news.notify_all()
+                    return
                 with agent._news:
                     agent.requests.append(Request(self.path, self.headers, body, self.number))
                     step = agent.script.pop(0) if agent.script else ""
@@ -123,6 +155,9 @@ class FakeAgent:
                 self.close_connection = step in (DROP, LOSE, HANG_UP)
                 if step in (DROP, LOSE):
                     return
+                self._reply(status, said)
+
+            def _reply(self, status: int, said: object) -> None:
                 text = said if isinstance(said, bytes) else json.dumps(said).encode()
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(text)))
@@ -200,6 +235,10 @@ class Blocking:
     def observe(self, ticket: str, reward: Any, **options: Any) -> bool:
         """Observe a reward."""
         return self._looping.wait(self._client.observe(ticket, reward, **options))
+
+    def observe_latest(self, reward: Any, **options: Any) -> bool:
+        """Observe the reward of the newest pull."""
+        return self._looping.wait(self._client.observe_latest(reward, **options))
 
     def pulls(self) -> list[Pull]:
         """Return the pulls that are open."""
@@ -332,6 +371,6 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of all clients."""
     clock = Clock()
-    for module in (client, sender):
+    for module in (client, outbox):
         monkeypatch.setattr(module, "time", clock)
     return clock

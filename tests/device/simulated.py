@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from ldpbandits import AsyncClient, Client, LDPBanditsError, Ledger, Limits, Range, net
-from ldpbandits.device import async_client, client, outbox, randomness, sender, wire
+from ldpbandits.device import async_client, client, offer, outbox, randomness, wire
 from ldpbandits.device.background_sender import pause_after
 
 START = 1_700_000_000.0
@@ -42,8 +42,8 @@ class Sent:
 
     @property
     def message(self) -> dict[str, Any]:
-        """What is in it."""
-        message: dict[str, Any] = loads(self.body)
+        """What is in it; a question for the offer has nothing."""
+        message: dict[str, Any] = loads(self.body or b"{}")
         return message
 
 
@@ -87,6 +87,17 @@ class Agent:
         self.issued += 1
         return Reply({"ticket": f"ticket-{self.issued}", **self.decision})
 
+    def offer(self) -> Reply:
+        """Offer what the decisions ask for."""
+        asked = {name: self.decision[name] for name in ("curator", "default", "report_after", "sticky")}
+        lifetime = self.decision["expires_in"]
+        said = {"status": "running", "shipped": None, "retired": [], "max_age": 60, "ticket_lifetime": lifetime}
+        return Reply({**said, **asked})
+
+    def accept(self, _: dict[str, Any]) -> Reply:
+        """Count an acceptance."""
+        return Reply({"status": "accepted"})
+
     def respond(self, _: dict[str, Any]) -> Reply:
         """Count a response."""
         self.answered += 1
@@ -120,17 +131,22 @@ class World:
         """Answer a request, once it is complete."""
         head, _, body = received.partition(b"\r\n\r\n")
         length = re.search(rb"Content-Length: (\d+)", head)
-        if length is None or len(body) < int(length[1]):
+        is_whole = length is not None and len(body) >= int(length[1])
+        if not is_whole and not (head.startswith(b"GET") and b"\r\n\r\n" in received):
             return None
         sent = Sent(self.passed, connection, head, body)
         self.sent.append(sent)
+        if b"/offer " in head:
+            return self.agent.offer()
+        if b"/acceptances " in head:
+            return self.agent.accept(sent.message)
         return self.agent.decide() if b"/decisions" in head else self.agent.respond(sent.message)
 
     @contextmanager
     def running(self, patch: pytest.MonkeyPatch) -> Iterator[None]:
         """Let devices live in this world. Noise, and how long to wait before a retry, come from a stream each."""
         with patch.context() as here:
-            for module in (client, sender):
+            for module in (client, outbox, offer):
                 here.setattr(module, "time", self)
             for module in (wire, net):
                 here.setattr(module, "monotonic", self.monotonic)

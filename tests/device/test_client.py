@@ -105,7 +105,7 @@ def test_a_menu_that_makes_no_sense_costs_nothing(agent: "FakeAgent", device: "D
     client = device()
     for curator in ({**CTB_50, "epsilon": epsilon}, {"mechanism": "laplace", "epsilon": [0.5, 1]}):
         agent.decision["curator"] = curator
-        with pytest.raises(ServerError, match="a curator that there is not"):
+        with pytest.raises(ServerError, match="asks for an unknown curator"):
             client.decide()
     assert client.spent() == 0
 
@@ -151,7 +151,7 @@ def test_an_agent_that_asks_for_too_much(
     assert client.spent() == 0
     assert client.flush(now=1e12).acknowledged == 0
     assert drawn == []
-    assert len(agent.requests) == 1
+    assert agent.requests == []  # the offer was enough: no ticket was taken
 
 
 def test_the_real_line_with_the_owners_word(agent: "FakeAgent", device: "Device") -> None:

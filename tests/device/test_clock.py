@@ -92,7 +92,7 @@ def test_no_reward_changes_what_has_left_though_the_moment_lies_ahead_again(
     client.flush()
     clock.now -= 400
     drawn.clear()
-    with pytest.raises(Exception, match="no reward is taken for it any more"):
+    with pytest.raises(Exception, match="its reward can no longer be observed"):
         pull.observe(1)
     assert drawn == []
     assert client.pulls() == []

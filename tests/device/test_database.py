@@ -146,7 +146,7 @@ def test_another_programs_database_is_left_as_it_is(path: Path) -> None:
     connection.execute("CREATE TABLE recipes (name TEXT)")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(LedgerError, match="something else than a ledger"):
+    with pytest.raises(LedgerError, match="is not a ledger"):
         Ledger(path)
     assert path.read_bytes() == before
 

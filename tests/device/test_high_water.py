@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ldpbandits import BernoulliCurator, Ledger, LedgerError, Limits, Range
-from ldpbandits.device.decision import Decision
-from ldpbandits.device.high_water import SUFFIX
+from ldpbandits.device.database import SUFFIX
+from ldpbandits.device.decision import Decision, Request
 from ldpbandits.device.outbox import Outbox
 from ldpbandits.types import Arm, Response
 
@@ -50,7 +50,7 @@ def opened(path: Path) -> Iterator[Outbox]:
 def charge(outbox: Outbox, ticket: str) -> None:
     """Accept a pull."""
     curators = (BernoulliCurator(0.1),)
-    outbox.keep(Decision(Arm(0), "", ticket, curators, 0.0, report_after=300, lifetime=600), LIMITS, NOW)
+    outbox.keep(Decision(Arm(0), "", ticket, Request(curators, 0.0, report_after=300), lifetime=600), LIMITS, NOW)
 
 
 def leave(outbox: Outbox, ticket: str) -> None:
@@ -193,11 +193,11 @@ KILLED_AT_EACH_LINE = """
 import os, shutil, signal, sys
 from pathlib import Path
 from ldpbandits import Ledger, LedgerError
-from ldpbandits.device import database, high_water
+from ldpbandits.device import database
 from tests.device.test_high_water import STEPS, opened, use
 
 path = Path(sys.argv[1])
-OURS = {database.__file__, high_water.__file__}
+OURS = {database.__file__}
 
 def live(at):
     # Take each step in turn, and die at the line with this number.

@@ -151,7 +151,7 @@ def test_a_ticket_that_was_handed_out_before(agent: "FakeAgent", device: "Device
     decision = {**agent.decision, "ticket": pull.ticket, "arm": 0}
     for other in (client, device("colour"), device(url=f"{agent.url}/other")):
         agent.script = [(200, decision)]
-        with pytest.raises(TicketError, match="handed out this ticket before"):
+        with pytest.raises(TicketError, match="issued this ticket before"):
             other.decide()
     assert client.spent() == 0.5
     assert client.pulls() == [pull]

@@ -55,7 +55,7 @@ def test_leaving_sends_what_was_decided_here_reward_or_not(agent: "FakeAgent", d
     else:
         getattr(client, way)()
     assert agent.counted == {"ticket-1": 1.0, "ticket-2": 0.0}
-    with pytest.raises(TicketError, match="this pull is over"):
+    with pytest.raises(TicketError, match="unknown pull: its response was sent"):
         device(limits=LIMITS).observe(str(silent.ticket), 1)
 
 

@@ -67,8 +67,8 @@ def test_a_refused_charge_leaves_no_trace_and_smaller_ones_still_fit(ledger: Led
 
 
 def test_a_window_of_one_day_is_called_so(ledger: Ledger) -> None:
-    """A refusal is a sentence that its reader may see: 1 day, and half of one 0.5 days."""
-    for window, said in ((DAY_S, r"within 1 day$"), (DAY_S / 2, r"within 0\.5 days$")):
+    """A refusal is a sentence that its reader may see: 1 day, and half of one 12 hours."""
+    for window, said in ((DAY_S, r"within 1 day$"), (DAY_S / 2, r"within 12 hours$")):
         with pytest.raises(LimitError, match=said):
             charge(ledger, allow(2, 1, window=window), 2)
 

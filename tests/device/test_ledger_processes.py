@@ -15,7 +15,7 @@ HERE = ("https://agent.example", "headline")
 START = """
 import os, sys, threading, time
 from ldpbandits import LaplaceCurator, LedgerError, Ledger, LimitError, Limits, Range
-from ldpbandits.device.decision import Decision
+from ldpbandits.device.decision import Decision, Request
 from ldpbandits.device.outbox import Outbox
 path, name = sys.argv[1:3]
 
@@ -26,7 +26,7 @@ def open_outbox():
     return Outbox(Ledger(path), "https://agent.example", "headline")
 
 def asked(ticket):
-    return Decision(0, "", str(ticket), (LaplaceCurator(0.1),), 0.0, report_after=300.0, lifetime=600.0)
+    return Decision(0, "", str(ticket), Request((LaplaceCurator(0.1),), 0.0, report_after=300.0), lifetime=600.0)
 """
 
 CHARGE_FOR_EVER = """
@@ -54,7 +54,7 @@ for i in range(1000):
 
 FORK = """
 outbox, memory, limits, is_over = open_outbox(), Ledger(":memory:"), Limits(Range(0, 1), 1, 1e6), threading.Event()
-database = outbox._database
+database = outbox.database
 
 def charge_on():
     i = 0

@@ -75,7 +75,7 @@ def test_a_reward_after_the_moment_is_refused(
                 observe(1)
     clock.wait(400)
     assert client.flush().acknowledged == 1
-    with pytest.raises(TicketError, match="this pull is over and its response sent"):
+    with pytest.raises(TicketError, match="unknown pull: its response was sent"):
         pull.observe(1)
     assert len(drawn) == 1  # a word for how long to wait
     assert len(agent.bodies("ticket-1")) == 2

@@ -10,7 +10,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from json import loads
+from json import dumps, loads
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -158,6 +158,33 @@ class Deciding(Agent):
         return honest if self.issued % 2 else self.reply
 
 
+class Accepting(Agent):
+    """Answers acceptances as it is told, one after the other, and then as it should."""
+
+    def __init__(self, *replies: Reply, **changes: Any) -> None:
+        """Answer so."""
+        super().__init__(**changes)
+        self.replies = list(replies)
+
+    def accept(self, message: dict[str, Any]) -> Reply:
+        """Say what comes next."""
+        return self.replies.pop(0) if self.replies else super().accept(message)
+
+
+class Offering(Agent):
+    """Offers something else each second time, or nothing."""
+
+    def __init__(self, reply: Reply) -> None:
+        """Offer this."""
+        super().__init__()
+        self.reply, self.offered = reply, 0
+
+    def offer(self) -> Reply:
+        """Take turns."""
+        self.offered += 1
+        return super().offer() if self.offered % 2 else self.reply
+
+
 class Reading(Agent):
     """Behaves by what it reads in responses: a one must be sent again."""
 
@@ -170,6 +197,12 @@ class Reading(Agent):
 def ctb(epsilon: float | list[float] = 1.0, **transform: Any) -> dict[str, Any]:
     """Ask for bits."""
     return {"mechanism": "bernoulli", "epsilon": epsilon, **({"transform": transform} if transform else {})}
+
+
+def offered(agent: Agent) -> dict[str, Any]:
+    """Return what an agent offers."""
+    said: dict[str, Any] = loads(dumps(agent.offer().body))
+    return said
 
 
 NULL = {**dict.fromkeys(("ticket", "curator", "default", "report_after", "expires_at", "expires_in")), "sticky": 0}
@@ -207,6 +240,12 @@ AGENTS: dict[str, Callable[[], Agent]] = {
     "says no": lambda: Answering(*[Reply({"code": "expired", "message": "late"}, 410)] * 2),
     "says no to the key": lambda: Answering(*[Reply({"code": "unauthorized"}, 401)] * 3),
     "a login page": lambda: Answering(*[Reply(b"<html>")] * 3),
+    "is busy with acceptances": lambda: Accepting(*[Reply({}, 503)] * 5),
+    "takes no acceptance": lambda: Accepting(*[Reply({"code": "expired", "message": "late"}, 410)] * 2),
+    "never takes an acceptance": lambda: Accepting(*[Reply({"status": "accepted"}, delay=1e9)] * 9),
+    "cuts its acceptances": lambda: Accepting(*[Reply({"status": "accepted"}, cut=n) for n in (0, 1, 20, 45)]),
+    "offers something else": lambda: Offering(Reply({**offered(Agent()), "default": 1})),
+    "hides its offer": lambda: Offering(Reply({}, 503)),
 }
 
 
@@ -387,16 +426,19 @@ def test_the_pages_say_how_many_agents(root: Path) -> None:
 
 @pytest.mark.parametrize("make", [Client, AsyncClient])
 def test_everything_is_seen(monkeypatch: pytest.MonkeyPatch, make: Make) -> None:
-    """The simulated world shows two decisions and two responses of an honest session, in full."""
+    """The simulated world shows all that leaves in an honest session of two pulls, in full."""
     sent = session(monkeypatch, World(Agent(), 0), [1, None], make)
     assert [request.head.split()[1] for request in sent] == [
+        b"/v1/experiments/one/offer",
         b"/v1/experiments/one/decisions",
+        b"/v1/acceptances",
         b"/v1/experiments/one/decisions",
+        b"/v1/acceptances",
         b"/v1/responses",
         b"/v1/responses",
     ]
-    assert [round(request.time) for request in sent] == [0, 50, 300, 350]
-    assert [request.connection for request in sent] == [1, 1, 1, 1]
-    assert loads(sent[2].body).keys() == {"ticket", "response", "epsilon"}
-    assert b"Authorization" in sent[0].head
-    assert b"Authorization" not in sent[2].head
+    assert [round(request.time) for request in sent] == [0, 0, 0, 50, 50, 300, 350]
+    assert [request.connection for request in sent] == [1] * 7
+    assert loads(sent[2].body).keys() == {"ticket"}
+    assert loads(sent[5].body).keys() == {"ticket", "response", "epsilon"}
+    assert [b"Authorization" in request.head for request in sent] == [number in {1, 3} for number in range(7)]

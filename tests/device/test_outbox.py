@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ldpbandits import BernoulliCurator, Ledger, LedgerError, LimitError, Limits, Range, TicketError
-from ldpbandits.device.curators import curator_from_text, curators_from_text
-from ldpbandits.device.decision import Decision
+from ldpbandits.device.decision import Decision, Request, curator_from_text, curators_from_text
 from ldpbandits.device.limits import DAY_S
 from ldpbandits.device.outbox import Entry, Outbox
 from ldpbandits.types import Arm, Response
@@ -23,7 +22,7 @@ HERE = ("https://agent.example", "headline")
 
 def asked(ticket: str, epsilon: float = 0.1) -> Decision:
     """Make a decision that asks for this epsilon."""
-    return Decision(Arm(0), "green", ticket, (BernoulliCurator(epsilon),), 0.0, report_after=300, lifetime=600)
+    return Decision(Arm(0), "green", ticket, Request((BernoulliCurator(epsilon),), 0.0, report_after=300), lifetime=600)
 
 
 def limits(epsilon: float, budget: float) -> Limits:
@@ -45,7 +44,7 @@ def test_a_pull_is_kept_and_charged_or_neither(ledger: Ledger) -> None:
     outbox.keep(asked("a", 0.75), allowed, NOW)
     with pytest.raises(LimitError):
         outbox.keep(asked("b", 0.5), allowed, NOW)
-    with pytest.raises(TicketError, match="handed out this ticket before"):
+    with pytest.raises(TicketError, match="issued this ticket before"):
         outbox.keep(asked("a", 0.25), allowed, NOW)
     with pytest.raises(LedgerError):
         outbox.keep(replace(asked("c", 0.25), name=None), allowed, NOW)  # type: ignore[arg-type]
@@ -161,8 +160,8 @@ def test_the_curator_of_a_pull_is_made_once(device: "Device", monkeypatch: pytes
     client = device()
     for _ in range(3):  # what asks for the same curator gets the same: it holds no state
         client.decide()
-    assert len(curators) == 1
-    for pull in client.pulls():  # from the file, which has it in full
+    assert len(curators) == 2  # the other is from the file, which has it in full
+    for pull in client.pulls():
         assert pull.observe(1) is True
     assert client.leave().acknowledged == 3
     assert len(curators) == 2

@@ -48,16 +48,16 @@ def test_a_shipped_experiment_needs_no_room_in_the_budget(agent: "FakeAgent", de
     client.decide()
     with pytest.raises(LimitError):
         client.decide()
-    agent.script = [(200, SHIPPED)]
+    agent.offer = {"status": "shipped", "shipped": {"arm": 1, "name": "green"}}
     assert client.decide().arm == 1
 
 
 @pytest.mark.parametrize("name", [*ASKED[1:], "sticky"])
 def test_a_decision_without_a_ticket_that_asks_for_something(agent: "FakeAgent", device: "Device", name: str) -> None:
     """Half a question is nonsense."""
-    value = {"mechanism": "bernoulli", "epsilon": 0.5} if name == "curator" else 1
+    value = {"mechanism": "bernoulli", "epsilon": 0.5} if name == "curator" else 1000 if name == "expires_in" else 1
     agent.script = [(200, {**SHIPPED, name: value})]
-    with pytest.raises(ServerError, match="has no ticket, and still asks for something") as caught:
+    with pytest.raises(ServerError, match="has no ticket, and still asks for a response") as caught:
         device().decide()
     assert caught.value.code == "unreadable"
 
@@ -158,4 +158,4 @@ def test_a_refused_arm_does_not_stick(agent: "FakeAgent", device: "Device") -> N
     for _ in range(2):
         with pytest.raises(LimitError):
             client.decide()
-    assert decisions(agent) == 2
+    assert (decisions(agent), len(agent.offers)) == (0, 2)

@@ -16,7 +16,7 @@ from tests.faults import some, spread
 
 from ldpbandits import UCB, CuratorSpec, Range, ucb1
 from ldpbandits.lab.algorithms import Algorithm, NotPrivate, algorithm
-from ldpbandits.lab.engine import blocks, leap, leap_ucb, noise
+from ldpbandits.lab.engine import blocks, leap, leap_ucb
 from ldpbandits.lab.engine.leap_ucb import Leader
 from ldpbandits.lab.engine.sums import Sums
 from ldpbandits.lab.experiments import simulate
@@ -273,13 +273,13 @@ def noise_p(module: dict[str, Any]) -> float:
 
 def test_noise_in_blocks_is_laplace_noise() -> None:
     """Sums over blocks, and values inside them, have the law of summed Laplace noise. False alarm: 1e-6; seeded."""
-    assert noise_p(vars(noise)) > FALSE_ALARM
+    assert noise_p(vars(leap_ucb)) > FALSE_ALARM
 
 
 @pytest.mark.parametrize("name", some(NOISE_MUTANTS))
 def test_wrong_noise_is_caught(name: str) -> None:
     """The comparison with Laplace noise fails for each mutant."""
-    assert noise_p(mutant(noise, NOISE_MUTANTS[name])) < FALSE_ALARM
+    assert noise_p(mutant(leap_ucb, NOISE_MUTANTS[name])) < FALSE_ALARM
 
 
 @pytest.mark.parametrize("rare", [0.02, 0.3, 0.45, 0.5, 0.55, 0.98])
@@ -327,7 +327,7 @@ def test_a_wrong_leap_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     """The comparison of the engines fails for each mutant: it can fail."""
     instance = INSTANCES[0]
     steps = statistics(algorithm(*instance[:2]), *instance[2:], "step")
-    monkeypatch.setitem(leap.LEAPS, UCB, mutant(leap_ucb, MUTANTS[name])["leap_ucb"])
+    monkeypatch.setitem(leap.LEAPS, UCB, mutant(leap_ucb, MUTANTS[name])["leap_ucb"])  # type: ignore[misc]
     assert smallest_p(statistics(algorithm(*instance[:2]), *instance[2:], "leap"), steps) < FALSE_ALARM
 
 
@@ -342,7 +342,7 @@ def test_a_wrong_block_is_caught(name: str) -> None:
 def test_a_leap_over_starving_arms_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaping past the round at which an arm starves is noticed."""
     change = ("most = max(1, int(quiet_until - t))", "most = until - t")
-    monkeypatch.setitem(leap.LEAPS, UCB, mutant(leap_ucb, change)["leap_ucb"])
+    monkeypatch.setitem(leap.LEAPS, UCB, mutant(leap_ucb, change)["leap_ucb"])  # type: ignore[misc]
     assert starved(Trials(algorithm("ldp-ucb-l", 8.0), APART)) > 0
 
 

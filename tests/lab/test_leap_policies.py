@@ -123,15 +123,15 @@ def thinned_p(*changes: tuple[str, str]) -> float:
         source = source.replace(*change)
     module: dict[str, Any] = {"__name__": "plain"}
     exec(compile(re.sub("@(un)?c(ompiled|ached)\n", "", source), "plain", "exec"), module)  # noqa: S102 - our own source
-    rng, draws, tails = np.random.default_rng(5), np.zeros(2), np.zeros(2)
-    pulls, totals = np.array([60.0, 60.0]), np.array([24.0, 36.0])
-    chance = module["_bound"](1, 0.6, 0.49, pulls, totals, tails)
+    rng = np.random.default_rng(5)
+    arms = module["Posteriors"](np.array([60.0, 60.0]), np.array([24.0, 36.0]), np.zeros(2), np.zeros(2))
+    chance = module["_bound"](1, 0.6, 0.49, arms)
     assert chance < 1
     won = np.zeros((2, 2))
     for _ in range(80_000):
-        won[0, module["_play_round"](rng, pulls, totals, draws)] += 1
+        won[0, module["_play_round"](rng, arms)] += 1
         is_candidate = rng.random() < chance
-        won[1, module["_candidate"](rng, 1, 0.49, tails, chance, pulls, totals, draws) if is_candidate else 1] += 1
+        won[1, module["_candidate"](rng, 1, 0.49, chance, arms) if is_candidate else 1] += 1
     return float(stats.chi2_contingency(won).pvalue)
 
 

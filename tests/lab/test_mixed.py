@@ -10,8 +10,7 @@ import pytest
 from ldpbandits import Agent, ParameterError, Response
 from ldpbandits.agent.rules import IMED, KLUCB, KLUCBPlus, Rule
 from ldpbandits.cli import main
-from ldpbandits.lab.algorithms import Algorithm, algorithm, mixed, with_rule
-from ldpbandits.lab.algorithms_json import algorithms_from_json
+from ldpbandits.lab.algorithms import Algorithm, algorithm, algorithms_from_json, mixed, with_rule
 from ldpbandits.lab.engine.mixed import compile_mixed_steps
 from ldpbandits.lab.experiments import Experiment, simulate
 from ldpbandits.lab.mix import Mix

@@ -7,7 +7,7 @@ import pytest
 from ldpbandits import Range
 from ldpbandits.errors import ParameterError
 from ldpbandits.lab.planning.case import Case
-from ldpbandits.lab.planning.question import MAX_VALUES, Question, question, read_past
+from ldpbandits.lab.planning.question import MAX_VALUES, Question, read_past
 from ldpbandits.lab.rewards import Bernoulli, Empirical
 
 
@@ -45,7 +45,7 @@ def test_rewards_beyond_the_range_count_as_its_ends(tmp_path: Path) -> None:
     place = written(tmp_path, "reward\n-1\n0\n5\n20\n")
     past = read_past(place, Range(0, 10))
     assert (past.values, past.counts, past.clipped) == ((0.0, 0.5, 1.0), (2, 1, 1), 2)
-    with pytest.raises(ParameterError, match=r"line 2: the reward is not in \[0, 1\]: declare with --range LOW,HIGH"):
+    with pytest.raises(ParameterError, match=r"line 2: the reward is not in \[0, 1\]: declare with --low and --high"):
         read_past(place, Range())
 
 
@@ -91,22 +91,22 @@ def test_many_values_are_grouped_and_keep_their_mean(tmp_path: Path) -> None:
 def test_the_baseline_is_the_mean_in_the_units_of_the_rewards(tmp_path: Path) -> None:
     """The lift is a part of it; a mean that cannot be lifted so far is refused."""
     place = written(tmp_path, "reward\n0\n0\n4\n8\n")
-    asked = question(data=place, declared=(0, 10), lift=0.5)
+    asked = Question(data=place, declared=(0, 10), lift=0.5, seed=0)
     assert (asked.baseline, asked.best) == pytest.approx((3, 4.5))
     assert Case(asked, 2.0, 0.5).values == pytest.approx((0.3, 0.45))
     with pytest.raises(ParameterError, match="a baseline of 3 with a lift of 3 is 12; no mean reward is above 10"):
-        question(data=place, declared=(0, 10), lift=3)
+        Question(data=place, declared=(0, 10), lift=3, seed=0)
     with pytest.raises(ParameterError, match="give one of them only"):
-        question(data=place, declared=(0, 10), lift=0.5, baseline=3)
+        Question(data=place, declared=(0, 10), lift=0.5, baseline=3, seed=0)
     zeros = written(tmp_path, "reward\n0\n0\n")
     with pytest.raises(ParameterError, match="the mean of the past rewards must lie strictly between 0 and 1, got 0"):
-        question(data=zeros, lift=0.5)
+        Question(data=zeros, lift=0.5, seed=0)
 
 
 def test_for_bits_only_the_mean_matters_and_for_laplace_the_law(tmp_path: Path) -> None:
     """CTB: Bernoulli arms of these means. CTL: the data, and lifted by making some rewards the largest."""
     place = written(tmp_path, "reward\n0.1\n0.2\n0.3\n0.6\n")
-    bits, noisy = (question(data=place, lift=0.5, curator=curator) for curator in ("ctb", "ctl"))
+    bits, noisy = (Question(data=place, lift=0.5, curator=curator, seed=0) for curator in ("ctb", "ctl"))
     assert all(isinstance(law, Bernoulli) for law in Case(bits, 2.0, 0.5).laws)
     assert [law.mean for law in Case(bits, 2.0, 0.5).laws] == pytest.approx([0.3, 0.45])
     old, new = Case(noisy, 2.0, 0.5).laws
@@ -115,12 +115,12 @@ def test_for_bits_only_the_mean_matters_and_for_laplace_the_law(tmp_path: Path) 
     assert old.values == (0.1, 0.2, 0.3, 0.6)
     assert new.values == (0.1, 0.2, 0.3, 0.6, 1.0)
     assert [old.mean, new.mean] == pytest.approx([0.3, 0.45])
-    ones = question(data=written(tmp_path, "reward\n0\n1\n0\n0\n"), lift=0.5, curator="ctl")
+    ones = Question(data=written(tmp_path, "reward\n0\n1\n0\n0\n"), lift=0.5, curator="ctl", seed=0)
     assert Case(ones, 2.0, 0.5).laws == (Bernoulli(0.25), Bernoulli(0.375))
 
 
 def test_values_that_vary_less_take_fewer_laplace_responses_by_the_textbook(tmp_path: Path) -> None:
     """The variance of the data counts: where all rewards are 0.3 there is the noise alone."""
-    same = question(data=written(tmp_path, "reward\n0.3\n0.3\n"), lift=0.5, curator="ctl", epsilons=4)
-    spread = Question(baseline=0.3, lift=0.5, curator="ctl", epsilons=4)  # type: ignore[arg-type]
+    same = Question(data=written(tmp_path, "reward\n0.3\n0.3\n"), lift=0.5, curator="ctl", epsilon=4, seed=0)
+    spread = Question(baseline=0.3, lift=0.5, curator="ctl", epsilon=4, seed=0)
     assert Case(same, 4.0, 0.5).textbook() < Case(spread, 4.0, 0.5).textbook()

@@ -5,6 +5,7 @@ import json
 import math
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,9 +15,10 @@ import pytest
 from ldpbandits import Agent, Response, ldp_ucb_b
 from ldpbandits.errors import ParameterError
 from ldpbandits.lab.algorithms import algorithm
+from ldpbandits.lab.engine.verdicts import judge_by
 from ldpbandits.lab.experiments import simulate
 from ldpbandits.lab.panels import paper
-from ldpbandits.lab.play import Engine, Trials, log_spaced
+from ldpbandits.lab.play import Curve, Engine, Trials, log_spaced, play
 from ldpbandits.lab.rewards import Bernoulli, Law, gaps
 from ldpbandits.lab.simulation import Simulation
 
@@ -200,3 +202,26 @@ def test_numpy_numbers_are_numbers() -> None:
     agent = Agent(ldp_ucb_b(), np.int64(2))  # type: ignore[arg-type]
     agent.update(np.int64(1), Response(np.float32(1.0)))  # type: ignore[arg-type]
     assert json.loads(json.dumps(agent.to_json()))["pulls"] == [0, 1]
+
+
+def test_judged_trials_record_the_first_verdict_of_each_test() -> None:
+    """A trial is that of its curve without tests; each test declares at its checkpoint, and not before."""
+    arms, times = paper.BERNOULLI[-2:] + paper.BERNOULLI[:1], tuple(range(200, 4_001, 200))
+    played = algorithm("ldp-equal", 4.0)
+    plain = Curve(played, arms, times, (1, 2), "step")
+    judged = replace(plain, tests=("coin", "pair", "intervals"))
+    first = play(judged, 0)
+    assert judged.fits(first)
+    assert not judged.fits(first + 1)
+    assert not judged.fits(play(plain, 0))
+    assert plain.fits(play(plain, 0))
+    rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence((1, 2), spawn_key=(0,))))
+    tallies = [(pulls.copy(), sums.copy()) for pulls, sums in Trials(played, arms, "step").tallies(times, rng)]
+    for test, at in zip(judged.tests, first, strict=True):
+        declared = [judge_by(test, played, len(arms))(*tally) for tally in tallies]
+        place = next(place for place, arm in enumerate(declared) if arm >= 0)
+        assert (at, declared[place]) == (times[place], 2)
+    with pytest.raises(ParameterError, match="the coin test needs a fair coin, which ldp-kl-ucb\\+\\+ does not toss"):
+        judge_by("coin", algorithm("ldp-kl-ucb++", 4.0), 3)
+    with pytest.raises(ParameterError, match="ucb1 is judged by no test here"):
+        judge_by("intervals", algorithm("ucb1"), 3)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tests.faults import some
 
 from ldpbandits.agent import kernels
-from ldpbandits.lab.engine import leap_imed, leap_kl_ucb, regions
+from ldpbandits.lab.engine import blocks, leap_imed, leap_kl_ucb
 
 Floats = NDArray[np.float64]
 
@@ -63,10 +63,10 @@ def imed_line(module: dict[str, Any], arm: int, pulls: Floats, totals: Floats) -
 def kl_ucb_line(module: dict[str, Any], is_plus: bool, arm: int, pulls: Floats, totals: Floats) -> tuple[int, Any]:  # noqa: FBT001
     """The block that KL-UCB or KL-UCB++ would try."""
     means, t = totals / pulls, float(pulls.sum())
-    kept = module["Kept"](*np.zeros((4, len(pulls))))
+    race = module["Race"](is_plus, pulls, means, *np.zeros((4, len(pulls))))
     for i in range(len(pulls)):
-        module["_refresh"](is_plus, i, max(t * 0.9, 2.0) if i % 2 else t, means, pulls, kept)
-    return module["_line"](is_plus, arm, float(means[arm]), t, 10**12, means[arm], pulls, kept)  # type: ignore[no-any-return]
+        module["_refresh"](race, i, max(t * 0.9, 2.0) if i % 2 else t)
+    return module["_line"](race, arm, float(means[arm]), t, 10**12)  # type: ignore[no-any-return]
 
 
 RULES = {
@@ -116,16 +116,16 @@ MUTANTS = [
         "1.05 * need * variance / (pulls[i] * ahead), ahead)",
     ),
     ("imed", "log n at the begin", "least - log(n + k), int(k))", "least - log(n), int(k))"),
-    ("kl-ucb", "others that do not rise", "kept.slope[arm] * rise", "0.0 * rise"),
+    ("kl-ucb", "others that do not rise", "race.slope[arm] * rise", "0.0 * rise"),
     ("kl-ucb", "others of now", "chord(n, mean, later, level, int(k))", "chord(n, mean, u, level, int(k))"),
     (
         "kl-ucb++",
         "a level of the begin",
-        "if is_plus:\n        level = max(_level(is_plus, t + k, n + k, arms)",
-        "if is_plus:\n        level = max(_level(is_plus, t, n, arms)",
+        "if race.is_plus:\n        level = max(_level(race, t + k, n + k)",
+        "if race.is_plus:\n        level = max(_level(race, t, n)",
     ),
     ("kl-ucb++", "f that rises like log", "(1 + 2 * y / (1 + y * y) if y > 1 else 2.0)", "1.0"),
-    ("kl-ucb++", "means that stay", "sqrt(rise / n) + ROUNDING if", "ROUNDING if"),
+    ("kl-ucb++", "means that stay", "sqrt(rise / race.pulls[arm]) + ROUNDING if", "ROUNDING if"),
 ]
 
 
@@ -156,7 +156,7 @@ def test_the_lowest_mean_is_inside(u: float) -> None:
     """kl(x, u) is at most the level, and just below x it is more, at any level up from 1e-13."""
     for exponent in np.linspace(-13, 0.5, 60):
         level = 10.0**exponent
-        x = regions.lowest_mean(u, level)
+        x = blocks.lowest_mean(u, level)
         assert 0 <= x <= u
         assert kernels.kl(x, u) <= level
         below = x - 1e-8 * (u - x) - 4e-16

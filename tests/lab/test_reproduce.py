@@ -14,13 +14,12 @@ from ldpbandits.cli import main
 from ldpbandits.errors import ParameterError
 from ldpbandits.lab import play as playing
 from ldpbandits.lab.algorithms import NAMES, algorithm, is_private
-from ldpbandits.lab.panels.experiments import plan_experiments
 from ldpbandits.lab.panels.paper import BANDITS, GAUSSIAN, HORIZON, MIXED, PANELS
 from ldpbandits.lab.panels.report import _printed, _ratios
 from ldpbandits.lab.panels.resume import PAPER, PARTS, select_ids
 from ldpbandits.lab.panels.summary import horizon_note, ratio, ratio_reached
 from ldpbandits.lab.play import Curve, play
-from ldpbandits.lab.reproduce import count_trials
+from ldpbandits.lab.reproduce import count_trials, plan_experiments
 from ldpbandits.lab.rewards import Beta, Choice, Gaussian, Uniform
 from ldpbandits.lab.simulation import Simulation
 
@@ -30,7 +29,7 @@ def test_the_panels_are_the_papers() -> None:
     assert [panel.id for panel in PANELS] == ["1a", "1b", "1c", "1d", "1e", "1f", "2a", "2b", "2c"]
     assert {panel.folder for panel in PANELS} == set(BANDITS)
     planned = plan_experiments(PANELS, 10**6, 10, 0)
-    assert sum(len(made.algorithms) for made in planned.values()) == 11 + 5 + 11
+    assert sum(len(made.curves) for made in planned.values()) == 11 + 5 + 11
     assert count_trials(planned.values()) == 270
     assert {type(arm) for arm in MIXED} >= {Beta, Choice, Uniform}
     assert all(isinstance(arm, Gaussian) and arm.sd == 1 for arm in GAUSSIAN)

@@ -233,8 +233,10 @@ def test_an_edited_rule_of_ones_own_is_played_anew(tmp_path: Path, monkeypatch: 
 OWN_RULE = """
 from dataclasses import dataclass
 
+from ldpbandits import Rule
+
 @dataclass(frozen=True)
-class Own:
+class Own(Rule):
     floor: float = 1.0
     parameters: tuple = ()
 

@@ -3,21 +3,26 @@
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ldpbandits.errors import ArmError
+from ldpbandits.lab.experiments import simulate
 from ldpbandits.lab.panels import paper
 from ldpbandits.lab.rewards import (
     Bernoulli,
     Beta,
     Choice,
+    Drift,
     Empirical,
     Gaussian,
     Law,
     Uniform,
     arm_text,
     gaps,
+    identity,
     parse_arms,
+    read_arms,
 )
 
 
@@ -30,6 +35,7 @@ from ldpbandits.lab.rewards import (
         ("choice(0.4,1)", [Choice((0.4, 1))], 0.7),
         ("gaussian(0.7,1)", [Gaussian(0.7, 1)], 0.7),
         (" 2 * choice( -1 , 2, 5e-1 ) ", [Choice((-1, 2, 0.5))] * 2, 0.5),
+        ("2*drift(0.3,0.1,40000)", [Drift(0.3, 0.1, 40000)] * 2, 0.3),
         ("choice(0.1,0.2,0.3)", [Choice((0.1, 0.2, 0.3))], 0.2),
     ],
 )
@@ -53,7 +59,13 @@ def test_arms_are_written_without_loss() -> None:
         ("bernoulli(0.5", "an arm is written"),
         ("0*bernoulli(0.5)", "the count before * must be from 1"),
         ("-1*bernoulli(0.5)", "an arm is written"),
-        ("poisson(1)", "law must be one of bernoulli, beta, uniform, choice, gaussian, empirical, got 'poisson'"),
+        (
+            "poisson(1)",
+            "law must be one of bernoulli, beta, uniform, choice, gaussian, drift, empirical, got 'poisson'",
+        ),
+        ("drift(0.3,0.4,100)", "drift(level, amplitude, period) needs level +- amplitude in [0, 1]"),
+        ("drift(0.3,0.1,0)", "a period > 0 in rounds, got 0.3, 0.1, 0.0"),
+        ("drift(0.3,0.1)", "drift takes level, amplitude, period, got 2 numbers"),
         ("bernoulli(1.5)", "bernoulli(p) needs p in [0, 1], got 1.5"),
         ("bernoulli(nan)", "needs p in [0, 1]"),
         ("bernoulli(0.1,0.2)", "bernoulli takes p, got 2 numbers"),
@@ -149,3 +161,59 @@ def test_bad_data_are_refused_by_line_and_without_a_reward(tmp_path: Path, text:
         parse_arms(f"empirical({path}#green)")
     with pytest.raises(ArmError, match="cannot be read: No such file"):
         parse_arms(f"empirical({tmp_path / 'none.csv'})")
+
+
+def test_data_in_memory_are_arms_like_those_of_a_file(tmp_path: Path) -> None:
+    """A DataFrame, a dict, Series and arrays; rewards that are true or false; columns named by the user."""
+    path = tmp_path / "past.csv"
+    path.write_text("variant,clicked\nold,true\nnew,False\nold,0\nnew,TRUE\nnew,1\n", encoding="utf-8")
+    old, new = parse_arms(f"empirical({path}, arm=variant, reward=clicked)")
+    assert isinstance(old, Empirical)
+    assert (old.values, old.counts, old.columns) == ((0.0, 1.0), (1, 1), ("variant", "clicked"))
+    assert parse_arms(f"empirical({path}#new, arm=variant, reward=clicked)") == [new]
+    assert parse_arms(arm_text(new)) == [new]
+    table = {"variant": ["old", "new", "old", "new", "new"], "clicked": [True, False, 0, 1, "true"]}
+    named = ("variant", "clicked")
+    wide = {"old": [1, 0], "new": np.array([False, True, True])}
+    pandas = pytest.importorskip("pandas")
+    laws = [
+        read_arms(table, columns=named),
+        read_arms(pandas.DataFrame(table), columns=named),
+        read_arms(wide),
+        read_arms({"arm": table["variant"], "reward": table["clicked"]}),
+    ]
+    assert {tuple(map(identity, each)) for each in laws} == {(identity(old), identity(new))}
+    listed = read_arms([pandas.Series([True, False]), np.array([0, 1, 1]), [0.5, 0.5], "bernoulli(0.3)"])
+    assert [arm.mean for arm in listed] == pytest.approx([1 / 2, 2 / 3, 1 / 2, 0.3])
+    assert read_arms(np.array([0.0, 1.0]))[0].mean == 0.5
+
+
+@pytest.mark.parametrize(
+    ("data", "columns", "told"),
+    [
+        ({"a": [1], "b": [0]}, ("arm", "clicked"), "data has no columns 'arm' and 'clicked'; it has 'a', 'b'"),
+        (
+            {"a": [1, 0.123456, "x"]},
+            ("arm", "reward"),
+            "data, row 3: needs an arm and a reward that is a number, true or",
+        ),
+        ({"a": [1, math.nan]}, ("arm", "reward"), "data, row 2: needs an arm and a reward"),
+        (np.zeros((2, 2)), ("arm", "reward"), "an array is the rewards of one arm; give a list of arrays"),
+        ({"a": []}, ("arm", "reward"), "data has no rewards"),
+    ],
+)
+def test_data_that_cannot_be_read_are_one_line(data: object, columns: tuple[str, str], told: str) -> None:
+    """It names the row, and never a reward."""
+    with pytest.raises(ArmError) as caught:
+        read_arms(data, columns=columns)
+    assert told in str(caught.value)
+    assert "0.123456" not in str(caught.value)
+
+
+def test_simulate_takes_a_table_of_past_rewards() -> None:
+    """The arms are its laws, under their names; the same rewards under other columns give the same numbers."""
+    table = {"variant": ["old", "new"] * 20, "clicked": [False, True] * 20}
+    made = simulate("kl-ucb++", table, 500, seed=1, trials=2, column="clicked", arm_column="variant")
+    assert [arm.mean for arm in made.arms] == [0.0, 1.0]
+    again = simulate("kl-ucb++", {"old": [0] * 20, "new": [1] * 20}, 500, seed=1, trials=2)
+    assert np.array_equal(made.pulls, again.pulls)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from ldpbandits import CuratorSpec
-from ldpbandits.agent.estimates import estimate_arm, share
-from ldpbandits.agent.missing import worst_case
-from ldpbandits.agent.separation import ALPHA, is_separated, leading
+from ldpbandits.agent.inference.estimates import estimate_arm, share
+from ldpbandits.agent.inference.missing import worst_case
+from ldpbandits.agent.inference.separation import ALPHA, is_separated, leading
 from ldpbandits.agent.tally import ArmTally
 from ldpbandits.errors import ParameterError
 from ldpbandits.lab.engine.separation import first_separated, judge

@@ -7,10 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from ldpbandits import UCB, ArmError, BernoulliCurator, MissingExtra, ParameterError, SpecError
+from ldpbandits import UCB, ArmError, BernoulliCurator, MissingExtra, ParameterError, Rule, SpecError
 from ldpbandits.lab import Algorithm, NotPrivate, Simulation, algorithm, simulate
-from ldpbandits.lab.algorithms import NAMES, LineStyle, is_private, with_rule
-from ldpbandits.lab.algorithms_json import algorithms_from_json
+from ldpbandits.lab.algorithms import NAMES, LineStyle, algorithms_from_json, is_private, with_rule
 from ldpbandits.lab.panels.figures import panel_lines
 from ldpbandits.lab.panels.panel import Panel, Ratios
 from ldpbandits.lab.panels.paper import BERNOULLI
@@ -166,7 +165,7 @@ def test_what_numba_cannot_compile_is_named() -> None:
     """The line that says what is wrong, in one line."""
 
     @dataclass(frozen=True)
-    class Wrong:
+    class Wrong(Rule):
         floor: float = 0.0
         parameters: ClassVar[tuple[float, ...]] = ()
 
@@ -178,3 +177,12 @@ def test_what_numba_cannot_compile_is_named() -> None:
         simulate(with_rule(Wrong()), ["bernoulli(0.5)"], 10, seed=0)
     assert "colour" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_notebook_shows_the_regret_and_the_figure() -> None:
+    """In a sentence, and as a picture that needs no network."""
+    html = small()._repr_html_()
+    assert html.startswith("<p><b>")
+    assert "regret" in html.split("</b>")[0]
+    assert html.count("data:image/svg+xml;base64,") == 1
+    assert "http" not in html.split("base64,")[0]

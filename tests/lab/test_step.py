@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from ldpbandits import Agent, BernoulliCurator, CuratorSpec, ParameterError, Response, ucb1
+from ldpbandits import Agent, BernoulliCurator, CuratorSpec, ParameterError, Response, Rule, ucb1
 from ldpbandits.agent.kernels import ArmView, Parameters, Random
 from ldpbandits.lab.algorithms import NAMES, Algorithm, algorithm, is_private
 from ldpbandits.lab.engine.channels import known_response
@@ -22,7 +22,7 @@ from ldpbandits.lab.engine.step import compile_steps, encode
 from ldpbandits.lab.experiments import simulate
 from ldpbandits.lab.panels import paper
 from ldpbandits.lab.play import Trials
-from ldpbandits.lab.rewards import Beta, Choice, Empirical, Gaussian, Law, Uniform
+from ldpbandits.lab.rewards import Beta, Choice, Drift, Empirical, Gaussian, Law, Uniform, parse_arms
 from ldpbandits.spec import mechanisms
 from ldpbandits.spec.transforms import Range
 
@@ -43,7 +43,7 @@ def test_compiled_and_live_agents_pull_the_same_arm_at_every_round(name: str) ->
     for t in range(rounds):
         advance(compiled_rng, pulls, totals, t, t + 1)
         arm = agent.select()
-        reward = draw_reward.py_func(live_rng, play.laws, arm)  # type: ignore[attr-defined]
+        reward = draw_reward.py_func(live_rng, play.laws, arm, t)  # type: ignore[attr-defined]
         response = known_response.py_func(live_rng, play.channel, reward)  # type: ignore[attr-defined]
         agent.update(arm, Response(float(response)))
         before[arm] += 1
@@ -83,11 +83,38 @@ def test_rewards_of_ones_own_data_have_their_law() -> None:
     past = Empirical("past.csv", "blue", (0.0, 0.25, 0.5, 1.0), (5, 1, 3, 11), "")
     other = Empirical("past.csv", "red", (0.75,), (9,), "")
     laws, rng = encode_laws([other, past, other]), np.random.Generator(np.random.PCG64(3))
-    draws = np.array([draw_reward(rng, laws, 1) for _ in range(20_000)])
+    draws = np.array([draw_reward(rng, laws, 1, 0) for _ in range(20_000)])
     values, counts = np.unique(draws, return_counts=True)
     assert tuple(values) == past.values
     assert stats.chisquare(counts, 20_000 * np.array(past.counts) / 20).pvalue > 1e-6
-    assert draw_reward(rng, laws, 2) == 0.75
+    assert draw_reward(rng, laws, 2, 0) == 0.75
+
+
+def test_rewards_drift_with_the_round() -> None:
+    """20,000 rewards of four moments of a period have their means. False alarm: 1e-6; seeded."""
+    laws = encode_laws([Choice((0.5,)), Drift(0.3, 0.1, 40)])
+    rng = np.random.Generator(np.random.PCG64(3))
+    for t, mean in ((0, 0.3), (10, 0.4), (4_030, 0.2), (45, 0.3 + 0.1 * math.sin(math.pi / 4))):
+        ones = int(sum(draw_reward(rng, laws, 1, t) for _ in range(20_000)))
+        assert stats.binomtest(ones, 20_000, mean).pvalue > 2.5e-7
+
+
+@pytest.mark.parametrize("name", ["ucb1", "ldp-kl-ucb++", "ldp-ucb-l"])
+def test_arms_that_drift_step(name: str) -> None:
+    """A leap would draw many rewards of one law; arms of drift 0 are played as Bernoulli arms are in steps."""
+    played = algorithm(name, 1.0 if is_private(name) else None)
+    with pytest.raises(ParameterError, match="cannot leap, only step: the mean reward of some arm changes"):
+        simulate(played, ["drift(0.9,0,10)", "drift(0.5,0,10)"], horizon=100, trials=1, seed=1, engine="leap")
+    drifting = simulate(played, ["drift(0.9,0,10)", "drift(0.5,0,10)"], horizon=2_000, trials=2, seed=1)
+    assert drifting.engine == "step"
+    advance, alike = (
+        compile_steps(played, [kind for text in texts for kind in parse_arms(text)])
+        for texts in (["drift(0.9,0,10)", "drift(0.5,0,10)"], ["bernoulli(0.9)", "bernoulli(0.5)"])
+    )
+    states = [(np.zeros(2), np.zeros(2)) for _ in range(2)]
+    for loop, (pulls, totals) in zip((advance, alike), states, strict=True):
+        loop(np.random.default_rng(5), pulls, totals, 0, 2_000)
+    assert states[0][0].tolist() == states[1][0].tolist()
 
 
 def test_choices_are_equally_likely() -> None:
@@ -128,7 +155,7 @@ def pulls_at_end(played: Algorithm, arms: Sequence[Law], horizon: int) -> NDArra
 
 
 @dataclass(frozen=True)
-class OwnUCB1:
+class OwnUCB1(Rule):
     """UCB1's rule, written by a user."""
 
     factor: float = 2.0
@@ -152,7 +179,7 @@ def own_mean(arm: ArmView, random: Random, parameters: Parameters) -> float:
 
 
 @dataclass(frozen=True)
-class Greedy:
+class Greedy(Rule):
     """A rule of any parameters and floor around an index."""
 
     floor: float = 0.0
@@ -175,7 +202,7 @@ class OtherIndex(Greedy):
 
 
 @dataclass(frozen=True)
-class Follower:
+class Follower(Rule):
     """Draw a number for each arm; a leader is pulled whatever it is."""
 
     floor: float = 0.0
@@ -259,10 +286,10 @@ def test_an_algorithms_curator_is_data() -> None:
 def test_every_name_is_an_algorithm() -> None:
     """All six names of the paper and its baselines, and the rules beyond; private ones with their epsilon."""
     assert NAMES[:6] == ("ucb1", "ucb1-s", "ldp-ucb-b", "ldp-ucb-l", "ldp-ucb-bs", "ldp-ucb-ls")
-    beyond = {
-        f"{ldp}{name}{s}" for ldp in ("", "ldp-") for name in ("kl-ucb", "kl-ucb++", "imed", "ts") for s in ("", "-s")
-    }
+    rules = ("kl-ucb", "kl-ucb++", "imed", "ts", "duels", "equal")
+    beyond = {f"{ldp}{name}{s}" for ldp in ("", "ldp-") for name in rules for s in ("", "-s")}
     laplace = {f"ldp-{name}-{way}" for name in ("imed", "kl-ucb++") for way in ("l", "ls", "lc", "lcs", "lb")}
+    laplace |= {"ldp-duels-l", "ldp-equal-l"}
     assert set(NAMES[6:]) == beyond | laplace
     for name in NAMES:
         epsilon = random.Random(name).choice([0.5, 1.0]) if is_private(name) else None

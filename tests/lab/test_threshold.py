@@ -9,8 +9,7 @@ from scipy import stats
 
 from ldpbandits import CuratorSpec, ParameterError, Threshold
 from ldpbandits.lab import Experiment, algorithm, calibrate, simulate, with_rule
-from ldpbandits.lab.algorithms import THRESHOLD_NAMES, is_private
-from ldpbandits.lab.algorithms_json import algorithms_from_json
+from ldpbandits.lab.algorithms import THRESHOLD_NAMES, algorithms_from_json, is_private
 from ldpbandits.lab.engine.laws import encode_laws
 from ldpbandits.lab.engine.laws import reward as draw_reward
 from ldpbandits.lab.engine.sums import BITS, NOISY, encode_sums, mean_value
@@ -29,7 +28,7 @@ LAWS: list[Law] = [
 def test_the_chance_above_is_that_of_the_law(law: Law, theta: float) -> None:
     """Of 20,000 draws, as many lie above theta as `above` says. False alarm: 1e-6 a case; seeded."""
     laws, rng = encode_laws([law]), np.random.Generator(np.random.PCG64(5))
-    above = sum(draw_reward(rng, laws, 0) > theta for _ in range(20_000))
+    above = sum(draw_reward(rng, laws, 0, 0) > theta for _ in range(20_000))
     assert mean_value(law, Threshold(theta)) == law.above(theta)
     assert stats.binomtest(above, 20_000, law.above(theta)).pvalue > 1e-6
 
@@ -130,12 +129,13 @@ def test_two_thetas_are_two_algorithms() -> None:
 
 @pytest.mark.parametrize("name", THRESHOLD_NAMES)
 def test_each_name_plays(name: str) -> None:
-    """On arms that no range holds, with and without privacy; regret is less than that of equal shares."""
+    """On arms that no range holds, with and without privacy; regret is less than that of equal shares, or the same."""
     name = name.replace("THETA", "0.5")
     arms, epsilon = ["gaussian(2,1)", "3*gaussian(-1,1)"], 4 if is_private(name) else None
     made = simulate(name, arms, 2_000, epsilon=epsilon, seed=1, trials=2)
     assert (made.pulls.sum(axis=2) == np.array(made.checkpoints)).all()
-    assert made.mean_regret[-1] < 0.9 * 2_000 * np.mean(gaps(made.arms))
+    most = 1.1 if "equal" in name else 0.9
+    assert made.mean_regret[-1] < most * 2_000 * np.mean(gaps(made.arms))
 
 
 def test_a_calibration_is_the_search_played() -> None:

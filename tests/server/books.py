@@ -21,17 +21,29 @@ ENVIRONMENT = {
     "LDPBANDITS_SIGNING_SECRET": "the-signing-secret-of-this-test-of-kills",
 }
 EXPERIMENTS = (
-    {"name": "bits", "arms": ["a", "b", "c"], "curator": {"mechanism": "bernoulli", "epsilon": 1}},
-    {"name": "steps", "arms": ["a", "b"], "curator": {"mechanism": "laplace", "epsilon": 0.5}},
+    {
+        "name": "bits",
+        "arms": ["a", "b", "c"],
+        "curator": {"mechanism": "bernoulli", "epsilon": 1},
+        "rule": {"kind": "duels"},
+    },
+    {
+        "name": "steps",
+        "arms": ["a", "b"],
+        "curator": {"mechanism": "laplace", "epsilon": 0.5},
+        "rule": {"kind": "duels-laplace", "epsilon": 0.5},
+    },
     {
         "name": "menu",
         "arms": ["a", "b"],
         "curator": {"mechanism": "bernoulli", "epsilon": [0.5, 2]},
-        "rule": {"kind": "kl-ucb++"},
+        "rule": {"kind": "equal"},
     },
 )
 MENU = [0.5, 2]
 DEVICES = 6
+ACCEPTING = 0.5
+"""The share of devices that send an acceptance; some of them then fall silent."""
 SILENT = 0.2
 """The share of devices that never answer."""
 
@@ -48,6 +60,8 @@ class Crowd:
     stop: Event = field(default_factory=Event)
     acknowledged: dict[bytes, tuple[int, int, int, int]] = field(default_factory=dict)
     """By nonce: experiment, arm, cell and value, in units. Each device writes only its own."""
+    waiting: dict[bytes, tuple[int, int]] = field(default_factory=dict)
+    """By nonce: experiment and arm of an accepted pull that never gets a response."""
     decided: Counter[int] = field(default_factory=Counter)
     """By arm, the decisions that devices have got."""
     unknown: int = 0
@@ -68,14 +82,14 @@ class Crowd:
 
     def wait_for(self, acknowledged: int) -> None:
         """Wait until so many are acknowledged: on a machine that is busy with other things it takes its time."""
-        give_up = time.monotonic() + 30
+        give_up = time.monotonic() + 120
         while len(self.acknowledged) < acknowledged and time.monotonic() < give_up:
             time.sleep(0.05)
 
     def _work(self, rng: random.Random) -> None:
         signer = Signer.of_list([ENVIRONMENT["LDPBANDITS_SIGNING_SECRET"].encode()], self.identity)
         while not self.stop.is_set():
-            experiment, cell = rng.choice((1, 2, 3)), 0
+            experiment, level = rng.choice((1, 2, 3)), 0
             value = rng.randrange(-3 << 20, 3 << 20) if experiment == 2 else rng.randrange(2)
             if experiment == 1 and self.asks:
                 text = self._decide()
@@ -87,15 +101,24 @@ class Crowd:
                 if rng.random() < SILENT:
                     continue
             else:
-                arm = rng.randrange(3 if experiment == 1 else 2)
-                ticket = Ticket(experiment, Arm(arm), int(time.time()) + 3600, new_nonce())
+                arms = 3 if experiment == 1 else 2
+                arm, rival = rng.randrange(arms), rng.choice((None, *map(Arm, range(arms))))
+                ticket = Ticket(experiment, Arm(arm), int(time.time()) + 3600, new_nonce(), rival)
                 text = signer.sign(ticket)
+            if rng.random() < ACCEPTING:
+                while not self._send({"ticket": text}, rng.choice((1, 2)), "/v1/acceptances"):
+                    time.sleep(0.01)
+                if rng.random() < SILENT:
+                    self.waiting[ticket.nonce] = (experiment, ticket.arm)
+                    continue
             message: dict[str, object] = {"ticket": text, "response": value / 2**20 if experiment == 2 else value}
             if experiment == 3:
-                cell = rng.randrange(2)
-                message["epsilon"] = MENU[cell]
+                level = rng.randrange(2)
+                message["epsilon"] = MENU[level]
             while not self._send(message, copies=rng.choice((1, 2))):
                 time.sleep(0.01)
+            # A response is kept by epsilon and by rival: those of the duels are not lost or doubled either.
+            cell = level + (len(MENU) if experiment == 3 else 1) * (0 if ticket.rival is None else ticket.rival + 1)
             self.acknowledged[ticket.nonce] = (experiment, ticket.arm, cell, value)
 
     def _decide(self) -> str | None:
@@ -113,14 +136,14 @@ class Crowd:
         assert reply.status in {200, 503}, said
         return str(said["ticket"]) if reply.status == 200 else None
 
-    def _send(self, message: object, copies: int) -> bool:
+    def _send(self, message: object, copies: int, path: str = "/v1/responses") -> bool:
         """Tell whether any copy was acknowledged; copies are under way at the same time."""
         body = json.dumps(message)
         connections = [HTTPConnection(*self.address, timeout=20) for _ in range(copies)]
         done = False
         for connection in connections:
             try:
-                connection.request("POST", "/v1/responses", body, _bearer("CLIENT"))
+                connection.request("POST", path, body, _bearer("CLIENT"))
             except (OSError, HTTPException):
                 connection.close()
         for connection in connections:
@@ -148,14 +171,25 @@ class Books:
     responses: dict[tuple[int, int, int], tuple[int, int]]
     tallies: dict[tuple[int, int, int], tuple[int, int]]
     nonces: int
+    waiting: tuple[Counter[tuple[int, int]], Counter[tuple[int, int]]]
+    """Accepted pulls without a response, by experiment and arm: as the crowd knows them, and as they are counted."""
     is_read: bool
     """What the rule of the second experiment reads of its responses adds up to what is kept."""
 
     @property
+    def has_lost(self) -> bool:
+        """Whether responses, or accepted pulls that wait for one, were acknowledged and are not counted."""
+        known, counted = self.waiting
+        told, kept = (sum(count for count, _ in each.values()) for each in (self.acknowledged, self.tallies))
+        return kept < told or counted.total() < known.total()
+
+    @property
     def agree(self) -> bool:
-        """Acknowledged = nonces = responses = pulls, and the sums are equal to the bit."""
-        count = sum(count for count, _ in self.acknowledged.values())
-        return self.acknowledged == self.responses == self.tallies and self.nonces == count and self.is_read
+        """Acknowledged = nonces = responses = pulls, and the sums are equal to the bit; so are acceptances."""
+        known, counted = self.waiting
+        count = sum(count for count, _ in self.acknowledged.values()) + known.total()
+        agree = self.acknowledged == self.responses == self.tallies and known == counted
+        return agree and self.nonces == count and self.is_read
 
 
 def reading(value: int) -> int:
@@ -169,9 +203,10 @@ _RESPONSES = (
 )
 _TALLIES = (
     "SELECT experiment, arm, cell, CAST(sum(pulls) AS bigint), CAST(sum(total) AS bigint)"
-    " FROM cells GROUP BY experiment, arm, cell"
+    " FROM cells WHERE cell >= 0 GROUP BY experiment, arm, cell"
 )
-_READ = "SELECT arm, CAST(sum(read) AS bigint) FROM cells WHERE experiment = 2 GROUP BY arm"
+_WAITING = "SELECT experiment, arm, CAST(sum(total) AS bigint) FROM cells WHERE cell = -1 GROUP BY experiment, arm"
+_READ = "SELECT arm, CAST(sum(read) AS bigint) FROM cells WHERE experiment = 2 AND cell >= 0 GROUP BY arm"
 
 
 def audited(crowd: Crowd, rows: Callable[[str], list[Any]]) -> Books:
@@ -184,7 +219,8 @@ def audited(crowd: Crowd, rows: Callable[[str], list[Any]]) -> Books:
     values, read = rows("SELECT arm, value FROM responses WHERE experiment = 2"), dict(rows(_READ))
     readings = {arm: sum(reading(value) for one, value in values if one == arm) for arm in read}
     ((nonces,),) = rows("SELECT count(*) FROM nonces")
-    return Books(acknowledged, by_cell[0], by_cell[1], nonces, is_read=readings == read)
+    waiting = Counter(crowd.waiting.values()), Counter({tuple(row[:2]): row[2] for row in rows(_WAITING) if row[2]})
+    return Books(acknowledged, by_cell[0], by_cell[1], nonces, waiting, is_read=readings == read)
 
 
 def create(address: tuple[str, int]) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 
 from tests.server.memory_store import Memory, MemoryStore
 
-from ldpbandits.server.api.messages import Decision, NewExperiment, ResponseMessage
+from ldpbandits.server.api.messages import AcceptanceMessage, Decision, NewExperiment, ResponseMessage
 from ldpbandits.server.experiments.tickets import Ticket, new_nonce
 from ldpbandits.server.service import Service
 from ldpbandits.types import Arm
@@ -18,7 +18,8 @@ EVEN = {"kind": "ucb", "width": 1e6}
 def new(*arms: str, **settings: object) -> NewExperiment:
     """Write down an experiment of bits with even traffic."""
     curator = {"mechanism": "bernoulli", "epsilon": 2}
-    return NewExperiment("one", list(arms), curator, EVEN, LIFETIME, **{"stop_after": 0, **settings})  # type: ignore[arg-type]
+    first: dict[str, object] = {"stop_after": 0, "missing": "worst", "accept_drift_risk": True}
+    return NewExperiment("one", list(arms), curator, EVEN, LIFETIME, **first | settings)  # type: ignore[arg-type]
 
 
 class Place:
@@ -62,9 +63,10 @@ async def answer(service: Service, wanted: dict[int, Iterable[float]], together:
 
 
 async def visit(service: Service, count: int, respond: Callable[[Decision], float | None]) -> None:
-    """Let so many devices ask for an arm; None: this one does not answer."""
+    """Let so many devices ask for an arm and accept it; None: this one does not answer."""
     decisions = [service.decide("one") for _ in range(count)]
     answers = [(decision.ticket or "", respond(decision)) for decision in decisions]
+    await asyncio.gather(*(service.accept(AcceptanceMessage(ticket)) for ticket, _ in answers))
     messages = [ResponseMessage(ticket, value) for ticket, value in answers if value is not None]
     await asyncio.gather(*(service.respond(message) for message in messages))
 

@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import time
-from asyncio import Future
+from asyncio import Future, sleep
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from ldpbandits.server.process.server import Server
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import Answer, CellTotal, Event, Outcome, Store
 from ldpbandits.server.store.committer import Committer
+from ldpbandits.server.store.nonces import commitment_of, place_of
 from ldpbandits.server.store.opening import is_shared
 from ldpbandits.server.store.sqlite.store import SqliteStore
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 LINGER = 0.03
 """A disk takes its time: whoever was told too early has heard it before the end."""
+
+EARLY = 0.2
+"""Seconds from the check of `ChecksEarly` to its commit."""
 
 
 def dying(point: str | None, hit: int) -> Callable[[str], None]:
@@ -51,7 +55,9 @@ class TallyOutside(SqliteStore):
     ) -> tuple[list[Outcome], list[CellTotal]]:
         """Count, wrongly."""
         with self.file.transaction() as connection:
-            outcomes, counted = self._use_nonces(connection, answers)
+            outcomes = [self._use_nonce(connection, answer) for answer in answers]
+            pairs = list(zip(answers, outcomes, strict=True))
+            counted = [answer for answer, outcome in pairs if outcome in {Outcome.COUNTED, Outcome.ANSWERED}]
             self._insert_responses(connection, counted)
         self._failpoint("between nonce and tally")
         with self.file.transaction() as connection:
@@ -70,27 +76,27 @@ class AcknowledgesEarly(Committer):
 
 
 class ChecksEarly(Committer):
-    """FAULT: duplicates are looked for when a response comes, not in the transaction that counts it."""
+    """FAULT: duplicates are looked for when a response comes, some time before the transaction that counts it."""
 
     async def count(self, answer: Answer) -> Outcome:
         """Count, wrongly."""
-        key = (answer.ticket.expires_at, answer.ticket.nonce)
         assert isinstance(self._store, SqliteStore)
-        if self._store.file.rows("SELECT 1 FROM nonces WHERE (expires_at, nonce) = (?, ?)", key):
+        place = place_of(answer.ticket)
+        of_this_kind = "true" if answer.is_acceptance else "commitment IS NOT NULL"
+        sql = f"SELECT 1 FROM nonces WHERE (expires_at, id) = (?, ?) AND {of_this_kind}"  # noqa: S608 - ours
+        if self._store.file.rows(sql, place):
             return Outcome.DUPLICATE
+        await sleep(EARLY)  # long enough for a copy to arrive on a busy machine
         return await super().count(answer)
 
 
 class CountsUnchecked(SqliteStore):
     """The store that believes `ChecksEarly`."""
 
-    def _use_nonces(
-        self, connection: "sqlite3.Connection", answers: Sequence[Answer]
-    ) -> tuple[list[Outcome], list[Answer]]:
-        for number, answer in enumerate(answers, self._last_response + 1):
-            row = (answer.ticket.expires_at, answer.ticket.nonce, number)
-            connection.execute("INSERT OR REPLACE INTO nonces VALUES (?, ?, ?)", row)
-        return [Outcome.COUNTED] * len(answers), list(answers)
+    def _use_nonce(self, connection: "sqlite3.Connection", answer: Answer) -> Outcome:
+        row = (*place_of(answer.ticket), answer.ticket.experiment, commitment_of(answer), answer.is_acceptance)
+        connection.execute("INSERT OR REPLACE INTO nonces VALUES (?, ?, ?, ?, ?)", row)
+        return Outcome.ACCEPTED if answer.is_acceptance else Outcome.COUNTED
 
 
 STORES = {"tally outside": TallyOutside, "checks early": CountsUnchecked}

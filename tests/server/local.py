@@ -14,7 +14,7 @@ from ldpbandits.server.store.sqlite.store import SqliteStore
 ADMIN, VIEWER, CLIENT = (f"{role}-key-of-the-tests" for role in ("admin", "viewer", "client"))
 KEYS = {"LDPBANDITS_ADMIN_KEY": ADMIN, "LDPBANDITS_VIEWER_KEY": VIEWER, "LDPBANDITS_CLIENT_KEY": CLIENT}
 CURATOR = {"mechanism": "bernoulli", "epsilon": 1}
-NEW = {"name": "headline", "arms": ["blue", "green"], "curator": CURATOR}
+NEW = {"name": "headline", "arms": ["blue", "green"], "curator": CURATOR, "goal": "earn"}
 E = "/v1/experiments/headline"
 
 

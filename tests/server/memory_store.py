@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from ldpbandits.server.store import (
+    ACCEPTANCES,
     Answer,
     CellTotal,
     Definition,
@@ -21,7 +22,9 @@ from ldpbandits.server.store import (
     StoredResponse,
     StoredSecret,
     Unavailable,
+    change_of_acceptances,
 )
+from ldpbandits.server.store.nonces import commitment_of, place_of
 
 K = TypeVar("K", StoredKey, StoredSecret)
 
@@ -34,8 +37,10 @@ class Memory:
     experiments: dict[int, StoredExperiment] = field(default_factory=dict)
     last_experiment: int = 0
     events: dict[tuple[int, int, str], int] = field(default_factory=dict)
-    nonces: dict[tuple[int, bytes], int] = field(default_factory=dict)
-    """The number of the response, by expiry and nonce of its ticket."""
+    nonces: dict[tuple[int, bytes], tuple[int, bytes | None]] = field(default_factory=dict)
+    """The experiment, and the commitment to the response or None, by hour and id."""
+    accepted: frozenset[tuple[int, bytes]] = frozenset()
+    """The nonces of pulls that were accepted before their response."""
     responses: list[Answer | None] = field(default_factory=list)
     keys: list[StoredKey] = field(default_factory=list)
     secrets: list[StoredSecret] = field(default_factory=list)
@@ -116,8 +121,7 @@ class MemoryStore:
         with self._transaction() as memory:
             del memory.experiments[experiment]
             memory.events = {key: count for key, count in memory.events.items() if key[0] != experiment}
-            used = memory.nonces.items()
-            memory.nonces = {key: n for key, n in used if not _is_of(memory.responses[n - 1], experiment)}
+            memory.nonces = {key: used for key, used in memory.nonces.items() if used[0] != experiment}
             memory.responses = [None if _is_of(known, experiment) else known for known in memory.responses]
         return False
 
@@ -132,39 +136,47 @@ class MemoryStore:
                 memory.events[event[:3]] = memory.events.get(event[:3], 0) + event.times
             outcomes = [self._use_nonce(memory, answer) for answer in answers]
             self._failpoint("between nonce and tally")
-            pairs = zip(answers, outcomes, strict=True)
-            return outcomes, self._add(memory, [answer for answer, outcome in pairs if outcome is Outcome.COUNTED])
+            pairs = list(zip(answers, outcomes, strict=True))
+            new = [answer for answer, outcome in pairs if outcome in {Outcome.COUNTED, Outcome.ANSWERED}]
+            memory.responses += new
+            accepted = [answer for answer, outcome in pairs if outcome is Outcome.ACCEPTED]
+            answered = [change_of_acceptances(answer) for answer, outcome in pairs if outcome is Outcome.ANSWERED]
+            return outcomes, self._add(memory, [*new, *accepted, *answered])
 
     def _use_nonce(self, memory: Memory, answer: Answer) -> Outcome:
         """Keep a response when its ticket is new; say what became of it."""
         ticket = answer.ticket
         if ticket.expires_at <= memory.forgotten:
             return Outcome.EXPIRED
-        number = memory.nonces.get((ticket.expires_at, ticket.nonce))
-        if number is not None:
-            first = memory.responses[number - 1]
-            return Outcome.DUPLICATE if first is not None and first[1:3] == answer[1:3] else Outcome.CHANGED
+        place, commitment = place_of(ticket), commitment_of(answer)
+        is_known, known = place in memory.nonces, memory.nonces.get(place, (0, None))[1]
+        if is_known and (answer.is_acceptance or known is not None):
+            return Outcome.DUPLICATE if answer.is_acceptance or known == commitment else Outcome.CHANGED
         experiment = memory.experiments.get(ticket.experiment)
         if experiment is None and ticket.experiment <= memory.last_experiment:  # it was deleted
             return Outcome.CLOSED
         if experiment is not None and experiment.status == "closed":
             return Outcome.CLOSED
-        memory.responses.append(answer)
-        memory.nonces[ticket.expires_at, ticket.nonce] = len(memory.responses)
-        return Outcome.COUNTED
+        memory.nonces[place] = ticket.experiment, commitment
+        if answer.is_acceptance:
+            memory.accepted |= {place}
+            return Outcome.ACCEPTED
+        return Outcome.ANSWERED if place in memory.accepted else Outcome.COUNTED
 
     def _add(self, memory: Memory, answers: Sequence[Answer]) -> list[CellTotal]:
         """Add responses to the totals of their arms."""
         totals: dict[tuple[int, int, int], CellTotal] = {}
-        for (experiment, arm, _, _), value, cell, read in answers:
+        for (experiment, arm, *_), value, cell, read in answers:
             if experiment not in memory.experiments or arm >= len(memory.experiments[experiment].arms):
                 raise Unavailable("a response to an arm that there is not")
             stored = memory.experiments[experiment].arms[arm]
-            cells = {known.cell: known for known in stored.cells}
+            cells = {known.cell: known for known in (*stored.cells, stored.acceptances) if known is not None}
             before = cells.get(cell, CellTotal(experiment, arm, cell, 0, 0))
             after = before._replace(pulls=before.pulls + 1, total=before.total + value, read=before.read + read)
             cells[cell] = totals[experiment, arm, cell] = after
-            _set_arm(memory, experiment, arm, replace(stored, cells=tuple(cells[key] for key in sorted(cells))))
+            accepted = cells.pop(ACCEPTANCES, None)
+            kept = replace(stored, cells=tuple(cells[key] for key in sorted(cells)), acceptances=accepted)
+            _set_arm(memory, experiment, arm, kept)
         return list(totals.values())
 
     def forget(self, now: int, most: int) -> int:

@@ -16,9 +16,11 @@ class Ticket:
     arm: int
     expires_at: int
     secret: int
+    rival: int | None = None
     pending: bool = True
     """Counted as out; where some are out that expire together, any of them may be taken off first."""
     value: int | None = None
+    is_accepted: bool = False
 
     def is_like(self, other: "Ticket") -> bool:
         """Tell whether both are of the same arm and expire together."""
@@ -33,8 +35,11 @@ class ModelArm:
     retired: bool = False
     pulls: int = 0
     total: int = 0
+    duels: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """By rival: the number and the sum of the responses."""
     decisions: int = 0
     missing: int = 0
+    """Tickets that expired unanswered, accepted or not."""
     lost: int = 0
     """Tickets from before a restart that may still be answered."""
 
@@ -72,7 +77,7 @@ class Model:
     """The server, without any of its machinery."""
 
     adds_up = True
-    """Each decision is answered, pending or missing."""
+    """Each decision is answered, pending, missing or unaccepted."""
 
     def __init__(self, now: int) -> None:
         """Start with nothing."""
@@ -134,10 +139,36 @@ class Model:
         arm = experiment.arms[ticket.arm]
         self.answered(ticket, arm)
         ticket.value = value
-        self.nonces.append(ticket)
+        if not ticket.is_accepted:
+            self.nonces.append(ticket)
         arm.pulls += 1
         arm.total += value
+        if ticket.rival is not None:
+            pulls, total = arm.duels.get(ticket.rival, (0, 0))
+            arm.duels[ticket.rival] = (pulls + 1, total + value)
         return 200, "counted"
+
+    def accept(self, ticket: Ticket) -> tuple[int, str]:
+        """Return the status and the code of an acceptance."""
+        experiment = self.of(ticket)
+        is_signed = ticket.secret in self.secrets and _holds(self.secrets[ticket.secret], self.now)
+        if ticket.experiment in self.deleted or not is_signed:
+            self.forged += 1
+            return 403, "forged"
+        if ticket.expires_at <= self.now:
+            return 410, "expired"
+        if ticket.is_accepted or ticket.value is not None:
+            return 200, "duplicate"
+        if experiment.status == "closed":
+            return 410, "closed"
+        ticket.is_accepted = True
+        self.nonces.append(ticket)
+        return 200, "accepted"
+
+    def waiting(self, name: str, number: int) -> int:
+        """Count the accepted pulls of an arm without a response, open or not."""
+        accepted = [each for each in self.tickets if each.is_accepted and each.value is None]
+        return sum((each.experiment, each.arm) == (name, number) for each in accepted)
 
     def decided(self, ticket: Ticket) -> None:
         """A ticket was handed out."""
@@ -179,9 +210,9 @@ class Model:
 
     def forget(self) -> None:
         """Remove what is no longer needed."""
-        gone = [ticket.expires_at for ticket in self.nonces if ticket.expires_at <= self.now]
+        gone = [hour for hour in map(full_hour, self.nonces) if hour <= self.now]
         self.forgotten = max([self.forgotten, *gone])
-        self.nonces = [ticket for ticket in self.nonces if ticket.expires_at > self.now]
+        self.nonces = [ticket for ticket in self.nonces if full_hour(ticket) > self.now]
         self.secrets = {number: until for number, until in self.secrets.items() if _holds(until, self.now)}
         self.keys = {key: until for key, until in self.keys.items() if _holds(until, self.now)}
 
@@ -207,6 +238,11 @@ class Model:
     def open(self, name: str, arm: int) -> int:
         """Count the tickets of an arm that the server knows to be out."""
         return sum(t.pending for t in self.tickets if (t.experiment, t.arm) == (name, arm))
+
+
+def full_hour(ticket: Ticket) -> int:
+    """Return the first full hour at or after the expiry: when the nonce may be removed."""
+    return -(-ticket.expires_at // 3600) * 3600
 
 
 def _holds(until: int | None, now: int) -> bool:

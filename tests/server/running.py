@@ -16,11 +16,16 @@ from typing import Any
 
 from tests.server.inprocess import Reply
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 """Seconds, for a machine that is busy with other things; nothing here takes that long."""
 
 SERVE = (sys.executable, "-m", "ldpbandits", "serve")
-HEADLINE = {"name": "headline", "arms": ["blue", "green"], "curator": {"mechanism": "bernoulli", "epsilon": 1}}
+HEADLINE = {
+    "name": "headline",
+    "arms": ["blue", "green"],
+    "curator": {"mechanism": "bernoulli", "epsilon": 1},
+    "goal": "earn",
+}
 
 
 @dataclass

@@ -6,11 +6,13 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
-from ldpbandits.server.api.messages import NewExperiment, ResponseMessage
+from ldpbandits.server.api.messages import AcceptanceMessage, NewExperiment, ResponseMessage
 from ldpbandits.server.service import Service
 from ldpbandits.server.store.postgres.store import PostgresStore
 
-NEW = NewExperiment("headline", ["blue", "green"], {"mechanism": "bernoulli", "epsilon": 1.0}, ticket_lifetime=100)
+NEW = NewExperiment(
+    "headline", ["blue", "green"], {"mechanism": "bernoulli", "epsilon": 1.0}, ticket_lifetime=100, goal="earn"
+)
 T = TypeVar("T")
 
 
@@ -44,11 +46,13 @@ class Workers:
             await worker.peers.poll()
             await asyncio.sleep(0.02)
 
-    async def decide(self, worker: int, name: str = "headline") -> str:
-        """Ask a worker for an arm; return the ticket."""
+    async def decide(self, worker: int, name: str = "headline", *, accepted_at: int | None = None) -> str:
+        """Ask a worker for an arm, and accept it at another if one is given; return the ticket."""
         await self.all[worker].refresh(name)
         ticket = self.all[worker].decide(name).ticket
         assert ticket is not None
+        if accepted_at is not None:
+            assert (await self.all[accepted_at].accept(AcceptanceMessage(ticket))).status == "accepted"
         return ticket
 
     async def respond(self, worker: int, ticket: str, response: float = 1.0) -> str:

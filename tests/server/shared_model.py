@@ -31,6 +31,13 @@ class SharedModel(Model):
         """One ticket fewer is out, wherever it was handed out."""
         self.out[self.worker][ticket.experiment, ticket.arm, ticket.expires_at] -= 1
 
+    def accept(self, ticket: Ticket) -> tuple[int, str]:
+        """A worker that has seen an acceptance is known until its ticket expires."""
+        told = super().accept(ticket)
+        if told == (200, "accepted"):
+            self.out[self.worker][ticket.experiment, ticket.arm, ticket.expires_at] += 0
+        return told
+
     def expire(self) -> None:
         """Let each worker stop waiting for tickets whose time is up."""
         for worker in self.out.keys() - self.gone:

@@ -14,6 +14,7 @@ import pytest
 
 from ldpbandits.server.experiments.tickets import Ticket
 from ldpbandits.server.store import (
+    ACCEPTANCES,
     Answer,
     CellTotal,
     Definition,
@@ -25,11 +26,14 @@ from ldpbandits.server.store import (
     StoredKey,
     StoredSecret,
     Unavailable,
+    acceptance,
 )
+from ldpbandits.server.store.nonces import HOUR_S
 from ldpbandits.types import Arm
 
 COUNTED, DUPLICATE, CHANGED = Outcome.COUNTED, Outcome.DUPLICATE, Outcome.CHANGED
 EXPIRED, CLOSED = Outcome.EXPIRED, Outcome.CLOSED
+ACCEPTED, ANSWERED = Outcome.ACCEPTED, Outcome.ANSWERED
 POINTS = ("between nonce and tally", "before commit")
 """Where the suite breaks a store: within `count`, and at the end of every change."""
 
@@ -356,35 +360,130 @@ def what_is_forgotten_is_expired_for_good(place: Place) -> None:
     with opened(place) as store:
         number = start(store)
         times = {1: 50, 2: 60, 3: 70, 4: 80}
-        batch = [answer(nonce, 1, experiment=number, expires_at=second) for nonce, second in times.items()]
+        batch = [answer(nonce, 1, experiment=number, expires_at=hour * HOUR_S) for nonce, hour in times.items()]
         store.count(batch)
-        assert store.forget(49, 10) == 0
+        assert store.forget(50 * HOUR_S - 1, 10) == 0
         assert store.forgotten == 0
-        assert sum(iter(lambda: store.forget(75, 10), 0)) == 3  # in one step or several, until none is left
-        assert store.forgotten == 70  # no further than the last that is gone
-        assert store.forget(75, 10) == store.forget(10, 10) == 0
-        assert store.forgotten == 70
+        assert sum(iter(lambda: store.forget(75 * HOUR_S, 10), 0)) == 3  # in one step or several, until none is left
+        assert store.forgotten == 70 * HOUR_S  # no further than the last that is gone
+        assert store.forget(75 * HOUR_S, 10) == store.forget(10, 10) == 0
+        assert store.forgotten == 70 * HOUR_S
     with opened(place) as store:
-        assert store.forgotten == 70
+        assert store.forgotten == 70 * HOUR_S
         assert store.count(batch) == ([EXPIRED] * 3 + [DUPLICATE], [])
-        unseen = [answer(9, 1, experiment=number, expires_at=second) for second in (70, 71)]
+        unseen = [answer(9, 1, experiment=number, expires_at=70 * HOUR_S + second) for second in (0, 1)]
         assert store.count(unseen)[0] == [EXPIRED, COUNTED]
         assert arm_totals(store, number) == [(5, 5), (0, 0)]
         assert exported(store, number) == [(0, 1)] * 5
 
 
 @rule
-def forgetting_takes_the_first_to_expire_and_no_more_than_asked(place: Place) -> None:
-    """In steps of two, also within one second; the rest of that second is expired too, though its nonces are there."""
+def no_second_of_a_ticket_is_kept(place: Place) -> None:
+    """Tickets of one hour are forgotten together, in the full hour at or after their expiry, and not before."""
     with opened(place) as store:
         number = start(store)
-        batch = [answer(nonce, 1, experiment=number, expires_at=50 + nonce // 3) for nonce in range(6)]
+        batch = [answer(nonce, 1, experiment=number, expires_at=7 * HOUR_S + nonce) for nonce in (1, 2, HOUR_S)]
+        assert store.count(batch)[0] == [COUNTED] * 3
+        assert store.forget(8 * HOUR_S - 1, 10) == 0
+        assert store.count(batch)[0] == [DUPLICATE] * 3
+        assert sum(iter(lambda: store.forget(8 * HOUR_S, 10), 0)) > 0
+        assert store.forgotten == 8 * HOUR_S
+        assert store.count(batch)[0] == [EXPIRED] * 3
+
+
+@rule
+def forgetting_takes_the_first_to_expire_and_no_more_than_asked(place: Place) -> None:
+    """In steps of two, also within one hour; the rest of that hour is expired too, though its nonces are there."""
+    with opened(place) as store:
+        number = start(store)
+        batch = [answer(nonce, 1, experiment=number, expires_at=(50 + nonce // 3) * HOUR_S) for nonce in range(6)]
         store.count(batch)
-        assert (store.forget(100, 2), store.forgotten) == (2, 50)
+        last = 100 * HOUR_S
+        assert (store.forget(last, 2), store.forgotten) == (2, 50 * HOUR_S)
         assert store.count(batch)[0] == [EXPIRED] * 3 + [DUPLICATE] * 3
-        assert (store.forget(100, 2), store.forgotten) == (2, 51)
-        assert (store.forget(100, 2), store.forgotten) == (2, 51)
-        assert (store.forget(100, 2), store.forgotten) == (0, 51)
+        assert (store.forget(last, 2), store.forgotten) == (2, 51 * HOUR_S)
+        assert (store.forget(last, 2), store.forgotten) == (2, 51 * HOUR_S)
+        assert (store.forget(last, 2), store.forgotten) == (0, 51 * HOUR_S)
+
+
+def accepted(nonce: int, *, experiment: int, arm: int = 0, expires_at: int = 100) -> Answer:
+    """Accept the pull of this nonce."""
+    return acceptance(answer(nonce, 0, experiment=experiment, arm=arm, expires_at=expires_at).ticket)
+
+
+def waiting(store: Store, experiment: int) -> list[int]:
+    """Return the number of accepted pulls without a response of each arm."""
+    stored = next(each for each in store.experiments() if each.number == experiment)
+    return [0 if arm.acceptances is None else arm.acceptances.total for arm in stored.arms]
+
+
+@rule
+def each_acceptance_counts_exactly_once(place: Place) -> None:
+    """However often it comes, before or after the response, also after a restart; no response is made of it."""
+    with opened(place) as store:
+        number = start(store)
+        first, second = (accepted(nonce, experiment=number, arm=1) for nonce in (1, 2))
+        outcomes, totals = store.count([first, second, first])
+        assert outcomes == [ACCEPTED, ACCEPTED, DUPLICATE]
+        assert [(*total[:3], total.total) for total in totals] == [(number, 1, ACCEPTANCES, 2)]
+        assert store.count([second, first]) == ([DUPLICATE] * 2, [])
+        assert exported(store, number) == []
+        assert arm_totals(store, number) == [(0, 0), (0, 0)]
+    with opened(place) as store:
+        assert store.count([first]) == ([DUPLICATE], [])
+        assert waiting(store, number) == [0, 2]
+
+
+@rule
+def a_response_takes_its_pull_from_those_that_wait(place: Place) -> None:
+    """A response to an accepted pull is told from one to a pull that was not; both count once, and imply acceptance."""
+    with opened(place) as store:
+        number = start(store)
+        store.count([accepted(nonce, experiment=number) for nonce in (1, 2)])
+        batch = [answer(1, 1, experiment=number), answer(3, 1, experiment=number)]
+        outcomes, totals = store.count(batch)
+        assert outcomes == [ANSWERED, COUNTED]
+        assert sorted((total.cell, total.total) for total in totals) == [(ACCEPTANCES, 1), (0, 2)]
+        assert store.count(batch) == ([DUPLICATE] * 2, [])
+        assert store.count([answer(1, 0, experiment=number)]) == ([CHANGED], [])
+        late = [accepted(nonce, experiment=number) for nonce in (1, 3)]
+        assert store.count(late) == ([DUPLICATE] * 2, [])
+    with opened(place) as store:
+        assert store.count([*late, *batch]) == ([DUPLICATE] * 4, [])
+        assert waiting(store, number) == [1, 0]
+        assert arm_totals(store, number) == [(2, 2), (0, 0)]
+        assert exported(store, number) == [(0, 1)] * 2
+
+
+@rule
+def an_acceptance_beside_its_response_counts_the_pull_once(place: Place) -> None:
+    """In one batch, in either order: the response counts, and no pull waits for one."""
+    with opened(place) as store:
+        number = start(store)
+        for nonce, is_first in ((1, True), (2, False)):
+            pair = [accepted(nonce, experiment=number), answer(nonce, 1, experiment=number)]
+            outcomes, _ = store.count(pair if is_first else pair[::-1])
+            told = dict(zip(("acceptance", "response"), outcomes if is_first else outcomes[::-1], strict=True))
+            assert (told["acceptance"], told["response"]) in {(ACCEPTED, ANSWERED), (DUPLICATE, COUNTED)}
+            assert store.count(pair)[0] == [DUPLICATE] * 2
+        assert waiting(store, number) == [0, 0]
+        assert arm_totals(store, number) == [(2, 2), (0, 0)]
+
+
+@rule
+def acceptances_expire_and_close_as_responses_do(place: Place) -> None:
+    """A closed or deleted experiment takes no new one, and knows the old; a forgotten nonce is expired."""
+    with opened(place) as store:
+        closed, gone = start(store, "closed"), start(store, "gone")
+        store.count([accepted(1, experiment=closed), accepted(2, experiment=gone)])
+        store.set_status(closed, "closed")
+        late = [accepted(1, experiment=closed), accepted(3, experiment=closed), answer(1, 1, experiment=closed)]
+        assert store.count(late) == ([DUPLICATE, CLOSED, CLOSED], [])
+        store.delete(gone)
+        assert store.count([accepted(2, experiment=gone)])[0] == [CLOSED]
+        assert waiting(store, closed) == [1, 0]
+        assert sum(iter(lambda: store.forget(HOUR_S, 10), 0)) > 0
+        assert store.count([accepted(4, experiment=closed)])[0] == [EXPIRED]
 
 
 CHANGES: dict[str, Callable[[Store, int], Any]] = {
@@ -399,10 +498,13 @@ CHANGES: dict[str, Callable[[Store, int], Any]] = {
     "count some again": lambda store, number: store.count(
         [answer(nonce, nonce, experiment=number) for nonce in (1, 104, 104)]
     ),
+    "count acceptances": lambda store, number: store.count(
+        [accepted(105, experiment=number), answer(3, 3, experiment=number)]
+    ),
     "prune": lambda store, _: store.prune(60),
     "rotate key": lambda store, _: store.rotate_key("admin", b"second", 60, 10),
     "rotate secret": lambda store, _: store.rotate_secret(b"second", 60, 10),
-    "forget": lambda store, _: store.forget(200, 10),
+    "forget": lambda store, _: store.forget(HOUR_S, 10),
     "ship": lambda store, number: store.set_status(number, "shipped", 1),
     "close": lambda store, number: store.set_status(number, "closed"),
     "delete": lambda store, number: store.delete(number),
@@ -423,6 +525,7 @@ def _breaks(place: Place, fault: Exception, heard: type[Exception]) -> None:
     with opened(place) as store:
         number = start(store)
         store.count([answer(nonce, nonce, experiment=number) for nonce in (1, 2)])
+        store.count([accepted(3, experiment=number)])
         for secret in (b"zeroth", b"first"):
             store.rotate_key("admin", secret, 40, 10)
             store.rotate_secret(secret, 40, 10)
@@ -549,8 +652,8 @@ def another_thread_than_the_one_that_opened_it_may_use_it(place: Place) -> None:
     with opened(place) as store, ThreadPoolExecutor(1) as writer:
         number = writer.submit(start, store).result(20)
         assert writer.submit(store.count, [answer(1, 1, experiment=number)]).result(20)[0] == [COUNTED]
-        assert writer.submit(store.forget, 100, 1).result(20) == 1
-        assert store.forgotten == 100
+        assert writer.submit(store.forget, HOUR_S, 1).result(20) == 1
+        assert store.forgotten == HOUR_S
 
 
 @rule

@@ -15,7 +15,7 @@ from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.experiments.allowances import ALLOWANCE_LIFETIME_S
 from ldpbandits.server.keys import Role
 from ldpbandits.server.service import Service
-from ldpbandits.spec.allowance import LONGEST_ALLOWANCE, read_allowance, sign_allowance
+from ldpbandits.spec.allowance import MAX_ALLOWANCE_CHARACTERS, read_allowance, sign_allowance
 from ldpbandits.spec.protocol import Code
 from ldpbandits.types import Arm
 
@@ -35,7 +35,7 @@ async def created(service: Service) -> str:
     key = (await service.commands.rotate("allowance", NewKey())).key
     assert key is not None
     curator = {"mechanism": "bernoulli", "epsilon": 1}
-    await service.commands.create(NewExperiment("one", ["a", "b"], curator, allowance_required=True))
+    await service.commands.create(NewExperiment("one", ["a", "b"], curator, goal="earn", allowance_required=True))
     return key
 
 
@@ -59,7 +59,7 @@ def test_a_stranger_without_an_allowance_gets_nothing(place: Place) -> None:
         bad = [
             None,
             "",
-            "x" * LONGEST_ALLOWANCE,
+            "x" * MAX_ALLOWANCE_CHARACTERS,
             sign_allowance("one", OTHER_KEY, expires_at=soon),
             sign_allowance("two", key, expires_at=soon),
             sign_allowance("one", key, expires_at=service.now),

@@ -10,6 +10,7 @@ from tests.server.memory_store import MemoryStore
 
 from ldpbandits.server.api.app import application
 from ldpbandits.server.service import Service
+from ldpbandits.server.store.nonces import HOUR_S
 
 E = "/v1/experiments/headline"
 LIFETIME = 100
@@ -17,6 +18,7 @@ HEADLINE = {
     "name": "headline",
     "arms": ["blue", "green"],
     "curator": {"mechanism": "bernoulli", "epsilon": 1},
+    "goal": "earn",
     "ticket_lifetime": LIFETIME,
 }
 
@@ -131,9 +133,10 @@ def test_expired_tickets_are_refused_and_forgotten(live: Live) -> None:
     assert live.respond(ticket) == (200, "counted")
     live.clock += LIFETIME
     assert live.respond(ticket) == live.respond(unseen) == (410, "expired")
+    live.clock += HOUR_S
     live.loop.run_until_complete(live.service.forget())
     assert not live.store.memory.nonces
-    live.clock -= LIFETIME
+    live.clock -= LIFETIME + HOUR_S
     live.restart()
     assert live.respond(ticket) == live.respond(unseen) == (410, "expired")
     assert sum(live.pulls().values()) == 1

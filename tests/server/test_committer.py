@@ -173,7 +173,7 @@ def test_a_store_that_hangs_leaves_nobody_waiting(monkeypatch: pytest.MonkeyPatc
 
     async def play() -> None:
         committer, late = Committer(store, lambda _: None), asyncio.Queue[Answer]()
-        committer.on_counted_late = late.put_nowait
+        committer.on_counted_late = lambda answer, _: late.put_nowait(answer)
         given = [answer() for _ in range(3)]
         waiting = [asyncio.create_task(committer.count(given[0]))]
         await turns(2)

@@ -2,22 +2,20 @@
 
 import asyncio
 import random
-import re
 from collections.abc import Iterator
 
 import pytest
-from msgspec.structs import replace
 from tests.server.crowds import Place, answer, bits, new, visit
 
-from ldpbandits import Agent
-from ldpbandits.agent.estimates import estimate_arm, share
-from ldpbandits.agent.missing import worst_case
-from ldpbandits.agent.separation import ALPHA
-from ldpbandits.server.api.messages import Decision, Forecast, NewArm, Report
+from ldpbandits.agent.inference.estimates import estimate_arm, share
+from ldpbandits.agent.inference.missing import worst_case
+from ldpbandits.agent.inference.separation import ALPHA
+from ldpbandits.output.numbers import about
+from ldpbandits.server.api.messages import Decision, NewArm
 from ldpbandits.server.reports.conclusions import MANY_MISSING
 from ldpbandits.server.reports.forecast import FEWEST_RESPONSES
 from ldpbandits.spec.mechanisms import Bernoulli
-from ldpbandits.types import Arm
+from ldpbandits.spec.messages import Forecast, Report
 
 
 @pytest.fixture
@@ -95,9 +93,7 @@ def test_a_persistent_difference_in_missing_answers_is_named(place: Place) -> No
         assert [arm.missing_share for arm in report.arms] == pytest.approx([0.02, 0.1], rel=0.05)
     assert not any("chance" in warning for warning in early.warnings)
     (warning,) = (warning for warning in late.warnings if "chance" in warning)
-    assert warning.startswith(
-        "more answers are missing for green (10 %) than for blue (2.02 %), which chance does not "
-    )
+    assert warning.startswith("more answers are missing for green (10 %) than for blue (2 %), which chance does not ")
 
 
 def test_a_new_arm_whose_tickets_are_still_out_is_not_said_to_differ(place: Place) -> None:
@@ -145,7 +141,7 @@ def test_the_worst_interval_is_that_of_all_who_have_not_answered(place: Place) -
     assert (report.arms[1].worst_low, report.arms[1].worst_high) == (report.arms[1].low, report.arms[1].high)
 
 
-def test_separated_is_said_of_the_worst_intervals(place: Place) -> None:
+def test_with_missing_answers_at_worst_those_that_are_out_count(place: Place) -> None:
     """200 answers to each arm tell them apart; not with 50 more of each that are out, nor when these are missing."""
     service = place.service
 
@@ -162,7 +158,7 @@ def test_separated_is_said_of_the_worst_intervals(place: Place) -> None:
     for report, expected in zip(asyncio.run(play()), (True, False, False), strict=True):
         assert report.best is not None
         assert report.arms[1].low > report.arms[0].high
-        assert report.best.separated is (report.arms[1].worst_low > report.arms[0].worst_high) is expected
+        assert report.best.separated is expected
         assert report.forecast.separated is expected
 
 
@@ -232,65 +228,18 @@ def test_a_forecast_says_how_many_more_responses_it_takes(place: Place) -> None:
     begin, few, some, more, done = asyncio.run(play())
     assert (begin.more_responses, begin.sentence) == (None, "there are no responses yet")
     assert few.more_responses is None
-    assert few.sentence == "not separated yet: too few responses to say more (a has 10)"
+    assert few.sentence == "not decided yet: too few responses to say more (a has 10)"
     assert FEWEST_RESPONSES == 20
-    assert 1_000 < (some.more_responses or 0) < 3_000
-    assert f"about {round(some.more_responses or 0, -2):,} more responses at the present traffic" in some.sentence
+    assert 300 < (some.more_responses or 0) < 3_000
+    assert f"about {about(some.more_responses or 0)} more responses at the present traffic" in some.sentence
     assert some.more_responses is not None
     assert 0.3 < (more.more_responses or 0) / some.more_responses < 0.7
     assert (done.separated, done.more_responses) == (True, 0)
-    assert "a is better than every other arm in use, with 95 % confidence" in done.sentence
-
-
-def test_little_traffic_for_the_worse_arm_is_spoken_of(place: Place) -> None:
-    """Where equal traffic would take far less, the sentence says how much, and what gives it: minimum_share."""
-
-    async def play() -> Forecast:
-        await place.service.commands.create(new("a", "b"))
-        return await forecast(place, {0: bits(5_000, 4_500), 1: bits(40, 60)})
-
-    found = asyncio.run(play())
-    assert found.more_responses is not None
-    said, equal = (int("".join(filter(str.isdigit, part))) for part in found.sentence.split(";"))
-    assert "far more if the rule keeps giving worse arms less and less" in found.sentence
-    assert "see minimum_share" in found.sentence
-    assert said == pytest.approx(found.more_responses, rel=0.06)
-    assert equal < said / 3
-
-
-def test_it_says_how_many_it_takes_if_the_rule_goes_on(place: Place) -> None:
-    """By the expected allocation of a rule whose index is known: as many as an agent of the same tallies says."""
-
-    async def play() -> Forecast:
-        await place.service.commands.create(replace(new("a", "b"), rule={"kind": "kl-ucb++"}))
-        return await forecast(place, {0: bits(5_000, 4_500), 1: bits(140, 160)})
-
-    found = asyncio.run(play())
-    said, by_rule, equal = (int(number.replace(",", "")) for number in re.findall(r"about ([\d,]+)", found.sentence))
-    assert equal < said < by_rule
-    agent = Agent.for_curator({"mechanism": "bernoulli", "epsilon": 2}, 2)
-    agent.tally.add(Arm(0), 9_500, 5_000)
-    agent.tally.add(Arm(1), 300, 140)
-    assert by_rule == pytest.approx(agent.more_responses(), rel=0.06)
-
-
-def test_the_present_traffic_is_that_of_the_last_half_of_the_responses(place: Place) -> None:
-    """An arm that got half of the responses at first, and few since, is foretold to get few."""
-
-    async def play() -> tuple[Forecast, Forecast]:
-        await place.service.commands.create(new("a", "b"))
-        even = await forecast(place, {0: bits(280, 220), 1: bits(240, 260)})
-        await answer(place.service, {0: bits(560, 440)})
-        await answer(place.service, {1: bits(5, 5), 0: bits(6, 4)}, together=1)
-        return even, (await place.service.report("one")).forecast
-
-    even, skewed = asyncio.run(play())
-    assert even.more_responses is not None
-    assert (skewed.more_responses or 10**9) > 4 * even.more_responses
+    assert done.sentence.startswith("a is better than b by ")
 
 
 def test_what_cannot_be_foretold_has_its_reason(place: Place) -> None:
-    """One arm in use; equal means; answers that are missing; pulls that are out: null, or a number, and a sentence."""
+    """One arm in use, or equal means: null, and a sentence."""
 
     async def play() -> list[Forecast]:
         service = place.service
@@ -300,17 +249,11 @@ def test_what_cannot_be_foretold_has_its_reason(place: Place) -> None:
         found.append(await forecast(place, {1: bits(100, 100)}))
         await answer(service, {0: bits(400, 0)})
         found.append((await service.report("one")).forecast)
-        await visit(service, 400, lambda _: None)
-        found.append((await service.report("one")).forecast)
-        place.expire()
-        found.append((await service.report("one")).forecast)
         return found
 
-    alone, equal, apart, out, missing = asyncio.run(play())
-    assert not any(each.separated for each in (alone, equal, out, missing))
-    assert [each.more_responses for each in (alone, equal, missing)] == [None, None, None]
-    assert alone.sentence == "not separated yet: there is only one arm in use"
+    alone, equal, apart = asyncio.run(play())
+    assert not any(each.separated for each in (alone, equal))
+    assert [each.more_responses for each in (alone, equal)] == [None, None]
+    assert alone.sentence == "not decided yet: there is only one arm in use"
     assert "more than a billion responses" in equal.sentence
     assert apart.separated
-    assert "400 pulls are out, and those who have not answered yet might change the order" in out.sentence
-    assert "those that are missing might change the order" in missing.sentence

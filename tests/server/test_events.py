@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from tests.server.memory_store import Memory, MemoryStore
 
-from ldpbandits.server.api.messages import ArmReport, NewExperiment, Report, ResponseMessage
+from ldpbandits.server.api.messages import AcceptanceMessage, NewExperiment, ResponseMessage
 from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import Unavailable
 from ldpbandits.server.store.sqlite.store import SqliteStore
+from ldpbandits.spec.messages import ArmReport, Report
 
 NEW = NewExperiment("one", ["a"], {"mechanism": "bernoulli", "epsilon": 1}, ticket_lifetime=100)
 
@@ -42,6 +43,8 @@ def test_what_has_happened_outlasts_a_restart(tmp_path: Path) -> None:
     async def first(service: Service) -> Report:
         await service.commands.create(NEW)
         tickets = [service.decide("one").ticket or "" for _ in range(2)]
+        for ticket in tickets:
+            await service.accept(AcceptanceMessage(ticket))
         clock.seconds += 100
         with pytest.raises(Refusal, match="expired"):
             await service.respond(ResponseMessage(tickets[0], 1.0))
@@ -72,6 +75,8 @@ def test_tickets_from_before_a_restart_count_when_they_come_and_are_missing_when
     async def first(service: Service) -> Report:
         await service.commands.create(NEW)
         tickets.extend(service.decide("one").ticket or "" for _ in range(3))
+        for ticket in tickets:
+            await service.accept(AcceptanceMessage(ticket))
         return await service.report("one")
 
     async def second(service: Service) -> Report:

@@ -7,11 +7,12 @@ from random import Random
 import pytest
 from tests.server.crowds import Place, visit
 
-from ldpbandits.server.api.messages import Decision, NewExperiment, Report, ResponseMessage
+from ldpbandits.server.api.messages import Decision, NewExperiment, ResponseMessage
 from ldpbandits.server.api.refusals import Refusal
-from ldpbandits.server.experiments.stopping import stop_separated, watch_traffic
+from ldpbandits.server.experiments.stopping import stop_decided, watch_traffic
 from ldpbandits.server.service import Service
 from ldpbandits.spec.mechanisms import response_mean
+from ldpbandits.spec.messages import Report
 from ldpbandits.spec.protocol import Code
 
 DAY_S, MINUTE_S = 86_400, 60
@@ -29,7 +30,8 @@ def place() -> Iterator[Place]:
 def experiment(**settings: object) -> NewExperiment:
     """Write down what a site declares that wants the best arm shipped, and else the defaults."""
     curator = {"mechanism": "bernoulli", "epsilon": EPSILON}
-    return NewExperiment("one", ["a", "b"], curator, stop_when_separated="ship", **settings)  # type: ignore[arg-type]
+    settings = {"goal": "earn", "stop_when_decided": "ship", "accept_drift_risk": True, **settings}
+    return NewExperiment("one", ["a", "b"], curator, **settings)  # type: ignore[arg-type]
 
 
 def lies(random: Random) -> Callable[[Decision], float | None]:
@@ -46,14 +48,14 @@ async def minutes(place: Place, count: int) -> None:
     for _ in range(count):
         place.clock += MINUTE_S
         await watch_traffic(place.service)
-        await stop_separated(place.service)
+        await stop_decided(place.service)
 
 
 async def flood(place: Place, count: int, seed: int) -> None:
     """Send this many lies within a second."""
     await visit(place.service, count, lies(Random(seed)))
     await watch_traffic(place.service)
-    await stop_separated(place.service)
+    await stop_decided(place.service)
 
 
 def state(service: Service) -> tuple[str, int | None]:
@@ -97,7 +99,7 @@ def test_honest_traffic_ships_after_a_day(place: Place) -> None:
             place.clock += MINUTE_S
             await watch_traffic(place.service)
             if minute % 100 == 99:
-                await stop_separated(place.service)
+                await stop_decided(place.service)
                 assert state(place.service) == ("running", None) or minute * MINUTE_S >= DAY_S
         return await place.service.report("one")
 
@@ -144,7 +146,7 @@ def test_an_experiment_from_before_the_cap_has_none(place: Place) -> None:
     async def play() -> None:
         await place.service.commands.create(experiment(responses_per_hour=0, stop_after=0))
         await visit(place.service, 20_000, lies(Random(2)))
-        await stop_separated(place.service)
+        await stop_decided(place.service)
 
     asyncio.run(play())
     settings = place.service.experiments["one"].settings

@@ -15,12 +15,13 @@ import pytest
 
 from ldpbandits import Agent, ldp_ucb_b
 from ldpbandits.agent.tally import ArmTally, Tally
-from ldpbandits.server.api.messages import NewArm, NewExperiment, Report, ResponseMessage
+from ldpbandits.server.api.messages import NewArm, NewExperiment, ResponseMessage
 from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.experiments.guardrails import Guardrails
-from ldpbandits.server.experiments.settings import Ramp, Settings
+from ldpbandits.server.experiments.settings import NewRamp, Settings
 from ldpbandits.server.service import Service
 from ldpbandits.server.store.sqlite.store import SqliteStore
+from ldpbandits.spec.messages import Report
 
 DECISIONS = 20_000
 MARGIN = 0.02
@@ -95,7 +96,7 @@ def test_an_arm_that_is_added_does_not_start_the_warm_up_again() -> None:
 
 def test_new_arms_get_the_share_of_the_ramp_at_most() -> None:
     """Together, also where the rule wants nothing else; the rule chooses the rest among the others."""
-    asked = settings(ramp=Ramp(0.1, 100))
+    asked = settings(ramp=NewRamp(0.1, 100))
     assert shares(asked, BAD, GOOD, arm(5, 1.0)) == [0, near(0.9), near(0.1)]
     one, other = shares(asked, BAD, GOOD, arm(5, 1.0), arm(5, 0.99))[2:]
     assert one + other == near(0.1)
@@ -103,38 +104,38 @@ def test_new_arms_get_the_share_of_the_ramp_at_most() -> None:
 
 def test_the_rule_may_give_new_arms_less_than_the_ramp() -> None:
     """It is a cap, not a quota: a new arm that the rule does not want gets nothing."""
-    assert shares(settings(ramp=Ramp(0.3, 100_000)), BAD, GOOD, BAD) == [0, 1, 0]
+    assert shares(settings(ramp=NewRamp(0.3, 100_000)), BAD, GOOD, BAD) == [0, 1, 0]
 
 
 def test_the_ramp_ends_for_an_arm_that_has_its_responses() -> None:
     """From then on it is an arm like the others; first arms are never under it."""
     better = arm(10_000, 0.95)
-    assert shares(settings(ramp=Ramp(0.1, 10_001)), BAD, GOOD, better) == [0, near(0.9), near(0.1)]
-    assert shares(settings(ramp=Ramp(0.1, 10_000)), BAD, GOOD, better) == [0, 0, 1]
-    assert shares(settings(ramp=Ramp(0.1, 100_000)), BAD, GOOD) == [0, 1]
+    assert shares(settings(ramp=NewRamp(0.1, 10_001)), BAD, GOOD, better) == [0, near(0.9), near(0.1)]
+    assert shares(settings(ramp=NewRamp(0.1, 10_000)), BAD, GOOD, better) == [0, 0, 1]
+    assert shares(settings(ramp=NewRamp(0.1, 100_000)), BAD, GOOD) == [0, 1]
 
 
 def test_where_all_arms_are_new_nobody_is_spared() -> None:
     """With the first arms retired the ramp has nothing to protect."""
     gone = arm(5, 0.9, retired=True)
-    assert shares(settings(ramp=Ramp(0.1, 100)), gone, gone, arm(50, 1.0), arm(50, 0.0)) == [0, 0, 1, 0]
+    assert shares(settings(ramp=NewRamp(0.1, 100)), gone, gone, arm(50, 1.0), arm(50, 0.0)) == [0, 0, 1, 0]
 
 
 def test_the_ramp_caps_the_minimum_share() -> None:
     """Settled arms get theirs in full; new ones too while it fits under the ramp, else the ramp in equal parts."""
-    asked = settings(minimum_share=0.1, ramp=Ramp(0.3, 100))
+    asked = settings(minimum_share=0.1, ramp=NewRamp(0.3, 100))
     assert shares(asked, BAD, GOOD, arm(50, 0.0)) == [near(0.1), near(0.8), near(0.1)]
     assert shares(asked, BAD, GOOD, arm(5, 1.0)) == [near(0.1), near(0.6), near(0.3)]
-    tight = settings(minimum_share=0.2, ramp=Ramp(0.1, 100))
+    tight = settings(minimum_share=0.2, ramp=NewRamp(0.1, 100))
     assert shares(tight, BAD, GOOD, arm(5, 1.0)) == [near(0.2), near(0.7), near(0.1)]
     assert shares(tight, BAD, GOOD, arm(5, 1.0), arm(5, 0.0)) == [near(0.2), near(0.7), near(0.05), near(0.05)]
 
 
 def test_the_warm_up_keeps_to_the_ramp() -> None:
     """New arms get no more than the ramp allows, and the first ones share the rest equally."""
-    asked = settings(warm_up=50, minimum_share=0.01, ramp=Ramp(0.1, 100))
+    asked = settings(warm_up=50, minimum_share=0.01, ramp=NewRamp(0.1, 100))
     assert shares(asked, arm(0, 0), GOOD, arm(0, 0)) == [near(0.45), near(0.45), near(0.1)]
-    loose = settings(warm_up=50, ramp=Ramp(0.8, 100))
+    loose = settings(warm_up=50, ramp=NewRamp(0.8, 100))
     assert shares(loose, arm(0, 0), GOOD, arm(0, 0)) == [near(1 / 3)] * 3
 
 
@@ -169,7 +170,14 @@ def test_an_experiment_keeps_to_its_guardrails(service: Service) -> None:
     e^(-2 600 0.1^2) = 6e-6.
     """
     new = NewExperiment(
-        "one", ["bad", "good"], CURATOR, minimum_share=0.2, warm_up=50, ramp=Ramp(0.1, 1000), ticket_lifetime=60
+        "one",
+        ["bad", "good"],
+        CURATOR,
+        minimum_share=0.2,
+        warm_up=50,
+        ramp=NewRamp(0.1, 1000),
+        ticket_lifetime=60,
+        goal="earn",
     )
 
     async def live() -> tuple[list[int], list[int], list[int], Report]:
@@ -188,7 +196,9 @@ def test_an_experiment_keeps_to_its_guardrails(service: Service) -> None:
     assert ramped[0] > 60
     assert 0 < ramped[2] < 120
     shown = report.settings
-    assert (shown.minimum_share, shown.warm_up, shown.ramp, shown.first_arms) == (0.2, 50, Ramp(0.1, 1000), 2)
+    assert (shown.minimum_share, shown.warm_up, shown.first_arms) == (0.2, 50, 2)
+    assert shown.ramp is not None
+    assert (shown.ramp.share, shown.ramp.responses) == (0.1, 1000)
 
 
 def test_a_restart_goes_on_where_the_warm_up_was(tmp_path: Path) -> None:
@@ -199,7 +209,9 @@ def test_a_restart_goes_on_where_the_warm_up_was(tmp_path: Path) -> None:
         service = Service(SqliteStore(path))
         try:
             if not decisions:
-                asyncio.run(service.commands.create(NewExperiment("one", ["bad", "good"], CURATOR, warm_up=40)))
+                asyncio.run(
+                    service.commands.create(NewExperiment("one", ["bad", "good"], CURATOR, warm_up=40, goal="earn"))
+                )
                 continue
             steady(service, 2)
             tallies.append(asyncio.run(play(service, decisions)))
@@ -217,12 +229,14 @@ def test_more_arms_than_there_is_room_for_are_refused(service: Service) -> None:
             asyncio.run(work)
         return caught.value.status, caught.value.code, caught.value.message
 
-    new = NewExperiment("one", ["a", "b", "c"], CURATOR, minimum_share=0.4)
+    new = NewExperiment("one", ["a", "b", "c"], CURATOR, minimum_share=0.4, goal="earn")
     told = "minimum_share = 0.4 leaves room for 2 arms in use, got 3"
     assert refused(service.commands.create(new)) == (422, "invalid", told)
-    asyncio.run(service.commands.create(NewExperiment("one", ["a", "b"], CURATOR, minimum_share=0.4)))
+    asyncio.run(service.commands.create(NewExperiment("one", ["a", "b"], CURATOR, minimum_share=0.4, goal="earn")))
     assert refused(service.commands.add_arm("one", NewArm("c"))) == (409, "full", told)
     asyncio.run(service.commands.retire_arm("one", 0))
     assert len(asyncio.run(service.commands.add_arm("one", NewArm("c"))).arms) == 3
-    asyncio.run(service.commands.create(NewExperiment("ten", list("abcdefghij"), CURATOR, minimum_share=0.1)))
+    asyncio.run(
+        service.commands.create(NewExperiment("ten", list("abcdefghij"), CURATOR, minimum_share=0.1, goal="earn"))
+    )
     assert service.decide("ten").arm in range(10)

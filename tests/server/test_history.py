@@ -13,16 +13,17 @@ from tests.server.crowds import Place, answer, bits, new
 from tests.server.inprocess import ask
 
 from ldpbandits import UCB, estimate
-from ldpbandits.agent.estimates import estimate_arm, share
-from ldpbandits.agent.separation import ALPHA
+from ldpbandits.agent.inference.estimates import estimate_arm, share
+from ldpbandits.agent.inference.separation import ALPHA
 from ldpbandits.server.api.app import application
-from ldpbandits.server.api.messages import History, NewArm, NewExperiment
+from ldpbandits.server.api.messages import NewArm, NewExperiment
 from ldpbandits.server.experiments import live as experiments
 from ldpbandits.server.experiments.history import MOST_MOMENTS, Moment, Trail, replay
 from ldpbandits.server.experiments.settings import Settings
 from ldpbandits.server.reports import report as report_module
 from ldpbandits.server.store import CellTotal, StoredResponse
 from ldpbandits.spec.menu import Menu
+from ldpbandits.spec.messages import History
 
 
 @pytest.fixture
@@ -105,7 +106,7 @@ def test_replayed_moments_are_those_that_were_kept() -> None:
         kept[now().responses] = now()
     pieces = [responses[begin : begin + 500] for begin in range(0, 3_000, 500)]
     more = [StoredResponse(99_999, 0, 1, 0)] * 5  # counted after the end
-    trail = replay([*pieces, more], 3_000, now())
+    trail = replay([*pieces, more], 3_000, now(), levels=2, read_of=lambda _: 0)
     found = trail.moments(now(), MOST_MOMENTS)
     assert len(found) > MOST_MOMENTS // 2
     assert [sorted(moment.cells) for moment in found] == [sorted(kept[moment.responses].cells) for moment in found]
@@ -282,6 +283,9 @@ def test_who_may_see_it(place: Place) -> None:
                 | {"low": [0, 0], "high": [1, 1]},
                 {"arm": 1, "name": "b", "pulls": [0, 0], "mean": [None, None], "low": [0, 0], "high": [1, 1]},
             ],
+            "leader": None,
+            "evidence": [],
+            "needed": None,
         }
         await service.commands.delete("one")
         replies.append(await ask(app, "GET", path, key=keys["viewer"]))

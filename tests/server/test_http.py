@@ -234,7 +234,7 @@ def test_nothing_that_identifies_a_person_is_stored_or_logged(tmp_path: Path) ->
 def test_exports_match(server: Running) -> None:
     """The CSV has every response in the order of counting, and its sums are the tallies to the last bit."""
     curator = {"mechanism": "laplace", "epsilon": 0.5}
-    new = {"name": "exported", "arms": ODD_NAMES[:3], "curator": curator}
+    new = {"name": "exported", "arms": ODD_NAMES[:3], "curator": curator, "goal": "earn"}
     assert server.ask("POST", "/v1/experiments", new).status == 201
     device, sent = curator_from_json(CuratorSpec.from_json(curator)), []
     for _ in range(30):

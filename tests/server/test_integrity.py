@@ -37,7 +37,7 @@ async def live(service: Service) -> None:
         ("steps", {"mechanism": "laplace", "epsilon": 0.5}),
         ("menu", {"mechanism": "bernoulli", "epsilon": [0.5, 2]}),
     ):
-        await service.commands.create(NewExperiment(name, ["a", "b"], curator, None, LIFETIME))
+        await service.commands.create(NewExperiment(name, ["a", "b"], curator, None, LIFETIME, goal="earn"))
     await answer(service, {0: [1, 0, 1], 1: [0, 1]})
     await respond(service, "gone", 1.0)
     for value in (-2.5, 0.25, 3.0):
@@ -81,7 +81,7 @@ def database(tmp_path: Path) -> Path:
 def test_books_that_agree(database: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """After a full life: nothing to say, exit code 0; also while the server runs."""
     assert main(["check", "--database", str(database)]) == 0
-    assert capsys.readouterr().out == f"{database}: 3 experiments, 12 responses, 2 nonces; all agree\n"
+    assert capsys.readouterr().out == f"{database}: 3 experiments, 12 responses, 12 nonces; all agree\n"
     with closing(SqliteStore(database)):
         assert main(["check", "--database", str(database), "--json"]) == 0
     assert '"damage": []' in capsys.readouterr().out
@@ -106,11 +106,19 @@ DAMAGE = {
     ),
     "no response": (
         "DELETE FROM responses WHERE id = 13",
-        ["it is not the sum of its responses: pulls 2, not 1", "there is no response 13"],
+        ["it is not the sum of its responses: pulls 2, not 1"],
     ),
-    "two nonces": (
-        "INSERT INTO nonces SELECT expires_at + 1, nonce, response FROM nonces WHERE response = 13",
-        ["of a ticket that expires at 1201: there is no response 13, or another nonce has it"],
+    "more nonces than responses": (
+        "INSERT INTO nonces SELECT 7200, value, 1, x'00', 0 FROM json_each('[1,2,3,4,5,6,7,8,9]')",
+        ["experiment 1: 16 tickets were answered, and it has 7 responses"],
+    ),
+    "more accepted than waiting": (
+        "INSERT INTO nonces VALUES (7200, x'00', 1, NULL, 1)",
+        ["experiment 1: 1 accepted tickets wait for a response, and by its tallies 0"],
+    ),
+    "impossible acceptances": (
+        "INSERT INTO cells VALUES (1, 0, -1, 2, 3, 0)",
+        ["the tally of cell -1 of arm 0 of experiment 1: 3 accepted pulls wait for a response after 2 changes"],
     ),
     "a number twice": (
         "UPDATE responses SET id = 1 WHERE id = 11",
@@ -194,7 +202,7 @@ def test_what_was_brought_along_has_no_responses(tmp_path: Path) -> None:
     async def warm() -> None:
         app = application(service)
         key = next(key for role, key in service.keys.new.items() if role.value == "admin")
-        first = {"name": "first", "arms": ["a", "b"], "curator": BITS}
+        first = {"name": "first", "arms": ["a", "b"], "curator": BITS, "goal": "earn"}
         assert (await ask(app, "POST", "/v1/experiments", first, key=key)).status == 201
         for value in (1, 0, 1):
             await respond(service, "first", value)

@@ -53,7 +53,7 @@ def live_through(folder: Path, deaths: Sequence[Death], fault: str | None = None
         try:
             create(address)
             server.terminate()
-            assert server.wait(timeout=20) == 0
+            assert server.wait(timeout=60) == 0
             with closing(SqliteStore(database)) as store:
                 crowd = Crowd(address, store.identity)
             with crowd.working():
@@ -67,7 +67,7 @@ def live_through(folder: Path, deaths: Sequence[Death], fault: str | None = None
                 time.sleep(1.5)
                 crowd.wait_for(ENOUGH)
             server.terminate()
-            assert server.wait(timeout=20) == 0
+            assert server.wait(timeout=60) == 0
         finally:
             server.kill()
             server.wait()
@@ -107,7 +107,4 @@ def test_a_planted_fault_is_found(tmp_path: Path, fault: str, point: str | None)
     books = live_through(tmp_path, deaths, fault)
     assert not books.agree
     acknowledged, counted = (sum(count for count, _ in tally.values()) for tally in (books.acknowledged, books.tallies))
-    if fault == "checks early":
-        assert counted > acknowledged
-    else:
-        assert counted < acknowledged
+    assert counted > acknowledged if fault == "checks early" else books.has_lost

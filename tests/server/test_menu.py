@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from ldpbandits.server.api.messages import NewExperiment, Report, ResponseMessage
+from ldpbandits.server.api.messages import NewExperiment, ResponseMessage
 from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import StoredArm
 from ldpbandits.server.store.sqlite.schema import MIGRATIONS, migrate
 from ldpbandits.server.store.sqlite.store import SqliteStore
 from ldpbandits.spec.mechanisms import response_mean
+from ldpbandits.spec.messages import Report
 
 EPSILONS = [0.5, 1.0, 4.0]
 MENU: dict[str, Any] = {"mechanism": "bernoulli", "epsilon": EPSILONS}

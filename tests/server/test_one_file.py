@@ -16,7 +16,7 @@ from tests.server.store_contract import answer, arm_totals, start
 
 from ldpbandits.errors import DatabaseError
 from ldpbandits.server.store import Outcome, Unavailable
-from ldpbandits.server.store.sqlite.lock import check_mounts
+from ldpbandits.server.store.sqlite.file import check_mounts
 from ldpbandits.server.store.sqlite.store import SqliteStore
 
 STORE = "ldpbandits.server.store.sqlite.store"

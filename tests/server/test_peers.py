@@ -74,17 +74,18 @@ def test_answers_that_do_not_come_are_missing_once(workers: Workers) -> None:
 
     async def play() -> None:
         await workers.create()
-        tickets = [await workers.decide(number % 2) for number in range(10)]
+        tickets = [await workers.decide(number % 2, accepted_at=number // 2 % 2) for number in range(10)]
+        await workers.decide(0)  # nobody accepts it
         for ticket in tickets[:4]:
             await workers.respond(1, ticket)
         await workers.look()
-        assert await workers.shown(0) == await workers.shown(1) == (4, 6, 0, 10)
+        assert await workers.shown(0) == await workers.shown(1) == (4, 7, 0, 11)
         workers.clock[:] = [second + 100 for second in workers.clock]
         for worker in workers.all:
             worker.experiments["headline"].expire(worker.now)
             await worker.write_events()
         await workers.look()
-        assert await workers.shown(0) == await workers.shown(1) == (4, 0, 6, 10)
+        assert await workers.shown(0) == await workers.shown(1) == (4, 0, 6, 11)
 
     asyncio.run(play())
 
@@ -100,7 +101,7 @@ def test_what_a_dead_worker_left_is_settled_when_it_has_expired(
         async def play() -> None:
             await workers.create()
             dead = Workers(url, 1)
-            tickets = [await dead.decide(0) for _ in range(5)]
+            tickets = [await dead.decide(0, accepted_at=0) for _ in range(5)]
             await dead.respond(0, tickets[0])
             await workers.respond(1, tickets[1])
             await dead.all[0].write_events()
@@ -207,7 +208,7 @@ def test_a_worker_that_was_taken_for_dead_starts_anew(workers: Workers, monkeypa
 
     async def play() -> None:
         await workers.create()
-        await workers.decide(1)
+        await workers.decide(1, accepted_at=1)
         await workers.all[1].write_events()
         await workers.look()
         workers.clock[:] = [second + 100 for second in workers.clock]

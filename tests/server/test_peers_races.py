@@ -133,7 +133,7 @@ def test_what_was_created_here_and_deleted_elsewhere_is_gone(workers: Workers, m
 
         await workers.look()
         between(one, delete_elsewhere, monkeypatch)
-        with pytest.raises(Exception, match="no experiment of this name"):
+        with pytest.raises(Exception, match="no experiment named"):
             await workers.change(0, lambda: one.commands.create(NEW))
         assert deleted
         assert not one.experiments

@@ -16,6 +16,8 @@ from ldpbandits.server.store.postgres.nonces import DAY_S, RETENTION_S, Days
 from ldpbandits.server.store.postgres.schema import SETUP_LOCK
 from ldpbandits.server.store.postgres.store import PostgresStore
 
+HOUR_S = 3600
+
 LONG_AGO = 20 * DAY_S
 TODAY = int(time.time()) // DAY_S * DAY_S
 
@@ -149,7 +151,7 @@ def test_whoever_sets_something_up_is_waited_for_with_patience(postgres: Postgre
         number = start(store)
         with holding(url, f"SELECT pg_advisory_xact_lock({SETUP_LOCK})"):
             with pytest.raises(Unavailable, match="lock timeout"):
-                store.settle(TODAY, "missing")
+                store.settle(TODAY, "missing", "unaccepted")
             waiting = thread.submit(store.count, [answer(1, 1, experiment=number, expires_at=TODAY)])
             time.sleep(1.2)
             assert not waiting.done()
@@ -164,12 +166,15 @@ def test_a_day_dropped_while_a_batch_is_under_way_expires_in_it(postgres: Postgr
 
         def drop(_: str) -> None:
             if not dropped:
-                dropped.append(other.forget(100, 1))
+                dropped.append(other.forget(HOUR_S, 1))
 
         number = start(other)
-        other.count([answer(1, 1, experiment=number, expires_at=100)])
+        other.count([answer(1, 1, experiment=number, expires_at=HOUR_S)])
         with closing(PostgresStore(url, failpoint=drop, days=Days(width=1, kept=0), ahead=0)) as store:
-            batch = [answer(1, 1, experiment=number, expires_at=100), answer(2, 1, experiment=number, expires_at=101)]
+            batch = [
+                answer(1, 1, experiment=number, expires_at=HOUR_S),
+                answer(2, 1, experiment=number, expires_at=HOUR_S + 1),
+            ]
             assert store.count(batch)[0] == [EXPIRED, COUNTED]
             assert dropped == [1]
             assert arm_totals(store, number) == [(2, 2), (0, 0)]

@@ -31,7 +31,8 @@ def test_books_that_agree_are_said_to_agree(url: str, capsys: pytest.CaptureFixt
     ("damage", "said"),
     [
         ("UPDATE cells SET total = total + 1 WHERE experiment = 1 AND arm = 0", "it is not the sum of its responses"),
-        ("DELETE FROM responses WHERE id = (SELECT min(id) FROM responses)", "tickets were used, and it has"),
+        ("DELETE FROM responses WHERE experiment = 1", "tickets were answered, and it has 0 responses"),
+        ("INSERT INTO cells VALUES (1, 0, 0, -1, 2, 1, 0)", "accepted pulls wait for a response after 2 changes"),
         ("UPDATE responses SET value = 7 WHERE id = (SELECT min(id) FROM responses)", "not a possible response"),
         ("UPDATE gates SET open = false WHERE experiment = 1", "its gates contradict"),
         ("DELETE FROM cells WHERE experiment = 1 AND arm = 1", "responses and no tally"),

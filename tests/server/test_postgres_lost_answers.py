@@ -14,6 +14,7 @@ from tests.server.store_contract import COUNTED, DUPLICATE, answer, arm_totals, 
 
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import Answer, CellTotal, Event, Unavailable
+from ldpbandits.server.store.nonces import place_of
 from ldpbandits.server.store.postgres.store import PostgresStore
 
 SLOW = """
@@ -39,7 +40,7 @@ def run(url: str, sql: str) -> None:
 
 def sent(answer: Answer) -> bytes:
     """Return what stands in the message that has this response: before it, a statement is only prepared."""
-    return answer.ticket.nonce.hex().encode()
+    return place_of(answer.ticket)[1].hex().encode()
 
 
 @pytest.mark.parametrize("moment", MOMENTS)

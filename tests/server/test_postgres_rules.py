@@ -103,7 +103,7 @@ MUTANTS: dict[str, tuple[str, object, Rule]] = {
     "status from the snapshot": ("COUNT", planted(" FOR UPDATE", ""), nothing_is_counted_after_a_close),
     "unsorted batch": (
         "COUNT",
-        planted("    ORDER BY expires_at, nonce\n", ""),
+        planted("    ORDER BY expires_at, id\n", ""),
         workers_that_are_sent_the_same_do_not_wait_for_each_other_in_a_ring,
     ),
     "doubles in a batch": ("Batch", Doubles, of_copies_in_a_batch_one_counts),
@@ -124,4 +124,5 @@ def test_a_planted_fault_is_found_by_its_rule(mutant: str, postgres: Postgres, m
     monkeypatch.setattr(retry, name, fault)
     with pytest.raises(Exception, match=r".") as found:
         rule(postgres, MOST)
-    assert isinstance(found.value, AssertionError) or "deadlock detected" in str(found.value)
+    refused = ("deadlock detected", "cannot affect row a second time")  # by PostgreSQL itself
+    assert isinstance(found.value, AssertionError) or any(words in str(found.value) for words in refused)

@@ -1,16 +1,10 @@
 """A read-only root: a server writes beside its database, and nowhere else."""
 
 import random
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
-import pytest
 from tests.server.namespaces import in_a_namespace
 from tests.server.running import HEADLINE, running
-from tests.server.store_contract import answer, start
-
-from ldpbandits.server.store.sqlite.store import SqliteStore
 
 READ_ONLY = (
     'mount --bind "$1" "$1" && mount -o remount,bind,ro /'
@@ -47,20 +41,3 @@ def test_every_response_is_counted_on_a_read_only_root(tmp_path: Path) -> None:
         assert server.ask("DELETE", "/v1/experiments/headline").status == 200
         assert server.stop() == 0
     assert {path.name for path in folder.iterdir()} == {"agent.db", "agent.db-lock"}
-
-
-def test_no_savepoint_is_open_when_the_responses_are_written(tmp_path: Path) -> None:
-    """While one is, SQLite copies every page before it is changed; here nonces are all new, or some are known."""
-    passed: list[str] = []
-
-    def failpoint(name: str) -> None:
-        if name == "between nonce and tally":
-            with pytest.raises(sqlite3.OperationalError, match="no such savepoint"):
-                store.file.connection.execute("RELEASE nonces")
-            passed.append(name)
-
-    with closing(SqliteStore(tmp_path / "agent.db", failpoint=failpoint)) as store:
-        number = start(store)
-        for nonces in ((1, 2), (2, 3), (1, 2)):
-            store.count([answer(nonce, 1, experiment=number) for nonce in nonces])
-    assert len(passed) == 3

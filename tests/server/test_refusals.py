@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import closing
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 from tests.server.inprocess import Reply, ask
 from tests.server.local import ADMIN, CLIENT, CURATOR, NEW, VIEWER, E, Local
 
+import ldpbandits
 from ldpbandits.errors import ParameterError
+from ldpbandits.server.api.openapi import openapi
 from ldpbandits.server.api.operations import OPERATIONS
 from ldpbandits.server.experiments.limits import LARGEST_BODY_BYTES, MOST_ARMS
 from ldpbandits.server.service import Service
@@ -251,11 +254,14 @@ def test_a_number_that_no_float_holds_is_refused(local: Local, body: bytes) -> N
     assert local("POST", "/v1/responses", body.replace(b'"a"', b'"' + text + b'"')).status in {400, 422}
 
 
+OF_TICKETS = {"/v1/responses", "/v1/responses/batch", "/v1/acceptances", "/v1/acceptances/batch"}
+
+
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: f"{operation.method} {operation.path}")
 def test_the_client_key_opens_what_devices_need_and_nothing_else(local: Local, operation: Any) -> None:
-    """A client key on any other route is 403, whatever is asked; only responses and probes need no key."""
+    """A client key on any other route is 403, whatever is asked; only offers, tickets and probes need no key."""
     path = operation.path.replace("{name}", "headline").replace("{arm}", "0").replace("{role}", "signing")
-    open_to_all = {"/v1/responses", "/v1/responses/batch", "/healthz", "/readyz"}
+    open_to_all = {*OF_TICKETS, f"{E}/offer", "/healthz", "/readyz"}
     open_to_clients = path in {*open_to_all, f"{E}/decisions", f"{E}/decisions/batch"}
     reply = local(operation.method, path, None, CLIENT)
     assert (reply.status == 403 and reply.json["code"] == "forbidden") is not open_to_clients
@@ -268,7 +274,7 @@ def test_a_viewer_reads_everything_and_changes_nothing(local: Local, operation: 
     path = operation.path.replace("{name}", "headline").replace("{arm}", "0").replace("{role}", "signing")
     status = local(operation.method, path, None, VIEWER).status
     assert (status == 200) == (operation.method == "GET")
-    assert (status == 403) == (operation.method != "GET" and path not in {"/v1/responses", "/v1/responses/batch"})
+    assert (status == 403) == (operation.method != "GET" and path not in OF_TICKETS)
 
 
 def test_a_method_that_is_not_there_is_405_and_says_which_are(local: Local) -> None:
@@ -294,6 +300,28 @@ def test_any_page_may_take_part(local: Local) -> None:
     assert "access-control-allow-credentials" not in reply.headers
 
 
+def test_a_preflight_allows_the_methods_of_its_path(local: Local) -> None:
+    """A page may delete an experiment with DELETE, as any other client."""
+    reply = local("OPTIONS", "/v1/experiments/headline", None, None, Origin="https://shop.example")
+    assert reply.headers["access-control-allow-methods"] == "DELETE, GET, HEAD, OPTIONS"
+
+
+def test_the_openapi_document_needs_no_installed_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A source tree on the path is enough: the version is that of the package itself."""
+
+    def fail(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.metadata.version", fail)
+    assert openapi(OPERATIONS)["info"]["version"] == ldpbandits.__version__
+
+
+def test_an_unknown_experiment_is_named(local: Local) -> None:
+    """The refusal repeats the name, so that a misspelling shows."""
+    reply = local("GET", "/v1/experiments/haedline")
+    assert (reply.status, reply.json["message"]) == (404, "there is no experiment named 'haedline'")
+
+
 def test_the_scheme_of_a_key_may_be_written_in_any_case(local: Local) -> None:
     """HTTP says that 'bearer' and 'Bearer' are the same."""
     assert local("GET", "/v1/experiments", None, None, Authorization=f"bearer {ADMIN}").status == 200
@@ -308,7 +336,7 @@ def test_whole_numbers_may_have_a_point(local: Local) -> None:
 def test_a_fault_of_ours_is_500_and_leaves_nobody_waiting(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
     """Should counting fail in a way nobody thought of, those who wait are told."""
     text = ticket(local)
-    broken = "_use_nonces"
+    broken = "_use_nonce"
     monkeypatch.setattr(SqliteStore, broken, lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):  # the server logs it, and has already answered
         local.do(

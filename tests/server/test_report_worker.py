@@ -1,10 +1,13 @@
-"""Reports of very many arms are worked out in a process of its own, which says the same and outlives nothing."""
+"""A process pool computes the reports of many arms: its results are those of a thread, and it ends with the server."""
 
 import asyncio
 import os
+import pickle
 import signal
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.server.local import KEYS
@@ -12,9 +15,8 @@ from tests.server.running import running
 from tests.server.threaded import until
 
 from ldpbandits.server.api.messages import NewExperiment, ResponseMessage
-from ldpbandits.server.reports import jobs, worker
-from ldpbandits.server.reports import report as report_module
-from ldpbandits.server.reports.snapshot import Snapshot
+from ldpbandits.server.experiments.settings import Settings
+from ldpbandits.server.reports import report, worker
 from ldpbandits.server.service import Service
 from ldpbandits.server.store.sqlite.store import SqliteStore
 
@@ -30,6 +32,14 @@ NEW = NewExperiment(
 def fewer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let four arms be few."""
     monkeypatch.setattr(worker, "MOST_THREAD_ARMS", 4)
+
+
+def process_of(service: Service) -> int:
+    """Return the number of the pool's process."""
+    pool = service.report_worker._pool
+    assert pool is not None
+    (pid,) = pool._processes
+    return pid
 
 
 def serving(folder: Path, work: Callable[[Service], Awaitable[None]]) -> None:
@@ -50,60 +60,68 @@ def serving(folder: Path, work: Callable[[Service], Awaitable[None]]) -> None:
     asyncio.run(run())
 
 
-def test_the_process_says_what_a_thread_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Report, history and the look at the best arm are the same, to the last digit, by whomever they are worked out."""
+def test_the_pool_returns_what_a_thread_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Report, history and the best arm are the same, to the last digit, in the pool and in a thread."""
 
     async def work(service: Service) -> None:
         await service.commands.retire_arm("many", 3)
         experiment = service.experiments["many"]
-        there = [
-            await service.report("many"),
-            await service.history("many"),
-            await service.report_worker.best(experiment),
-        ]
-        assert service.report_worker._process is not None
+
+        async def results() -> list[object]:
+            best = await service.report_worker.verdict(experiment)
+            return [await service.report("many"), await service.history("many"), best]
+
+        there = await results()
+        assert process_of(service)
         monkeypatch.setattr(worker, "MOST_THREAD_ARMS", ARMS)
-        here = [
-            await service.report("many"),
-            await service.history("many"),
-            await service.report_worker.best(experiment),
-        ]
-        assert there == here
-        assert len(there[0].arms) == ARMS  # type: ignore[union-attr]
-        revived = Snapshot.of(experiment).experiment()
-        assert report_module.make_tallies(revived) == report_module.make_tallies(experiment)
-        assert report_module.summarise(revived) == report_module.summarise(experiment)
+        experiment.trail.estimates.clear()
+        assert there == await results()
+        copied = pickle.loads(pickle.dumps(experiment.copy()))  # noqa: S301 - ours
+        assert report.make_tallies(copied) == report.make_tallies(experiment)
+        assert report.summarise(copied) == report.summarise(experiment)
 
     serving(tmp_path, work)
 
 
-def test_a_process_that_dies_is_missed_by_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """When it is killed, the report that it was asked for is worked out here, and the next one by a new process."""
+def test_a_killed_process_is_replaced(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """When the process is killed, a thread computes the report that it was to compute, a new process the next one."""
 
     async def work(service: Service) -> None:
         before = await service.report("many")
-        first = service.report_worker._process
-        assert first is not None
-        os.kill(first.pid, signal.SIGKILL)
-        first.wait()
+        first = process_of(service)
+        os.kill(first, signal.SIGKILL)
         assert await service.report("many") == before
-        assert "the process for reports has failed" in caplog.text
+        assert "the report process failed" in caplog.text
         assert await service.report("many") == before
-        second = service.report_worker._process
-        assert second is not None
-        assert second.pid != first.pid
+        assert process_of(service) != first
 
     serving(tmp_path, work)
 
 
 def test_the_process_ends_with_the_service(tmp_path: Path) -> None:
-    """No process is left behind when the service is closed, also in the middle of a report."""
+    """No process is left behind when the service is closed."""
     pids = []
 
     async def work(service: Service) -> None:
         await service.report("many")
-        assert service.report_worker._process is not None
-        pids.append(service.report_worker._process.pid)
+        pids.append(process_of(service))
+
+    serving(tmp_path, work)
+    assert not Path(f"/proc/{pids[0]}").exists()
+
+
+def test_the_process_ends_in_the_middle_of_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service that is closed during a report ends the process at once, and does not wait for the report."""
+    pids = []
+
+    async def work(service: Service) -> None:
+        monkeypatch.setattr(service.experiments["many"], "copy", lambda: 600)
+        run = service.report_worker._run
+        task = asyncio.create_task(run(time.sleep, service.experiments["many"], lambda seconds: (seconds,)))
+        while service.report_worker._pool is None or not service.report_worker._pool._processes:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        pids.append(process_of(service))
+        task.cancel()
 
     serving(tmp_path, work)
     assert not Path(f"/proc/{pids[0]}").exists()
@@ -117,30 +135,30 @@ def test_parts_of_others_stay_in_the_process_that_knows_them(tmp_path: Path, mon
         service.report_worker = worker.ReportWorker()
         monkeypatch.setattr(type(service.experiments["many"].rule), "__module__", "their.rules")
         await service.report("many")
-        assert service.report_worker._process is None
+        assert service.report_worker._pool is None
 
     serving(tmp_path, work)
 
 
-def test_who_asks_at_once_shares_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many ask at a time, one report is at work and one waits, which sees all that was there before."""
-    done: list[bytes] = []
+def test_concurrent_callers_share_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many callers there are, one report runs and one waits, which includes every earlier decision."""
+    runs: list[object] = []
 
     async def work(service: Service) -> None:
-        ask, loop, begun = service.report_worker._ask, asyncio.get_running_loop(), asyncio.Event()
+        run, begun = service.report_worker._run_in_pool, asyncio.Event()
 
-        def asked(job: bytes) -> bytes:
-            done.append(job)
-            loop.call_soon_threadsafe(begun.set)
-            return ask(job)
+        async def counted(*job: Any) -> Any:
+            runs.append(job)
+            begun.set()
+            return await run(*job)
 
-        monkeypatch.setattr(service.report_worker, "_ask", asked)
+        monkeypatch.setattr(service.report_worker, "_run_in_pool", counted)
         tasks = [asyncio.create_task(service.report("many"))]
         await begun.wait()
         service.decide("many")
         tasks += [asyncio.create_task(service.report("many")) for _ in range(20)]
         first, *others = [sum(arm.decisions for arm in report.arms) for report in await asyncio.gather(*tasks)]
-        assert len(done) == 2
+        assert len(runs) == 2
         assert others == [first + 1] * 20
 
     serving(tmp_path, work)
@@ -153,7 +171,7 @@ def children(pid: int) -> list[int]:
 
 
 def test_it_has_no_secrets_and_does_not_outlive_a_killed_server(tmp_path: Path) -> None:
-    """The process knows none of the server's variables, ignores Ctrl-C, and ends when the server is killed."""
+    """The process has none of the server's variables, ignores Ctrl-C, and ends when the server is killed."""
     keys = {role: f"{role}-of-the-environment" for role in ("admin", "viewer", "client")}
     environment = {f"LDPBANDITS_{role.upper()}_KEY": key for role, key in keys.items()}
     with running(tmp_path, environment=environment, keys=keys) as server:
@@ -163,14 +181,16 @@ def test_it_has_no_secrets_and_does_not_outlive_a_killed_server(tmp_path: Path) 
             "curator": {"mechanism": "bernoulli", "epsilon": 1},
         }
         assert server.ask("POST", "/v1/experiments", body).status == 201
-        (child,) = children(server.process.pid)
-        assert b"LDPBANDITS_" not in Path(f"/proc/{child}/environ").read_bytes()
-        os.kill(child, signal.SIGINT)
-        os.kill(child, signal.SIGTERM)
+        started = children(server.process.pid)
+        assert len(started) == 2  # the pool's process, and the resource tracker of multiprocessing
+        for child in started:
+            assert b"LDPBANDITS_" not in Path(f"/proc/{child}/environ").read_bytes()
+            os.kill(child, signal.SIGINT)
+            os.kill(child, signal.SIGTERM)
         assert server.ask("GET", "/v1/experiments/many").status == 200
-        assert children(server.process.pid) == [child]
+        assert children(server.process.pid) == started
         server.process.kill()
-        until(lambda: not _runs(child))
+        until(lambda: not any(map(_runs, started)))
 
 
 def _runs(pid: int) -> bool:
@@ -180,11 +200,28 @@ def _runs(pid: int) -> bool:
         return False
 
 
-def test_a_job_that_fails_there_is_done_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the process cannot do, the server tries itself."""
-    monkeypatch.setattr(jobs, "COMMAND", ("no such program",))
+def test_a_job_that_fails_in_the_pool_runs_in_a_thread(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A job that cannot be pickled, or that a process cannot be started for, runs in the server."""
 
     async def work(service: Service) -> None:
+        service.experiments["many"].settings = Unpicklable(service.experiments["many"].settings)  # type: ignore[assignment]
         assert len((await service.report("many")).arms) == ARMS
+        assert "the report process failed" in caplog.text
 
     serving(tmp_path, work)
+
+
+class Unpicklable:
+    """Settings that cannot be pickled."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Wrap these settings."""
+        self._settings = settings
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the settings."""
+        return getattr(self.__dict__["_settings"], name)
+
+    def __reduce__(self) -> str:
+        """Refuse."""
+        raise TypeError("these settings cannot be pickled")

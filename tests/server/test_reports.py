@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from ldpbandits import CuratorSpec, Range, Response, Sigmoid, estimate
-from ldpbandits.agent.estimates import share
-from ldpbandits.agent.separation import ALPHA
-from ldpbandits.server.api.messages import NewArm, NewExperiment, Report, ResponseMessage
+from ldpbandits.agent.inference.estimates import share
+from ldpbandits.agent.inference.separation import ALPHA
+from ldpbandits.server.api.messages import NewArm, NewExperiment, ResponseMessage
 from ldpbandits.server.experiments.tickets import Ticket, new_nonce
 from ldpbandits.server.service import Service
 from ldpbandits.server.store.sqlite.store import SqliteStore
 from ldpbandits.spec.mechanisms import Bernoulli, Laplace
+from ldpbandits.spec.messages import Report
 from ldpbandits.types import Arm
 
 CURATORS = [
@@ -47,7 +48,7 @@ def test_each_arm_has_its_estimate_and_its_share(service: Service, curator: dict
     wanted: dict[int, list[float]] = {0: [1.0] * 30 + [0.0] * 10, 1: [1.0] * 5 + [0.0] * 20, 2: []}
 
     async def play() -> Report:
-        await service.commands.create(NewExperiment("one", ["a", "b", "c"], curator))
+        await service.commands.create(NewExperiment("one", ["a", "b", "c"], curator, goal="earn"))
         await count(service, "one", wanted)
         for _ in range(10):
             decision = service.decide("one")
@@ -79,7 +80,7 @@ def test_an_arm_that_is_added_moves_no_interval(service: Service) -> None:
     """The intervals that were shown before are shown again."""
 
     async def play() -> tuple[Report, Report]:
-        await service.commands.create(NewExperiment("one", ["a", "b"], CURATORS[0]))
+        await service.commands.create(NewExperiment("one", ["a", "b"], CURATORS[0], goal="earn"))
         await count(service, "one", {0: [1.0] * 50, 1: [0.0] * 50})
         before = await service.report("one")
         return before, await service.commands.add_arm("one", NewArm("c"))
@@ -88,19 +89,21 @@ def test_an_arm_that_is_added_moves_no_interval(service: Service) -> None:
     assert [(arm.low, arm.high) for arm in after.arms[:2]] == [(arm.low, arm.high) for arm in before.arms]
 
 
-def test_separated_means_that_the_interval_lies_above_all_others(service: Service) -> None:
-    """Not from 100 responses an arm; from 400, yes; not while an added arm is unknown; again when that is retired."""
+def test_separated_means_that_it_is_decided(service: Service) -> None:
+    """Not from 10 responses an arm; from 310, yes; not while an added arm is unknown; again when that is retired."""
 
     async def play() -> list[bool]:
-        await service.commands.create(NewExperiment("one", ["a", "b"], CURATORS[0]))
+        await service.commands.create(NewExperiment("one", ["a", "b"], CURATORS[0], goal="earn"))
         found = []
-        for _ in range(4):
-            await count(service, "one", {0: [0.0] * 70 + [1.0] * 30, 1: [0.0] * 30 + [1.0] * 70})
+        for times in (1, 10, 10, 10):
+            less, more = [0.0] * 7 + [1.0] * 3, [0.0] * 3 + [1.0] * 7
+            await count(service, "one", {0: less * times, 1: more * times})
             report = await service.report("one")
             assert report.best is not None
             assert report.best.name == "b"
-            expected = report.arms[1].low > report.arms[0].high
-            assert report.best.separated is expected
+            assert report.verdict is not None
+            assert report.best.separated is (report.verdict.kind == "better")
+            assert report.best.separated is (report.verdict.evidence >= report.verdict.needed)
             found.append(report.best.separated)
         added = await service.commands.add_arm("one", NewArm("c"))
         retired = await service.commands.retire_arm("one", 2)

@@ -41,8 +41,10 @@ def test_everybody_gets_the_shipped_arm_and_nothing_is_spent(local: Local, arm: 
 
 
 def test_responses_that_are_out_still_count(local: Local) -> None:
-    """Tickets from before are answered as ever; those that are not go missing in time."""
+    """Tickets from before are answered as ever; those that were accepted and are not answered go missing in time."""
     tickets = [local.decide()["ticket"] for _ in range(4)]
+    for ticket in tickets:
+        assert local("POST", "/v1/acceptances", {"ticket": ticket}, key=None).json == {"status": "accepted"}
     ship(local)
     assert [local.respond(ticket) for ticket in tickets[:2]] == [(200, "counted")] * 2
     assert local.respond(tickets[0]) == (200, "duplicate")

@@ -1,7 +1,9 @@
 """Whose ticket is whose: secrets in a list that changes, and databases that share a secret."""
 
+import hmac
 import sqlite3
-from base64 import urlsafe_b64decode
+import struct
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from contextlib import closing
 from itertools import count
 from pathlib import Path
@@ -23,6 +25,26 @@ TICKET = Ticket(1, Arm(0), 5_000_000_000, new_nonce())
 def signer(store: MemoryStore, secrets: str) -> Signer:
     """Start on a store, with these secrets in the environment."""
     return Keys(store, {SECRET_VARIABLE: secrets}).signer
+
+
+@pytest.mark.parametrize("rival", [None, Arm(0), Arm(255), Arm(65_534)])
+def test_the_rival_travels_in_the_ticket(rival: Arm | None) -> None:
+    """A ticket has the same length with and without a rival, and is read as it was signed."""
+    keys = signer(MemoryStore(), OLD)
+    text = keys.sign(TICKET._replace(rival=rival))
+    assert (len(text), keys.read(text)) == (64, TICKET._replace(rival=rival))
+
+
+def test_tickets_of_the_version_before_are_still_read() -> None:
+    """A ticket that was out when the server was upgraded has no rival, and keeps its nonce of 15 bytes."""
+    secret, identity, nonce = OLD.encode(), bytes(16), bytes(range(15))
+    keys = Signer({1: secret}, identity=identity)
+    body = struct.pack(">BHIHQ15s", 2, 1, 7, 3, 5_000_000_000, nonce)
+    mac = hmac.digest(hmac.digest(secret, identity, "sha256"), body, "sha256")[:16]
+    assert keys.read(urlsafe_b64encode(body + mac).decode()) == Ticket(7, Arm(3), 5_000_000_000, nonce, None)
+    newer = bytes([4]) + body[1:]
+    mac = hmac.digest(hmac.digest(secret, identity, "sha256"), newer, "sha256")[:16]
+    assert keys.read(urlsafe_b64encode(newer + mac).decode()) is None
 
 
 def test_two_databases_with_one_secret_do_not_take_each_others_tickets() -> None:

@@ -11,7 +11,7 @@ from contextlib import closing
 from functools import cache
 from math import ceil
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -25,9 +25,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from tests.server.inprocess import Reply, ask
-from tests.server.model import Model, ModelArm, ModelExperiment, Ticket
+from tests.server.model import Model, ModelArm, ModelExperiment, Ticket, full_hour
 
-from ldpbandits.agent import estimates
+from ldpbandits.agent.duels import Design
+from ldpbandits.agent.inference import estimates
 from ldpbandits.server import service
 from ldpbandits.server.api.app import application
 from ldpbandits.server.experiments.tickets import Signer
@@ -54,11 +55,26 @@ EPSILON = 2.0
 T = TypeVar("T")
 names = st.sampled_from(["first", "second"])
 mechanisms = st.sampled_from(["bernoulli", "laplace"])
+designs = st.sampled_from(["duels", "adaptive", "equal"])
+RULES: dict[tuple[str, str], dict[str, object]] = {
+    ("bernoulli", "adaptive"): {"kind": "kl-ucb++"},
+    ("bernoulli", "duels"): {"kind": "duels"},
+    ("bernoulli", "equal"): {"kind": "equal"},
+    ("laplace", "adaptive"): {"kind": "kl-ucb++-laplace", "epsilon": EPSILON},
+    ("laplace", "duels"): {"kind": "duels-laplace", "epsilon": EPSILON},
+    ("laplace", "equal"): {"kind": "equal-laplace", "epsilon": EPSILON},
+}
 picks = st.integers(0, 10_000)
 """Chooses among what there is: an index, modulo."""
 graces = st.sampled_from([None, 100, None, 3, 100, 0])
-_TALLIES = "SELECT arm, sum(pulls), sum(total) FROM cells WHERE experiment = ? GROUP BY arm ORDER BY arm"
+_TALLIES = "SELECT arm, sum(pulls), sum(total) FROM cells WHERE experiment = ? AND cell >= 0 GROUP BY arm ORDER BY arm"
 _RESPONSES = "SELECT arm, count(*), sum(value) FROM responses WHERE experiment = ? GROUP BY arm ORDER BY arm"
+
+
+def rival_in(text: str) -> int | None:
+    """Read the rival out of a ticket, which is signed but not secret."""
+    rival = int.from_bytes(urlsafe_b64decode(text)[9:11])
+    return None if rival == 0xFFFF else rival
 
 
 class Life(RuleBasedStateMachine):
@@ -125,23 +141,32 @@ class Life(RuleBasedStateMachine):
         """Make a change as an admin."""
         assert self.ask("POST", path, body).status == expect
 
-    @initialize(mechanism=mechanisms, lifetime=st.sampled_from(LIFETIMES), arms=st.integers(1, 3), two=st.booleans())
-    def start(self, mechanism: str, lifetime: int, arms: int, two: bool) -> None:  # noqa: FBT001 - drawn
+    @initialize(
+        mechanism=mechanisms,
+        design=designs,
+        lifetime=st.sampled_from(LIFETIMES),
+        arms=st.integers(1, 3),
+        two=st.booleans(),
+    )
+    def start(self, mechanism: str, design: str, lifetime: int, arms: int, two: bool) -> None:  # noqa: FBT001 - drawn
         """There are one or two experiments, and tickets are out."""
-        self.create("first", mechanism, lifetime, arms)
+        self.create("first", mechanism, design, lifetime, arms)
         self.decide("first", 3)
         if two:
-            self.create("second", "bernoulli", LIFETIMES[0], 2)
+            self.create("second", "bernoulli", "duels", LIFETIMES[0], 2)
             self.decide("second", 2)
 
-    @rule(name=names, mechanism=mechanisms, lifetime=st.sampled_from(LIFETIMES), arms=st.integers(1, 3))
-    def create(self, name: str, mechanism: str, lifetime: int, arms: int) -> None:
+    @rule(name=names, mechanism=mechanisms, design=designs, lifetime=st.sampled_from(LIFETIMES), arms=st.integers(1, 3))
+    def create(self, name: str, mechanism: str, design: str, lifetime: int, arms: int) -> None:
         """A name can be taken once."""
         made = [f"arm {number}" for number in range(arms)]
         body = {
             "name": name,
             "arms": made,
             "curator": {"mechanism": mechanism, "epsilon": EPSILON},
+            "rule": RULES[mechanism, design],
+            "may_add_arms": True,
+            "stop_when_decided": "never",
             "ticket_lifetime": lifetime,
         }
         known = self.model.experiments
@@ -229,7 +254,12 @@ class Life(RuleBasedStateMachine):
             made, expires_at = reply.json, self.model.now + experiment.lifetime
             arm = experiment.arms[made["arm"]]
             assert (reply.status, arm.retired, made["name"], made["expires_at"]) == (200, False, arm.name, expires_at)
-            self.model.decided(Ticket(made["ticket"], name, made["arm"], expires_at, self.model.newest))
+            rival = rival_in(made["ticket"])
+            known = self.service.experiments[name].agent.duels
+            is_duel = known is not None and known.design is Design.DUELS
+            assert rival is None if known is None or len(experiment.shown) == 1 else rival is not None
+            assert not is_duel or rival is None or rival in {*experiment.shown} - {made["arm"]}
+            self.model.decided(Ticket(made["ticket"], name, made["arm"], expires_at, self.model.newest, rival))
 
     @rule(name=names, values=st.lists(st.integers(0, 1), min_size=1, max_size=3))
     def take_part(self, name: str, values: list[int]) -> None:
@@ -240,6 +270,21 @@ class Life(RuleBasedStateMachine):
             for ticket in self.model.tickets[known:]:
                 sent = value * self.model.experiments[name].unit
                 assert self.send(ticket.text, sent) == self.model.respond(ticket, value) == (200, "counted")
+
+    @precondition(lambda self: self.model.tickets)
+    @rule(numbers=st.lists(picks, min_size=1, max_size=3), is_batch=st.booleans())
+    def accept(self, numbers: list[int], is_batch: bool) -> None:  # noqa: FBT001 - drawn
+        """An acceptance counts once, before the response, and alone or in a batch."""
+        drawn = [self.pick(number) for number in numbers]
+        if is_batch:
+            expected = [self.model.accept(ticket)[1] for ticket in drawn]
+            reply = self.ask("POST", "/v1/acceptances/batch", {"tickets": [ticket.text for ticket in drawn]})
+            assert [each["code"] or each["status"] for each in reply.json] == expected
+            return
+        for ticket in drawn:
+            reply = self.ask("POST", "/v1/acceptances", {"ticket": ticket.text})
+            told = reply.status, reply.json["status" if reply.status == 200 else "code"]
+            assert told == self.model.accept(ticket)
 
     @precondition(lambda self: self.model.tickets)
     @rule(number=picks, share=st.floats(0, 1), again=st.booleans())
@@ -378,12 +423,21 @@ class Life(RuleBasedStateMachine):
         for name, experiment in self.model.experiments.items():
             made = self.ask("GET", f"/v1/experiments/{name}").json
             shown = [
-                (arm["name"], arm["retired"], arm["pulls"], arm["pending"], arm["missing"], arm["decisions"])
+                (
+                    arm["name"],
+                    arm["retired"],
+                    arm["pulls"],
+                    arm["pending"],
+                    arm["missing"] + arm["unaccepted"],
+                    arm["decisions"],
+                )
                 for arm in made["arms"]
             ]
             assert shown == [
                 (arm.name, arm.retired, arm.pulls, *self.model.shown(name, n)) for n, arm in enumerate(experiment.arms)
             ]
+            waiting = [self.model.waiting(name, number) for number in range(len(experiment.arms))]
+            assert [arm["accepted"] - arm["pulls"] for arm in made["arms"]] == waiting
             if self.model.adds_up:
                 assert all(pulls + out + missing == decisions for _, _, pulls, out, missing, decisions in shown)
             kinds = ("expired", "impossible", "changed", "closed", "duplicate")
@@ -400,6 +454,7 @@ class Life(RuleBasedStateMachine):
             exported = self.ask("GET", f"/v1/experiments/{name}/tallies").json
             assert [(arm["arm"], arm["pulls"], arm["total"]) for arm in exported["arms"]] == expected
             assert exported["unit"] == experiment.unit
+            self.duels_are_exact(name, experiment, exported["arms"])
             key = (experiment.number,)
             for sql in (_TALLIES, _RESPONSES):
                 assert self.disk(sql, key) == [row for row in expected if row[1]]
@@ -407,6 +462,29 @@ class Life(RuleBasedStateMachine):
             pending = sum(self.model.shown(name, number)[0] for number in range(len(experiment.arms)))
             assert agent.t == sum(arm.pulls for arm in experiment.arms) + pending
             self.knows_what_is_out(name, experiment)
+
+    def duels_are_exact(self, name: str, experiment: ModelExperiment, exported: list[dict[str, Any]]) -> None:
+        """By pair of arms the agent and the export have the sums of the model, after a restart and a poll, too."""
+        duels = [
+            (number, rival, *sums) for number, arm in enumerate(experiment.arms) for rival, sums in arm.duels.items()
+        ]
+        told = [
+            (
+                row["arm"],
+                duel["rival"],
+                duel["by_epsilon"][0]["pulls"],
+                duel["by_epsilon"][0]["total"],
+            )
+            for row in exported
+            for duel in row["duels"]
+        ]
+        assert told == sorted(duels)
+        agent = self.service.experiments[name].agent
+        known = {} if agent.duels is None else agent.duels.cells
+        if agent.bound_rule.reading is None:
+            assert {(*key, *cells) for key, cells in known.items()} == set(duels)
+        else:
+            assert {(*key, cells[0]) for key, cells in known.items()} == {row[:3] for row in duels}
 
     def knows_what_is_out(self, name: str, experiment: ModelExperiment) -> None:
         """What was handed out since the start is known to the ticket."""
@@ -417,7 +495,7 @@ class Life(RuleBasedStateMachine):
     def no_nonce_is_removed_too_early(self) -> None:
         """The nonces on disk are those of the model: all whose ticket is not yet refused by its expiry."""
         rows = self.disk("SELECT expires_at FROM nonces ORDER BY expires_at")
-        assert [expires_at for (expires_at,) in rows] == sorted(ticket.expires_at for ticket in self.model.nonces)
+        assert [expires_at for (expires_at,) in rows] == sorted(map(full_hour, self.model.nonces))
         could_come = [t for t in self.model.tickets if t.value is not None and t.expires_at > self.model.now]
         assert len(rows) >= len(could_come)
 

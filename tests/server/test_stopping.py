@@ -8,11 +8,12 @@ import pytest
 from tests.server.crowds import Place, answer, bits, new, visit
 
 from ldpbandits.server.api.app import application
-from ldpbandits.server.api.messages import NewArm, Report
-from ldpbandits.server.experiments.stopping import stop_separated
+from ldpbandits.server.api.messages import NewArm
+from ldpbandits.server.experiments.stopping import stop_decided
 from ldpbandits.server.reports import conclusions
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import Status, Unavailable
+from ldpbandits.spec.messages import Report
 
 APART = {0: bits(90, 210), 1: bits(210, 90)}
 PATIENCE = 30.0
@@ -40,19 +41,19 @@ def test_it_pauses_or_ships_the_best_arm_once_that_is_separated(
 
     async def play() -> str:
         service = place.service
-        await service.commands.create(new("a", "b", stop_when_separated=ending))
-        await stop_separated(service)
+        await service.commands.create(new("a", "b", stop_when_decided=ending))
+        await stop_decided(service)
         await answer(service, {0: bits(10, 20), 1: bits(20, 10)})
-        await stop_separated(service)
+        await stop_decided(service)
         assert state(service) == ("running", None)
         await answer(service, dict(APART))
-        await stop_separated(service)
+        await stop_decided(service)
         return (await service.report("one")).forecast.sentence
 
     sentence = asyncio.run(play())
     assert state(place.service) == state(place.restart()) == expected
-    assert sentence.startswith("b is better than every other arm in use")
-    assert sentence.endswith(f"; it was {expected[0]} by stop_when_separated")
+    assert sentence.startswith("b is better than a by ")
+    assert sentence.endswith(f"; it was {expected[0]} by stop_when_decided")
 
 
 def test_without_the_setting_nothing_stops(place: Place) -> None:
@@ -61,7 +62,7 @@ def test_without_the_setting_nothing_stops(place: Place) -> None:
     async def play() -> None:
         await place.service.commands.create(new("a", "b"))
         await answer(place.service, dict(APART))
-        await stop_separated(place.service)
+        await stop_decided(place.service)
 
     asyncio.run(play())
     assert state(place.service) == ("running", None)
@@ -71,10 +72,10 @@ def test_missing_answers_keep_it_from_stopping(place: Place) -> None:
     """What those who have not answered would have said might change the order: it goes on."""
 
     async def play() -> None:
-        await place.service.commands.create(new("a", "b", stop_when_separated="ship"))
+        await place.service.commands.create(new("a", "b", stop_when_decided="ship"))
         await answer(place.service, dict(APART))
         await visit(place.service, 400, lambda _: None)
-        await stop_separated(place.service)
+        await stop_decided(place.service)
 
     asyncio.run(play())
     assert state(place.service) == ("running", None)
@@ -84,9 +85,9 @@ def test_one_arm_alone_is_better_than_none(place: Place) -> None:
     """Where there is nothing to compare an arm with, nothing stops."""
 
     async def play() -> None:
-        await place.service.commands.create(new("a", stop_when_separated="ship"))
+        await place.service.commands.create(new("a", stop_when_decided="ship"))
         await answer(place.service, {0: bits(200, 100)})
-        await stop_separated(place.service)
+        await stop_decided(place.service)
 
     asyncio.run(play())
     assert state(place.service) == ("running", None)
@@ -97,22 +98,22 @@ def test_who_resumes_it_goes_on(place: Place) -> None:
 
     async def play() -> None:
         service = place.service
-        await service.commands.create(new("a", "b", stop_when_separated="pause"))
+        await service.commands.create(new("a", "b", stop_when_decided="pause"))
         await answer(service, dict(APART))
-        await stop_separated(service)
+        await stop_decided(service)
         assert state(service)[0] == "paused"
         for is_restarted in (False, True):
             service = place.restart() if is_restarted else service
             await service.commands.set_status("one", "running")
             await answer(service, {1: bits(70, 30)})
-            await stop_separated(service)
+            await stop_decided(service)
             assert state(service)[0] == "running"
         await service.commands.add_arm("one", NewArm("c"))
         await answer(service, {2: bits(1, 1)})
-        await stop_separated(service)
+        await stop_decided(service)
         assert state(service)[0] == "running"
         await answer(service, {2: bits(150, 350)})
-        await stop_separated(service)
+        await stop_decided(service)
         assert state(service)[0] == "paused"
 
     asyncio.run(play())
@@ -130,17 +131,17 @@ def test_it_looks_only_when_there_is_something_new(place: Place, monkeypatch: py
 
     async def play() -> None:
         service = place.service
-        await service.commands.create(new("a", "b", stop_when_separated="pause"))
+        await service.commands.create(new("a", "b", stop_when_decided="pause"))
         monkeypatch.setattr(conclusions, "facts", counted)
-        for wanted, expected in (([], 1), ([], 1), ([1.0], 2), ([], 2)):
+        for wanted, expected in (([], 0), ([], 0), ([1.0], 1), ([], 1)):
             await answer(service, {0: wanted})
-            await stop_separated(service)
+            await stop_decided(service)
             assert len(looks) == expected
         monkeypatch.setattr(conclusions, "facts", facts)
         await service.commands.set_status("one", "paused")
         await answer(service, {0: [1.0]})
         monkeypatch.setattr(conclusions, "facts", counted)
-        await stop_separated(service)
+        await stop_decided(service)
         assert len(looks) == 2
 
     asyncio.run(play())
@@ -151,14 +152,14 @@ def test_a_full_disk_does_not_keep_it_from_stopping_later(place: Place) -> None:
 
     async def play() -> None:
         service = place.service
-        await service.commands.create(new("a", "b", stop_when_separated="ship"))
+        await service.commands.create(new("a", "b", stop_when_decided="ship"))
         await answer(service, dict(APART))
         place.fault = True
         with pytest.raises(Unavailable):
-            await stop_separated(service)
+            await stop_decided(service)
         assert state(service) == ("running", None)
         place.fault = False
-        await stop_separated(service)
+        await stop_decided(service)
         assert state(service) == ("shipped", 1)
 
     asyncio.run(play())
@@ -169,10 +170,10 @@ def test_it_waits_for_a_change_that_is_under_way(place: Place) -> None:
 
     async def play() -> None:
         service = place.service
-        await service.commands.create(new("a", "b", stop_when_separated="ship"))
+        await service.commands.create(new("a", "b", stop_when_decided="ship"))
         await answer(service, dict(APART))
         async with service.changing:
-            look = asyncio.create_task(stop_separated(service))
+            look = asyncio.create_task(stop_decided(service))
             await asyncio.sleep(0)
             assert not look.done()
             await service.commands.set_status("one", "closed")
@@ -187,7 +188,7 @@ def test_a_server_looks_by_itself(place: Place, monkeypatch: pytest.MonkeyPatch)
 
     async def play() -> None:
         service = place.service
-        await service.commands.create(new("a", "b", stop_when_separated="pause"))
+        await service.commands.create(new("a", "b", stop_when_decided="pause"))
         await answer(service, dict(APART))
         app, is_done, set_status = application(service), asyncio.Event(), service.commands.set_status
 

@@ -28,6 +28,7 @@ from tests.server.store_contract import (
 )
 
 from ldpbandits.server.store import Answer, CellTotal, Event, Outcome, Store
+from ldpbandits.server.store.nonces import place_of
 from ldpbandits.server.store.postgres.nonces import Days
 from ldpbandits.server.store.postgres.store import PostgresStore
 from ldpbandits.server.store.sqlite.store import SqliteStore
@@ -124,8 +125,8 @@ class LooksTooEarly(MemoryStore):
         outcomes: list[Outcome] = []
         totals: dict[tuple[int, int], CellTotal] = {}
         for answer in answers:
-            if (answer.ticket.expires_at, answer.ticket.nonce) not in known:
-                self.memory.nonces.pop((answer.ticket.expires_at, answer.ticket.nonce), None)
+            if place_of(answer.ticket) not in known:
+                self.memory.nonces.pop(place_of(answer.ticket), None)
             (outcome,), changed = super().count([answer], events)
             outcomes.append(outcome)
             totals |= {(total.experiment, total.arm): total for total in changed}

@@ -82,7 +82,7 @@ def test_what_was_brought_is_neither_decided_nor_missing_nor_exported(tmp_path: 
     play(local, "first", 30)
     start(local, "second", warm_start=tallies(local, "first"))
     play(local, "second", 5)
-    local.decide("second")
+    assert local("POST", "/v1/acceptances", {"ticket": local.decide("second")["ticket"]}, key=None).status == 200
     for restarted in (False, True):
         if restarted:
             local.close()

@@ -58,7 +58,7 @@ def test_every_public_name_is_on_the_page() -> None:
     assert len(named) == len(set(named))
     assert {f"ldpbandits.{name}" for name in ldpbandits.__all__ if name != "__version__"} <= set(named)
     assert {"ldpbandits.lab.simulate", "ldpbandits.audit.audit"} <= set(named)
-    assert "What a user did or felt. Private: it never leaves the device." in api_page()  # a type says what it is
+    assert "what a user did or felt. Private: it never leaves the device." in api_page()  # the text below a NewType
 
 
 def test_a_public_name_without_a_section_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,14 +41,6 @@ SENTENCES = {
 }
 
 
-def test_what_draws_a_response_is_as_short_as_the_page_says() -> None:
-    """Three files of the device have fewer than 500 lines."""
-    files = ("curators", "randomness", "sealed")
-    device = DOCS.parent / "src" / "ldpbandits" / "device"
-    assert sum(len((device / f"{name}.py").read_text(encoding="utf-8").splitlines()) for name in files) < 500
-    assert "has fewer than 500 lines" in (DOCS / "faq.md").read_text(encoding="utf-8")
-
-
 @pytest.mark.parametrize("page", SENTENCES)
 def test_numbers_in_prose_are_those_of_the_formulas(page: str) -> None:
     """A sentence that is worked out here stands on the page."""

@@ -66,10 +66,11 @@ def test_the_tutorial_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
         capsys.readouterr()
         assert main(show) == 0
         shown = capsys.readouterr().out
-        assert shown.startswith("headline: running; 40 responses at epsilon = 2, by kl-ucb++")
+        assert shown.startswith("headline: running; 40 responses at epsilon = 2, by duels")
         assert shown.endswith(
-            "Settings: devices report after 5 minutes; each arm gets at least 20 %; it counts\n"
-            "at most 10,000 responses an hour.\n"
+            "Settings: devices report after 5 minutes; they keep an arm for 7 days; once it\n"
+            "is decided, it pauses, 1 day after its creation at the earliest; it counts at\n"
+            "most 10,000 responses an hour.\n"
         )
         (program,) = (step.text for step in steps("python.md") if step.kind == "python")
         monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))

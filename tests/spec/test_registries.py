@@ -19,6 +19,7 @@ from tests.spec.kind_contract import (
 )
 
 from ldpbandits import BernoulliCurator, CuratorSpec, ParameterError, Response, Rule, SpecError
+from ldpbandits.agent.inference.mechanisms import INFERENCES, Inference
 from ldpbandits.agent.kernels import ArmView, Parameters, Random
 from ldpbandits.agent.rules import RULES, rule_from_json
 from ldpbandits.device.curators import CURATORS, Curator, curator_from_json
@@ -61,6 +62,7 @@ def own(monkeypatch: pytest.MonkeyPatch) -> None:
     for registry in (MECHANISMS, TRANSFORMS, RULES):
         monkeypatch.setattr(registry, "_types", dict(registry._types))
     monkeypatch.setattr(CURATORS, "_by_mechanism", dict(CURATORS._by_mechanism))
+    monkeypatch.setitem(INFERENCES, Lopsided, LopsidedInference)
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,12 @@ class Lopsided(Bernoulli):
 
     kind: ClassVar[str] = "lopsided"
 
+
+class LopsidedInference(Inference[Lopsided]):
+    """The inference that forgets the noise."""
+
     def debiased_mean(self, mean: float) -> float:
-        """Forget the noise."""
+        """Return the mean as it is."""
         return mean
 
 
@@ -138,7 +144,7 @@ def test_the_contract_finds_a_mechanism_that_breaks_it(promise: CuratorPromise) 
 
 
 @dataclass(frozen=True)
-class Moody:
+class Moody(Rule):
     """FAULT: an index that is not a function of its arguments."""
 
     floor: float = 0.0

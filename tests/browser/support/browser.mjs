@@ -47,14 +47,14 @@ export async function newContext(t, browser, options = {}) {
 // Where a file of tests takes too long it gets a SIGTERM: then, too, what it has started ends.
 process.once("SIGTERM", () => process.exit(1));
 
-/** Start `ldpbandits serve` on a free port, with an empty database; returns its address, its keys, and a way to ask it. */
-export async function startAgent(t) {
+/** Start `ldpbandits serve` on a free port, with an empty database and perhaps more options; returns its address, its keys, and a way to ask it. */
+export async function startAgent(t, options = []) {
   const folder = mkdtempSync(join(tmpdir(), "ldpbandits-browser-"));
   const keys = { admin: `admin-${"a".repeat(32)}`, viewer: `viewer-${"v".repeat(32)}`, client: `client-${"c".repeat(32)}` };
   const env = { ...process.env, PYTHONPATH: join(ROOT, "src") };
   for (const [role, key] of Object.entries(keys)) env[`LDPBANDITS_${role.toUpperCase()}_KEY`] = key;
   const python = process.env.PYTHON ?? join(ROOT, ".venv/bin/python");
-  const server = spawn(python, ["-m", "ldpbandits", "serve", "--port", "0", "--database", join(folder, "agent.db")], { env, stdio: ["ignore", "ignore", "pipe"] });
+  const server = spawn(python, ["-m", "ldpbandits", "serve", "--port", "0", "--database", join(folder, "agent.db"), ...options], { env, stdio: ["ignore", "ignore", "pipe"] });
   const ended = once(server, "close").catch(() => {}); // there may be no such python
   process.once("exit", () => server.kill("SIGKILL"));
   t.after(async () => {
@@ -83,10 +83,12 @@ export async function bundledSdk() {
 }
 
 /**
- * Serve pages on a free port: `pages` has a text for a path; the SDK's sources are under /ldpbandits/src/. They are open
- * to all: a frame without an origin of its own imports the SDK too.
+ * Serve pages on a free port: `pages` has a text for a path; the SDK's sources are under /ldpbandits/src/, and its service
+ * worker is /worker.js. They are open to all: a frame without an origin of its own imports the SDK too.
  */
 export async function startSite(t, pages) {
+  const { bundled } = await import(join(SDK, "scripts/bundle.js"));
+  pages = { "/worker.js": Buffer.from((await bundled("worker")).contents), ...pages };
   const server = createServer((request, reply) => {
     const { pathname } = new URL(request.url ?? "/", "http://site");
     const source = /^\/ldpbandits\/(src\/[\w/-]+\.js)$/.exec(pathname)?.[1];

@@ -21,6 +21,7 @@ HEADLINE: dict[str, Any] = {
     "name": "headline",
     "arms": ["blue", "green"],
     "curator": {"mechanism": "bernoulli", "epsilon": 1},
+    "goal": "earn",
 }
 
 

@@ -40,7 +40,7 @@ def test_a_few_words_make_an_experiment(service: Service) -> None:
         report = await service.report("headline")
         assert [arm.name for arm in report.arms] == ["Blue skies", "Rain, at last"]
         assert report.curator["epsilon"] == 1
-        assert (report.settings.report_after, report.rule["kind"]) == (300, "kl-ucb++")
+        assert (report.settings.report_after, report.rule["kind"]) == (300, "duels")
 
     run(service, life)
 
@@ -80,10 +80,17 @@ def test_every_field_is_what_the_api_calls_by_that_name(service: Service) -> Non
         "warm_up": "40",
         "ramp_share": "10",
         "ramp_responses": "100",
-        "stop_when_separated": "pause",
+        "stop_when_decided": "pause",
         "stop_after": "12",
         "responses_per_hour": "500",
         "allowance_required": "yes",
+        "accept_drift_risk": "yes",
+        "expect_baseline": "2",
+        "expect_gain": "0.5",
+        "worth": "0.1",
+        "harm": "0.2",
+        "forged": "1",
+        "may_add_arms": "yes",
     }
     wanted = {
         "name": "headline",
@@ -101,10 +108,16 @@ def test_every_field_is_what_the_api_calls_by_that_name(service: Service) -> Non
         "minimum_share": 0.05,
         "warm_up": 40,
         "ramp": {"share": 0.1, "responses": 100},
-        "stop_when_separated": "pause",
+        "stop_when_decided": "pause",
         "stop_after": 12 * 3600,
         "responses_per_hour": 500,
         "allowance_required": True,
+        "accept_drift_risk": True,
+        "expect": {"baseline": 2, "gain": 0.5},
+        "worth": 0.1,
+        "harm": 0.2,
+        "forged": 0.01,
+        "may_add_arms": True,
     }
     assert message({name: value.strip() for name, value in full.items()}) == wanted
     assert msgspec.convert(wanted, NewExperiment).name == "headline"
@@ -188,11 +201,20 @@ def test_what_is_wrong_is_said_and_nothing_is_lost(
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"epsilon": "1"}, ["at most 2.7 times surer", "which is 73 %", "chance of 27 %", "4.7 times as many"]),
+        (
+            {"epsilon": "1"},
+            ["at most 2.7 times surer", "which is 73 %", "chance of 27 %", "For example: to find"],
+        ),
+        (
+            {"epsilon": "1", "expect_baseline": "0.04", "expect_gain": "0.02"},
+            ["an arm has 6 % instead of 4 %", "about 120,000 responses", "19 times as many as without privacy"],
+        ),
+        ({"epsilon": "1 2", "low": "1", "high": "5", "expect_baseline": "2", "expect_gain": "1"}, ["3 instead of 2"]),
+        ({"epsilon": "1", "expect_baseline": "0.9", "expect_gain": "0.3"}, ["at most 2.7 times surer"]),
         ({"epsilon": "0.1"}, ["at most 1.1 times surer", "which is 52 %", "chance of 48 %"]),
-        ({"epsilon": "10"}, ["at most 22,026 times surer", "which is more than 99.9 %"]),
+        ({"epsilon": "10"}, ["at most 22,026 times surer", "which is >99.99 %"]),
         ({"epsilon": "0.5 2"}, ["epsilon 0.5", "epsilon 2", "at most 1.6 times surer", "at most 7.4 times surer"]),
-        ({"epsilon": "1", "mechanism": "laplace"}, ["at most 2.7 times surer", "1/epsilon = 1"]),
+        ({"epsilon": "1", "mechanism": "laplace"}, ["at most 2.7 times surer", "about as large as 1."]),
         ({"epsilon": "x"}, ["epsilon must be a number, got 'x'"]),
         ({"epsilon": "-1"}, ["epsilon must be finite and > 0"]),
         ({"epsilon": "99"}, ["epsilon"]),

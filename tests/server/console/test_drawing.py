@@ -1,5 +1,6 @@
 """Where things are drawn: round ticks, everything inside, and a mark on what lies beyond."""
 
+import dataclasses
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from ldpbandits.server.console import drawing
 from ldpbandits.server.console.drawing import scale, whisker
+from ldpbandits.spec.messages import History
 
 UNIT = (0.0, 1.0)
 
@@ -87,3 +89,17 @@ def test_curves_over_responses() -> None:
     assert (curve.mean, curve.high, curve.low) == ("50,50 100,50", "50,25 100,25", "50,75 100,75")
     assert curve.band == "50,25 100,25 100,75 50,75"
     assert drawing.chart(SimpleNamespace(responses=[1], arms=[]), report) is None  # type: ignore[arg-type]
+
+
+def test_evidence_is_drawn_on_powers_of_ten_with_the_threshold() -> None:
+    """From 0.1 to 1,000 for a threshold of 40; a number beyond a million is at the upper edge; without any, nothing."""
+    nothing = History("one", [0, 10], [])
+    drawn = drawing.evidence_chart(dataclasses.replace(nothing, leader=1, evidence=[1.0, 0.1], needed=40.0))
+    assert drawn is not None
+    assert drawn.ticks == [(0.0, "0.1"), (25.0, "1"), (50.0, "10"), (75.0, "100"), (100.0, "1,000")]
+    assert drawn.points == "0,75 100,100"
+    assert 62 < drawn.threshold < 67
+    far = drawing.evidence_chart(dataclasses.replace(nothing, leader=1, evidence=[1.0, 1e30], needed=40.0))
+    assert far is not None
+    assert (far.points, far.ticks[-1]) == ("0,100 100,0", (100.0, "1,000,000"))
+    assert drawing.evidence_chart(nothing) is None

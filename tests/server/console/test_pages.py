@@ -254,7 +254,7 @@ def test_the_page_of_an_experiment_says_what_the_api_says(service: Service) -> N
             assert arm.mean is not None
             written = f"{arm.mean:.2f} {arm.low:.2f} to {arm.high:.2f}"
             assert re.search(rf"{arm.name} (?:ahead |best )?.*{re.escape(written)} [\d.]+ % {arm.pulls} 0", said), said
-        assert "responses 300 decisions 303 still out 3 missing 0" in said
+        assert "responses 300 decisions 303 accepted 300 still out 3 missing 0 never accepted 0" in said
         assert report.guarantee in said
         assert "To spend epsilon 1 per response" in said
         assert "at most 2.7 times surer of a reward; a bit is flipped with a chance of 27 %" in said

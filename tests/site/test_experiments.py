@@ -12,12 +12,12 @@ from tests.admin.reports import BLUE, GREEN, report
 from tests.server.running import Running, running
 
 from ldpbandits import Admin
-from ldpbandits.admin.messages import Best, Forecast, Settings
 from ldpbandits.cli import main
 from ldpbandits.cli.experiments.create import KEYS
 from ldpbandits.cli.experiments.verbs import VERBS
+from ldpbandits.spec.messages import Best, Forecast, Settings
 
-PAGE = (Path(__file__).parent.parent / "docs" / "experiments.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "experiments.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
 COMMANDS = re.findall(r"^    ldpbandits (.*)$", PAGE, flags=re.MULTILINE)
 (TOML,) = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.DOTALL)
@@ -55,8 +55,8 @@ def test_the_python_blocks_run(server: Running, tmp_path: Path, capsys: pytest.C
         exec(compile(block, "docs/experiments.md", "exec"), names)  # noqa: S102 - our own page
     out = capsys.readouterr().out
     assert out.startswith("running None For any two rewards in [0.0, 20.0], every response is at most e^1.0 times")
-    assert "price: running; 0 responses at epsilon = 1, by kl-ucb++\n" in out
-    assert out.endswith("0 responses\nnot_found - the server refuses (404): there is no experiment of this name\n")
+    assert "price: running; 0 responses at epsilon = 1, by duels\n" in out
+    assert out.endswith("0 responses\nnot_found - the server refuses (404): there is no experiment named 'price'\n")
     assert {"price.png", "price.csv"} <= {path.name for path in tmp_path.iterdir()}
     assert server.process.poll() is None
 

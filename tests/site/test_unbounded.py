@@ -11,7 +11,7 @@ from ldpbandits.agent.bisection import Bisection
 from ldpbandits.cli import main, parser
 from ldpbandits.demo import running
 
-PAGE = (Path(__file__).parent.parent / "docs" / "unbounded.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "unbounded.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
 DEVICE = [block for block in BLOCKS if "def take_part" in block]
 COMMANDS = re.findall(r"^    ldpbandits (.*)$", PAGE, flags=re.MULTILINE)

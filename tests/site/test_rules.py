@@ -8,7 +8,7 @@ import pytest
 from ldpbandits.agent.rules import RULES
 from ldpbandits.lab.algorithms import NAMES
 
-PAGE = (Path(__file__).parent.parent / "docs" / "rules.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "rules.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
 
 

@@ -48,6 +48,7 @@ from ldpbandits import (
     paper_rule,
 )
 from ldpbandits.agent.bounded_argmax import Moves
+from ldpbandits.agent.inference.mechanisms import INFERENCES
 from ldpbandits.agent.rules import RULES, rule_to_json
 from ldpbandits.cli import COMMANDS, main, parser
 from ldpbandits.device.curators import CURATORS, curator_from_json
@@ -60,7 +61,7 @@ from ldpbandits.lab.rewards import Law, parse_arms
 from ldpbandits.spec.mechanisms import MECHANISMS
 from ldpbandits.spec.transforms import TRANSFORMS
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ("extending.md", "own-rule.md", "own-mechanism.md", "own-store.md")
 PAGE = "\n".join((DOCS / name).read_text(encoding="utf-8") for name in PAGES)
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
@@ -68,8 +69,8 @@ FILES = {found[1]: block for block in BLOCKS if (found := re.match(r"# (\w+\.py)
 SNIPPETS = [block for block in BLOCKS if block not in FILES.values()]
 TOML = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.DOTALL)
 COMMAND_LINES = re.findall(r"^    ((?:ldpbandits|python) .*)$", PAGE, flags=re.MULTILINE)
-MODULES = ("my_rule", "my_transform", "my_mechanism", "my_levels")
-"""What a server loads: the public half of each kind."""
+MODULES = ("my_rule", "my_transform", "my_mechanism", "my_levels_inference")
+"""The modules that a server loads: the public half of each kind, and what an agent computes from it."""
 
 TRUTH = {"blue": 0.25, "green": 1.0}
 """How often each arm's reward reaches the level."""
@@ -80,7 +81,7 @@ def apart(folder: Path) -> Iterator[None]:
     """Import modules from a folder; at the end forget them, and all that they registered."""
     kept: list[tuple[dict[Any, Any], dict[Any, Any]]] = [
         (table, dict(table))
-        for table in (MECHANISMS._types, TRANSFORMS._types, RULES._types, CURATORS._by_mechanism, CHANNELS)
+        for table in (MECHANISMS._types, TRANSFORMS._types, RULES._types, CURATORS._by_mechanism, CHANNELS, INFERENCES)
     ]
     names = {Path(name).stem for name in FILES}
     sys.path.insert(0, str(folder))
@@ -136,7 +137,7 @@ def test_the_page_has_one_of_each() -> None:
     """A rule, a transform, two mechanisms, a store, a command, and how each is used."""
     assert set(FILES) == {
         "my_rule.py", "my_fast_rule.py", "my_transform.py", "my_mechanism.py",
-        "my_curator.py", "my_levels.py", "my_levels_curator.py",
+        "my_curator.py", "my_levels.py", "my_levels_inference.py", "my_levels_curator.py",
         "my_levels_channel.py", "my_store.py", "test_my_store.py", "my_command.py",
     }  # fmt: skip
     assert len(SNIPPETS) == 4
@@ -301,7 +302,9 @@ def test_a_live_server_with_real_devices(
     with running(tmp_path, options=load, environment=environment) as server:
         asked = {"mine": OWN["mine"], "levels": {"curator": OWN["levels"]["curator"]}}
         for name, parts in asked.items():
-            assert server.ask("POST", "/v1/experiments", {"name": name, "arms": arms, **parts}).status == 201
+            assert (
+                server.ask("POST", "/v1/experiments", {"name": name, "arms": arms, "sticky": 0, **parts}).status == 201
+            )
             assert server.decide(name)["curator"] == OWN[name]["curator"]
             take_part(server, name, 4.0, pulls)
         for wrong in ({"kind": "moss", "floor": -1}, {"kind": "moss", "width": "x"}, {"kind": "my_rule:Moss"}):
@@ -470,7 +473,12 @@ def test_the_store_and_the_command_serve_devices(
         "environment": environment,
     }
     with running(tmp_path, **places) as server:  # type: ignore[arg-type]
-        assert server.ask("POST", "/v1/experiments", {"name": "mine", "arms": list(TRUTH), **OWN["mine"]}).status == 201
+        assert (
+            server.ask(
+                "POST", "/v1/experiments", {"name": "mine", "arms": list(TRUTH), "sticky": 0, **OWN["mine"]}
+            ).status
+            == 201
+        )
         take_part(server, "mine", 4.0, 30)
         before = server.ask("GET", "/v1/experiments/mine/tallies").json
         server.process.kill()

@@ -17,7 +17,7 @@ ARMS = ["Blue skies ahead", "Rain at last"]
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A server with the experiment that both speak of."""
     with running(tmp_path_factory.mktemp("server")) as server:
-        headline = {"name": "headline", "arms": ARMS, "curator": {"mechanism": "bernoulli", "epsilon": 2}}
+        headline = {"name": "headline", "arms": ARMS, "curator": {"mechanism": "bernoulli", "epsilon": 2}, "sticky": 0}
         assert server.ask("POST", "/v1/experiments", headline).status == 201
         yield server
 

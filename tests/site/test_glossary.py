@@ -9,7 +9,7 @@ from pathlib import Path
 
 import ldpbandits
 
-TEXT = (Path(__file__).parent.parent / "docs" / "glossary.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[2] / "docs" / "glossary.md").read_text(encoding="utf-8")
 ENTRIES = re.findall(r"^- \*\*([a-z ]+)\*\*(?: \(`(\w+)`\))?: ", TEXT, flags=re.MULTILINE)
 NAMED = set(re.findall(r"`([A-Z]\w+)`", TEXT))
 WORDS = """

@@ -13,7 +13,7 @@ from ldpbandits.cli import COMMANDS
 from ldpbandits.cli.config import Option
 from ldpbandits.cli.serve_options import OPTIONS, SECRETS
 
-PAGE = (Path(__file__).parent.parent / "docs" / "operating.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "operating.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```sh\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
 NOT_RUN = re.findall(r"^```console\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
 (TOML,) = re.findall(r"^```toml\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)

@@ -1,6 +1,6 @@
-"""Sharp events: a few dozen leaks among hundreds of thousands of responses are found; healthy twins pass.
+"""Named events: a few dozen leaks among hundreds of thousands of responses are found; healthy twins pass.
 
-Responses are made by seeded generators; each healthy twin had a chance of 2.7e-4 to fail.
+Responses are made by seeded generators; each healthy twin had a chance of 6.4e-4 to fail.
 """
 
 import math
@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from ldpbandits.audit.blackbox.fixed_events import sharp_events
+from ldpbandits.audit.blackbox.single import single_responses
 from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.result import Reals
 from ldpbandits.audit.sample import Sample
@@ -17,7 +17,7 @@ from ldpbandits.audit.target import target_of
 from ldpbandits.audit.texts import Texts
 
 CALLS = 400_000
-ALPHA = 0.26 * 0.001
+ALPHA = 0.64 * 0.001
 Noise = Callable[[np.random.Generator, Reals], "list[bytes] | Reals"]
 
 
@@ -32,7 +32,7 @@ def judged(respond: Noise, calls: int = CALLS, seed: int = 1) -> str:
     evidence.shared["main sample"] = Sample(
         (0.0, 1.0), chosen, numbers, None if texts is None else Texts.of(texts), rng=rng
     )
-    return sharp_events(evidence, ALPHA).verdict
+    return single_responses(evidence, ALPHA).verdict
 
 
 def laplace(rng: np.random.Generator, reward: Reals, grid: float = 2.0**-20) -> Reals:

@@ -12,7 +12,7 @@ import pytest
 from ldpbandits.cli import main, parser
 from ldpbandits.demo import running
 
-README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 LIVE = [block for block in BLOCKS if "Client(" in block]
 URL = "http://127.0.0.1:8000"

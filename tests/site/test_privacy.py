@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from tests.faults import some
 
-from ldpbandits.audit.blackbox import refusals, users
+from ldpbandits.audit.blackbox import runs, side_channels
 from ldpbandits.cli import main, parser
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
 COMMANDS = re.findall(r"^    ldpbandits (audit .*)$", TEXT, flags=re.MULTILINE)
@@ -50,8 +50,8 @@ def test_commands_that_audit_the_javascript_sdk_run(command: str, monkeypatch: p
     if shutil.which("node") is None:
         pytest.fail("the tests need node >= 20, as `make test` says: it runs the JavaScript SDK that the docs audit")
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(users, "USERS", 16)
-    monkeypatch.setattr(refusals, "TIMES", 8)
+    monkeypatch.setattr(runs, "USERS", 16)
+    monkeypatch.setattr(side_channels, "TIMES", 8)
     assert main([*shlex.split(command), "--samples", "1.5e4", "--confidence", "0.999999"]) == 0
 
 
@@ -73,9 +73,9 @@ def test_the_table_of_odds_is_the_formula() -> None:
 
 def test_every_layer_is_described() -> None:
     """A layer that the audit reports has a row in the table of layers."""
-    for name in ("exact", "best guess", "chosen event", "low-order bits", "precision event", "fork", "shared noise"):
+    for name in ("exact", "best guess", "single responses", "low-order bits", "one at a time", "fork", "short runs"):
         assert name in TEXT
-    for name in ("the sampler is the device", "the device's own code", "neighbours", "sharp events"):
+    for name in ("the sampler is the device", "the device's own code", "neighbours", "shared noise"):
         assert name in TEXT
-    for name in ("memoised responses", "NaN, infinity, out of range", "response time", "mean and variance"):
+    for name in ("missing", "NaN, infinity, out of range", "response time", "mean and variance"):
         assert name in TEXT
