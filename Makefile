@@ -17,7 +17,7 @@ TOOLS := build/tools
 FIND_TOOLS := PATH="$(TOOLS)/usr/bin:$(TOOLS)/usr/sbin:$$PATH"; for tool in caddy nginx promtool systemd-analyze openssl zsh fish; do command -v $$tool; done
 
 .DEFAULT_GOAL := help
-.PHONY: help run test apart lint types contract unit bare sdk pages docs browser tools faults bench vectors notebooks figure dist clean has-node
+.PHONY: help run test apart outside lint types contract unit bare pythons sdk pages docs browser tools faults bench vectors notebooks figure dist clean has-node
 
 help:  ## say what each command does
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 16
@@ -25,7 +25,7 @@ help:  ## say what each command does
 run: $(READY)  ## the paper's panels, and those beyond it: results/report.html
 	@$(BIN)/ldpbandits reproduce --out results
 
-test: apart unit bare docs pages  ## every check
+test: apart unit outside  ## every check
 	@echo "all checks passed"
 	@$(FIND_CHROMIUM) > /dev/null \
 		|| echo "BUT THE TESTS OF WEB PAGES WERE NOT RUN: THERE IS NO CHROMIUM HERE. 'make browser' INSTALLS ONE."
@@ -35,6 +35,10 @@ test: apart unit bare docs pages  ## every check
 # Each of these keeps one core busy.
 apart: $(READY) $(SDK_READY)
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync lint types contract sdk
+
+# The wheel is tested by Python and the disk, web pages by a browser that mostly waits.
+outside: $(READY) $(SDK_READY)
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync bare pages
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -63,6 +67,27 @@ bare: $(READY)
 	$(BARE)/bin/python -m pip $(PIP_OPTIONS) install -c constraints.txt pytest pytest-timeout pytest-xdist
 	$(BARE)/bin/python -m pytest $(PYTEST_OPTIONS) -q -p no:cacheprovider tests/device tests/agent
 	@rm -rf $(BARE)
+
+# Every Python from 3.11 on that is on the PATH or that pyenv has, then the lowest versions that pyproject.toml allows,
+# on the oldest Python found. `PYTHONS` names others.
+PYTHONS ?= $(shell for minor in 11 12 13 14 15; do \
+	{ command -v python3.$$minor; ls -d $$HOME/.pyenv/versions/3.$$minor.*/bin/python3.$$minor 2> /dev/null; } \
+	| while read -r each; do "$$each" -c 'import venv' 2> /dev/null && echo "$$each" && break; done; done)
+UNIT_TESTS := tests/device tests/agent tests/spec tests/server
+
+pythons:  ## unit tests of device, agent, spec and server on every Python found, and with the lowest versions
+	@mkdir -p build
+	@[ -n "$(PYTHONS)" ] || { echo "no Python from 3.11 on was found" >&2; exit 1; }
+	@set -e; for python in $(PYTHONS); do echo "== $$python"; rm -rf build/pythons; $$python -m venv build/pythons; \
+		build/pythons/bin/python -m pip $(PIP_OPTIONS) install -c constraints.txt pip; \
+		build/pythons/bin/python -m pip $(PIP_OPTIONS) install -c constraints.txt --group test --editable '.[lab,server]'; \
+		build/pythons/bin/python -m pytest $(PYTEST_OPTIONS) -q -p no:cacheprovider $(UNIT_TESTS); done
+	@set -e; python=$(firstword $(PYTHONS)); echo "== $$python, lowest versions"; rm -rf build/pythons; $$python -m venv build/pythons; \
+		$$python .ci/lowest.py > build/lowest.txt; \
+		build/pythons/bin/python -m pip $(PIP_OPTIONS) install -c constraints.txt pip; \
+		build/pythons/bin/python -m pip $(PIP_OPTIONS) install --group test --constraint build/lowest.txt --editable '.[lab,server]'; \
+		build/pythons/bin/python -m pytest $(PYTEST_OPTIONS) -q -p no:cacheprovider $(UNIT_TESTS)
+	@rm -rf build/pythons
 
 sdk: $(SDK_READY)  ## the JavaScript SDK: types, build, tests
 	cd $(SDK) && npm run --silent check
@@ -124,6 +149,7 @@ bench: $(READY) $(SDK_READY)  ## what we claim about speed, measured beside the 
 	$(BIN)/python benchmarks/tails.py
 	$(BIN)/python benchmarks/threshold.py
 	$(BIN)/python benchmarks/plan.py
+	$(BIN)/python benchmarks/verdicts.py
 	$(BIN)/python benchmarks/epsilons.py
 	$(BIN)/python benchmarks/demo.py
 	$(BIN)/python benchmarks/peers.py
@@ -138,6 +164,7 @@ bench: $(READY) $(SDK_READY)  ## what we claim about speed, measured beside the 
 	$(BIN)/python benchmarks/backup.py
 	$(BIN)/python benchmarks/balance.py
 	$(BIN)/python benchmarks/staleness.py
+	$(BIN)/python benchmarks/budgets.py
 	$(BIN)/python benchmarks/audit.py
 	$(BIN)/python benchmarks/audit_time.py
 	$(BIN)/python benchmarks/audit_peers.py
