@@ -19,7 +19,7 @@ const cleanups = [];
 before(async () => {
   const t = { after: (end) => cleanups.unshift(end) };
   [browser, agent] = await Promise.all([startBrowser(t), startAgent(t)]);
-  await create("silent", { ticket_lifetime: 1 });
+  await create("silent", { ticket_lifetime: 5 });
   for (let i = 0; i < 30; i++) { // all are accepted, and nobody will answer
     const { ticket } = await agent.ask("/v1/experiments/silent/decisions", {});
     await agent.ask("/v1/acceptances", { ticket });
