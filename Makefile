@@ -168,6 +168,7 @@ bench: $(READY) $(SDK_READY)  ## what we claim about speed, measured beside the 
 	$(BIN)/python benchmarks/audit.py
 	$(BIN)/python benchmarks/audit_time.py
 	$(BIN)/python benchmarks/audit_peers.py
+	$(BIN)/python benchmarks/walk.py
 	node benchmarks/tabs.mjs
 
 vectors: $(READY)  ## write vectors/ anew
