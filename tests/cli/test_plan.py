@@ -14,7 +14,7 @@ from ldpbandits.lab.planning import planner
 PLAN = ["plan", "--baseline", "0.3", "--lift", "1", "--epsilon", "2,4", "--trials", "10", "--horizon", "2e4"]
 KEYS = {
     "baseline", "lift", "best", "range", "arms", "curator", "users", "missing", "power", "confidence", "seed",
-    "seconds", "rows", "verdicts", "smallest_epsilon", "reverse", "odds", "answer", "command", "per_day",
+    "seconds", "rows", "verdicts", "smallest_epsilon", "reverse", "odds", "answer", "command", "per_day", "worst",
 }  # fmt: skip
 
 
@@ -108,12 +108,13 @@ def test_the_page_stands_by_itself(capsys: pytest.CaptureFixture[str], tmp_path:
 
 
 def test_a_plan_that_is_never_feasible_has_a_page(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Without pictures; the verdict says why, and the tables say never."""
+    """Without pictures and days; the verdict says why, and the tables say never."""
     page = tmp_path / "plan.html"
-    code, out, _ = called([*PLAN, "--missing", "0.4", "--out", str(page)], capsys)
+    code, out, _ = called([*PLAN, "--missing", "0.4", "--worst", "--per-day", "100", "--out", str(page)], capsys)
     assert code == 0
     assert "however many respond: with 40 % of the answers missing" in out
     assert "never" in out
+    assert "Days" not in out
     text = page.read_text(encoding="utf-8")
     assert "<img" not in text
     assert 'class="verdict violated"' in text

@@ -262,20 +262,35 @@ def test_verdicts_are_sentences(made: Plan) -> None:
 @pytest.mark.usefixtures("few")
 def test_missing_answers_widen_the_intervals_of_the_worst_case() -> None:
     """With 5 % missing it takes longer. With a third it is never certain: the plan says how many may be missing."""
-    full, some = (Case(replace(QUESTION, missing=missing), 4.0, 1.0) for missing in (0.0, 0.05))
+    full, some = (Case(replace(QUESTION, missing=missing, worst=True), 4.0, 1.0) for missing in (0.0, 0.05))
     for allocation in ALLOCATIONS:
         assert (some.closed_form(allocation) or 0) > 1.1 * (full.closed_form(allocation) or math.inf)
     alike = [play(case, "equal", InspectionTimes(200, 50, 10_000)).quantile(0.5) for case in (full, some)]
     assert alike[1] > 1.1 * alike[0]
-    never = plan(0.3, 1.0, epsilon=4, trials=10, seed=1, missing=0.33, users=1000)
+    never = plan(0.3, 1.0, epsilon=4, trials=10, seed=1, missing=0.33, worst=True, users=1000)
     assert all(row.trials == 0 and row.needed is None for row in never.rows)
     told = "not feasible at epsilon 4, however many respond: with 33 % of the answers missing"
     assert never.verdicts[0].startswith(told)
     most = 0.3 * math.tanh(2) / (1 + 0.3 * math.tanh(2))
     assert f"at most {100 * most:.2g} % may be missing" in never.verdicts[0]
     for missing, is_possible in ((most - 0.01, True), (most + 0.01, False)):
-        case = Case(replace(QUESTION, missing=missing), 4.0, 1.0)
+        case = Case(replace(QUESTION, missing=missing, worst=True), 4.0, 1.0)
         assert (case.closed_form("equal") is not None) == is_possible
+
+
+@pytest.mark.usefixtures("few")
+def test_missing_answers_only_take_more_users_unless_they_count_at_worst() -> None:
+    """A server rests verdicts on those who answered by default, and so does a plan; the command asks for the other."""
+    none, some, worst = (
+        plan(0.3, 1.0, epsilon=4, trials=10, seed=1, per_day=10, **given)
+        for given in ({}, {"missing": 0.2}, {"missing": 0.02, "worst": True})
+    )
+    assert some.row(4.0).quantiles == none.row(4.0).quantiles
+    assert [some.row(4.0).needed, some.row(4.0).wrong] == [none.row(4.0).needed, none.row(4.0).wrong]
+    for made, mode in ((some, None), (worst, "worst")):
+        assert made.command is not None
+        assert parser().parse_args(shlex.split(made.command)[1:]).missing == mode
+    assert (worst.row(4.0).closed_form or 0) > (none.row(4.0).closed_form or 0)
 
 
 def test_a_rule_may_be_named_in_every_way() -> None:
@@ -405,6 +420,7 @@ def test_progress_goes_from_nothing_to_all() -> None:
         ({"confidence": 1}, "confidence must lie strictly between 0 and 1, got 1"),
         ({"missing": 1}, "missing must be a share of the answers, >= 0 and < 1, got 1"),
         ({"missing": -0.1}, "missing must be a share of the answers"),
+        ({"worst": "yes"}, "worst must be true or false, got 'yes'"),
         ({"curator": "ctb-s"}, "curator must be one of ctb, ctl, got 'ctb-s'"),
         ({"epsilon": ()}, "epsilon: a plan needs one or more"),
         ({"epsilon": (1, 0)}, "epsilon must be finite and > 0"),

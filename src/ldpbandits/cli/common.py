@@ -245,7 +245,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return rows in columns, numbers to the right."""
     columns = []
     for title, *cells in zip(header, *rows, strict=True):
-        width = max(len(title), *map(len, cells))
+        width = max(map(len, (title, *cells)))
         is_numeric = all(cell[0].isdigit() for cell in cells if cell)
         columns.append([cell.rjust(width) if is_numeric else cell.ljust(width) for cell in (title, *cells)])
     return "\n".join("  ".join(row).rstrip() for row in zip(*columns, strict=True))

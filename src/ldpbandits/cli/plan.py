@@ -57,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--rule", metavar="R", help="beside duels: a kind such as imed, paper, JSON, or MODULE:CLASS (default kl-ucb++)"
     )
     add("--missing", type=number, default=0.0, metavar="S", help="the share of the answers that never come (default 0)")
+    add("--worst", action="store_true", help="count these at worst, as experiments with --missing worst do")
     add("--curator", default="ctb", metavar="C", help="ctb or ctl (default ctb)")
     data = "instead of --baseline: past rewards of one arm, in a column reward; FILE.csv#ARM picks one of several arms"
     add("--data", metavar="FILE.csv", help=data)

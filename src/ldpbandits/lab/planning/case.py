@@ -123,14 +123,14 @@ class Case:
     def verdict_test(self, allocation: Allocation) -> VerdictTest | None:
         """Return the test of the verdict; None where the responses that a rule counts have none, only intervals."""
         try:
-            return verdict_test(self.rule_of(allocation), self.menu, self.criteria, self.missing_each)
+            return verdict_test(self.rule_of(allocation), self.menu, self.criteria, self.worst_each)
         except ParameterError:
             return None
 
     @cached_property
     def interval_test(self) -> IntervalTest:
         """The test of disjoint intervals, for responses that have no other."""
-        return IntervalTest(judge(self.curator), self.alphas, self.missing_each)
+        return IntervalTest(judge(self.curator), self.alphas, self.worst_each)
 
     @cached_property
     def values(self) -> tuple[float, ...]:
@@ -180,6 +180,11 @@ class Case:
         """How many answers are missing for each that comes."""
         return self.question.missing / (1 - self.question.missing)
 
+    @property
+    def worst_each(self) -> float:
+        """How many of these count at worst for each answer that comes."""
+        return self.missing_each if self.question.worst else 0.0
+
     @cached_property
     def alphas(self) -> NDArray[np.float64]:
         """Each arm's share of alpha."""
@@ -190,7 +195,7 @@ class Case:
         """The arms as a forecast takes them, each with one pull that is like the mean of all."""
         mechanism, arms = self.curator.mechanism, self.question.arms
         return [
-            Prospect(ArmTally(1, mechanism.response_mean(value)), alpha, 1, self.missing_each, 0, 1 / arms)
+            Prospect(ArmTally(1, mechanism.response_mean(value)), alpha, 1, self.worst_each, 0, 1 / arms)
             for value, alpha in zip(self.values, self.alphas.tolist(), strict=True)
         ]
 

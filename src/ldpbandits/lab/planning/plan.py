@@ -186,6 +186,7 @@ class Plan:
             "curator": asked.curator,
             "users": asked.users,
             "missing": asked.missing,
+            "worst": asked.worst,
             "power": asked.power,
             "confidence": asked.confidence,
             "seed": asked.seed,
@@ -309,6 +310,8 @@ def create_command(question: Question, row: Row) -> str:
         words.append(
             f"""--mechanism laplace --rule '{{"kind": "{row.allocation}-laplace", "epsilon": {row.epsilon:g}}}'"""
         )
+    if question.worst:
+        words.append("--missing worst")
     return " ".join(words)
 
 
@@ -368,6 +371,7 @@ def heading(plan: Plan) -> str:
     whose = "" if asked.past is None else f" (the mean of {asked.past.rewards:,} rewards in {asked.past.file})"
     shown = f"{asked.baseline:.4g}{whose} against {asked.best:.4g}, a lift of {100 * asked.lift:.4g} %"
     missing = f", {100 * asked.missing:.4g} % of the answers missing" if asked.missing else ""
+    missing += " and counted at worst" if asked.missing and asked.worst else ""
     return f"{shown}; {asked.arms} arms, {asked.curator}, confidence {100 * asked.confidence:.6g} %{missing}"
 
 
@@ -426,7 +430,7 @@ def responses(plan: Plan) -> Table:
 
 
 def days(plan: Plan) -> Table | None:
-    """Return how many days that takes."""
+    """Return how many days that takes; None where no number of users a day is given, or nothing is feasible."""
     asked = plan.question
     if asked.per_day is None:
         return None
@@ -437,6 +441,8 @@ def days(plan: Plan) -> Table | None:
             count = ceil(users / asked.per_day)
             on = asked.first_day + timedelta(days=count - 1) if count <= MAX_DAYS else None
             rows.append([*_begin(row), f"{users:,}", f"{count:,}", "" if on is None else on.isoformat()])
+    if not rows:
+        return None
     note = f"With power {asked.power:g}, if the first of {asked.per_day:,} users a day come on {asked.first_day}."
     return Table(f"Days, with {asked.per_day:,} users a day", head, rows, note)
 

@@ -97,6 +97,8 @@ class Question:
     """A rule, its kind or its JSON; `paper` for the paper's; None for the default of a live experiment."""
     missing: float = 0.0
     """The share of users whose answer never comes."""
+    worst: bool = False
+    """Whether the verdict must hold whatever they would have said, as with `missing = worst` on a server."""
     curator: str = "ctb"
     """`ctb` or `ctl`."""
     data: object = None
@@ -136,6 +138,8 @@ class Question:
             checked["begin"] = self.first_day
         if not is_number(self.missing) or not 0 <= self.missing < 1:
             raise ParameterError(f"missing must be a share of the answers, >= 0 and < 1, got {brief(self.missing)}")
+        if not isinstance(self.worst, bool):
+            raise ParameterError(f"worst must be true or false, got {brief(self.worst)}")
         if self.curator not in CURATORS:
             raise ParameterError(f"curator must be one of {', '.join(CURATORS)}, got {brief(self.curator)}")
         checked["baseline"], checked["lift"] = self._check_means()

@@ -155,7 +155,7 @@ def _law(law: Bernoulli | Empirical) -> list[float]:
 def _block_trial(case: Case, inspected_at: Whole, times: InspectionTimes) -> _Play:
     """Play in equal shares, or duels of two arms, which have the same law and the same test."""
     arms, new = case.question.arms, np.diff(inspected_at, prepend=0)
-    test, even = verdict_test(EqualShares(), case.menu, case.criteria, case.missing_each), np.full(arms, 1 / arms)
+    test, even = verdict_test(EqualShares(), case.menu, case.criteria, case.worst_each), np.full(arms, 1 / arms)
     at_users = np.full(arms, (times.users or 0) / arms)
 
     def trial(rng: np.random.Generator) -> _Trial:

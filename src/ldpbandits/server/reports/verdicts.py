@@ -119,7 +119,7 @@ def find_verdict(experiment: LiveExperiment, arms: Sequence[ArmFacts], *, with_c
     now = (
         judge(in_use, pairs, criteria)
         if has_one_look or _has_pairs(experiment)
-        else _by_intervals(in_use, arms, criteria)
+        else _by_intervals(in_use, arms, criteria, is_worst=experiment.settings.missing == "worst")
     )
     kept = experiment.kept_verdict
     reason = _no_look(experiment) or _withheld(experiment, arms)
@@ -186,13 +186,13 @@ def _has_pairs(experiment: LiveExperiment) -> bool:
     return rule.unit is not None and (experiment.agent.duels is not None or len(experiment.menu) == 1 or not is_worst)
 
 
-def _by_intervals(in_use: Sequence[int], arms: Sequence[ArmFacts], criteria: Criteria) -> Verdict:
+def _by_intervals(in_use: Sequence[int], arms: Sequence[ArmFacts], criteria: Criteria, *, is_worst: bool) -> Verdict:
     """Return the verdict by intervals of the arms that do not overlap."""
     place = leading([arms[number].known.mean for number in in_use])
     if place is None:
         return Verdict("undecided", None, 1.0, criteria.needed(0), (), drift_proof=False)
     needed = criteria.needed(in_use[place])
-    is_better = is_separated(place, [arms[number].worst for number in in_use])
+    is_better = is_separated(place, [arms[number].worst if is_worst else arms[number].known for number in in_use])
     evidence = needed if is_better else 1.0
     return Verdict("better" if is_better else "undecided", in_use[place], evidence, needed, (), drift_proof=False)
 
