@@ -113,7 +113,7 @@ def test_all_that_can_be_set_arrives(admin: Admin, name: str) -> None:
     made = admin.create(
         name,
         ["blue", "green"],
-        epsilon=[0.5, 2],
+        epsilon=2,
         rewards=Range(1, 5),
         rule="imed",
         report_after=60,
@@ -125,7 +125,6 @@ def test_all_that_can_be_set_arrives(admin: Admin, name: str) -> None:
         ramp=Ramp(0.2, 100),
         stop_when_separated="pause",
         accept_drift_risk=True,
-        expect=Expectation(2, 0.5),
         forged=0.01,
         worth=0.1,
         harm=0.2,
@@ -133,7 +132,7 @@ def test_all_that_can_be_set_arrives(admin: Admin, name: str) -> None:
         may_add_arms=False,
         missing="worst",
     )
-    assert made.curator["epsilon"] == [0.5, 2.0]
+    assert made.curator["epsilon"] == 2.0
     assert made.curator["transform"] == {"kind": "range", "low": 1.0, "high": 5.0}
     assert made.rule == {"kind": "imed"}
     assert (made.ticket_lifetime, made.default_reward) == (7_200, 2)
@@ -142,9 +141,10 @@ def test_all_that_can_be_set_arrives(admin: Admin, name: str) -> None:
     assert (settings.minimum_share, settings.warm_up) == (0.1, 50)
     assert settings.ramp == Ramp(0.2, 100)
     assert (settings.stop_when_decided, settings.goal) == ("pause", "earn")
-    assert (settings.expect, settings.forged) == (Expectation(2, 0.5), 0.01)
-    assert (settings.worth, settings.harm, settings.control) == (0.1, 0.2, 1)
+    assert (settings.forged, settings.worth, settings.harm, settings.control) == (0.01, 0.1, 0.2, 1)
     assert (settings.may_add_arms, settings.accept_drift_risk, settings.missing) == (False, True, "worst")
+    planned = admin.create(f"{name}-planned", ["blue", "green"], epsilon=[0.5, 2], expect=Expectation(0.2, 0.05))
+    assert (planned.curator["epsilon"], planned.settings.expect) == ([0.5, 2.0], Expectation(0.2, 0.05))
 
 
 def test_create_takes_all_that_a_server_does() -> None:

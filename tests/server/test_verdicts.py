@@ -26,13 +26,14 @@ from ldpbandits.spec.mechanisms import Bernoulli
 from ldpbandits.spec.messages import History, Report
 
 CURATOR = {"mechanism": "bernoulli", "epsilon": 4}
+MENU = {"mechanism": "bernoulli", "epsilon": [1, 4]}
 T = TypeVar("T")
 
 
 def new(*arms: str, **settings: object) -> NewExperiment:
     """Write down an experiment that may stop from its first second on."""
     first: dict[str, object] = {"stop_after": 0, "responses_per_hour": 0, "ticket_lifetime": LIFETIME}
-    return NewExperiment("one", list(arms), CURATOR, **first | settings)  # type: ignore[arg-type]
+    return NewExperiment("one", list(arms), **{"curator": CURATOR} | first | settings)  # type: ignore[arg-type]
 
 
 async def visits(service: Service, count: int, mean: Callable[[int, int], float], seed: int = 1) -> int:
@@ -175,7 +176,7 @@ def test_forged_answers_make_it_wait_and_a_plan_makes_it_sooner() -> None:
 
 
 def test_settings_that_make_no_sense_are_refused_in_one_line() -> None:
-    """An impossible plan, a control that is no arm, a goal without a coin, an arm that may not be added."""
+    """An impossible plan, no such control, a goal or a plan without a coin, criteria without a test, one more arm."""
 
     async def play(place: Place) -> list[str]:
         told = []
@@ -184,6 +185,10 @@ def test_settings_that_make_no_sense_are_refused_in_one_line() -> None:
             {"control": "C"},
             {"worth": 2.0},
             {"goal": "decide", "rule": {"kind": "kl-ucb++"}},
+            {"rule": {"kind": "kl-ucb++"}, "expect": NewExpectation(0.3, 0.1)},
+            {"rule": {"kind": "ucb", "width": 7.0}, "curator": {"mechanism": "laplace", "epsilon": 1}, "forged": 0.01},
+            {"rule": {"kind": "kl-ucb++"}, "curator": MENU, "missing": "worst", "forged": 0.01},
+            {"curator": MENU, "missing": "worst", "harm": 0.1},
         ]
         for settings in wrong:
             with pytest.raises(Refusal) as refused:
@@ -195,7 +200,8 @@ def test_settings_that_make_no_sense_are_refused_in_one_line() -> None:
         return [*told, refused.value.message]
 
     told = live(play)
-    for sentence, word in zip(told, ("expect", "control", "worth", "goal earn", "may_add_arms"), strict=True):
+    words = ("expect", "control", "worth", "goal earn", "fair coin", "forged needs", "forged with", "harm with")
+    for sentence, word in zip(told, (*words, "may_add_arms"), strict=True):
         assert word in sentence
         assert "\n" not in sentence
 

@@ -124,8 +124,11 @@ def test_every_field_is_what_the_api_calls_by_that_name(service: Service) -> Non
 
     async def life(visitor: Browser) -> None:
         await visitor.submit("new", full)
+        assert "expect needs a rule with a fair coin" in text(visitor.page)
+        earning = full | {"expect_baseline": "", "expect_gain": ""}
+        await visitor.submit("new", earning)
         assert "ldpbandits rotate allowance" in text(visitor.page)
-        assert (await visitor.submit("new", full | {"allowance_required": ""})).status == 200
+        assert (await visitor.submit("new", earning | {"allowance_required": ""})).status == 200
         assert "To keep an arm for 1 day" in text(visitor.page)
         assert "Warm-up equal traffic until each arm has 40 responses" in text(visitor.page)
         assert "above 500 responses an hour it pauses itself" in text(visitor.page)

@@ -35,6 +35,22 @@ def _check_stopping(settings: Settings, rule: Rule, menu: Menu) -> None:
         raise ParameterError(f"stop_when_decided needs accept_drift_risk, or a rule such as duels: {why}")
 
 
+def _check_criteria(settings: Settings, rule: Rule, menu: Menu) -> None:
+    """Refuse criteria that the test of this rule and menu would leave out."""
+    bound = bind_rule(rule, menu)
+    given = [name for name in ("expect", "forged", "worth", "harm") if getattr(settings, name)]
+    is_adaptive, counts_worst = bound.design is Design.ADAPTIVE, len(menu) > 1 and settings.missing == "worst"
+    if given and bound.unit is None:
+        why = f"arms are compared by intervals under {name_of(rule)}, which have no such test"
+        raise ParameterError(f"{given[0]} needs a rule such as duels or duels-laplace: {why}")
+    if "expect" in given and is_adaptive:
+        why = f"under {name_of(rule)} a plan would not make the verdict sooner"
+        raise ParameterError(f"expect needs a rule with a fair coin, such as duels: {why}")
+    left_out = [name for name in given if counts_worst and (is_adaptive or name in {"worth", "harm"})]
+    if left_out:
+        raise ParameterError(f"{left_out[0]} with missing = worst needs a single epsilon: its test has no worst case")
+
+
 class Commands:
     """The part of a service that changes experiments. `Service.change` runs its methods one at a time."""
 
@@ -59,6 +75,7 @@ class Commands:
             settings = Settings.from_json(definition.settings)
             criteria_of(settings, menu, len(new.arms))
             _check_stopping(settings, rule, menu)
+            _check_criteria(settings, rule, menu)
         except ParameterError as error:
             raise Refusal(422, Code.INVALID, str(error)) from None
         refusal = menu.transform.refusal(definition.default_reward)
