@@ -49,6 +49,15 @@ def test_equal_shares_know_every_arm() -> None:
     assert all(abs(count - 2000) < 5 * 37 for count in chosen.values())
 
 
+def test_a_retired_arm_keeps_its_part_of_alpha() -> None:
+    """Whoever retires arms by what was seen would else declare a survivor too soon."""
+    agent = agent_of(Duels(), 4)
+    before = agent.verdict().needed
+    agent.retire(Arm(2))
+    agent.retire(Arm(3))
+    assert agent.verdict().needed == before == 80
+
+
 def test_the_leader_duels_with_the_arm_that_is_hardest_to_tell() -> None:
     """Arms without a duel come first, the least pulled before others; then the least G + log n."""
     assert pick_challenger(0, [0.0, NO_DUEL, 1.0, NO_DUEL], [0, 0, 9, 0], [5, 7, 9, 2]) == 3

@@ -7,12 +7,13 @@ import pytest
 
 from ldpbandits import Agent, CuratorSpec
 from ldpbandits.agent.bound_rule import bind_rule
+from ldpbandits.agent.duels import Choice, Design
 from ldpbandits.agent.inference.estimates import share
 from ldpbandits.agent.inference.expected_allocation import ExpectedAllocation, Shape
 from ldpbandits.agent.inference.forecast import Prospect, more_by_rule, more_responses
 from ldpbandits.agent.kernels import ArmView
 from ldpbandits.agent.laplace_rules import KLUCBPlusLaplace
-from ldpbandits.agent.rules import IMED, KLUCB, UCB, KLUCBPlus, Rule, Thompson
+from ldpbandits.agent.rules import IMED, KLUCB, UCB, Duels, EqualShares, KLUCBPlus, Rule, Thompson
 from ldpbandits.agent.tally import ArmTally, LevelTally
 from ldpbandits.errors import ParameterError
 from ldpbandits.spec.mechanisms import Bernoulli, Laplace
@@ -124,22 +125,56 @@ def test_what_is_not_in_sight_is_not_forecast() -> None:
 
 
 def test_an_agent_says_how_many_more_responses_it_takes() -> None:
-    """By its own rule; 0 when separated; None where an arm has no response, or is the only one."""
+    """Then there is a verdict, if the rule goes on; 0 if there is one; None for an arm without a response, or alone."""
     agent = Agent.for_curator(CuratorSpec(Bernoulli(2.0)), 2)
     assert agent.more_responses() is None
-    agent.tally.add(Arm(0), 1_000, 240)
+    agent.tally.add(Arm(0), 1_000, 270)
     assert agent.more_responses() is None
     agent.tally.add(Arm(1), 9_000, 2_700)
-    best, other = (Prospect(agent.tally.arms[arm], share(0.05, arm), 0, 0, 0, 0.0) for arm in (1, 0))
-    assert agent.more_responses() == more_by_rule(best, [other], CTB, agent.bound_rule)
+    known = agent.more_responses() or 0
+    grown = Agent.for_curator(CuratorSpec(Bernoulli(2.0)), 2)
+    pulls = ExpectedAllocation.of(agent.bound_rule, agent.tally.arms).pulls_at(10_000 + known)
+    for arm, (mean, of_arm) in enumerate(zip((0.27, 0.3), pulls, strict=True)):
+        grown.tally.add(Arm(arm), round(1.02 * of_arm), round(1.02 * of_arm * mean))
+    assert grown.verdict().is_decided
     assert (agent.more_responses(alpha=0.001) or 0) > (agent.more_responses() or math.inf)
-    agent.tally.add(Arm(0), 20_000, 4_800)
+    agent.tally.add(Arm(0), 20_000, 5_000)
     agent.tally.add(Arm(1), 20_000, 6_000)
     assert agent.more_responses() == 0
     agent.retire(Arm(0))
     assert agent.more_responses() is None
     with pytest.raises(ParameterError, match="a forecast needs a curator"):
         Agent(UCB(1.0), 2).more_responses()
+
+
+@pytest.mark.parametrize("rule", [Duels(), EqualShares()])
+def test_an_agent_with_a_fair_coin_forecasts_its_verdict(rule: Rule) -> None:
+    """As many responses as that of the same means make the verdict, and a hundredth less do not."""
+    agent, rivals = (
+        Agent.for_curator(CuratorSpec(Bernoulli(2.0)), 2, rule=rule),
+        (1, 1 if rule.design is Design.EQUAL else 0),
+    )
+
+    def count(agent: Agent, each: int) -> Agent:
+        for arm, mean in enumerate((0.4, 0.5)):
+            agent.count(Choice(Arm(arm), Arm(rivals[arm])), each, each * mean)
+        return agent
+
+    known = count(agent, 100).more_responses() or 0
+    for factor, is_decided in ((1.01, True), (0.99, False)):
+        grown = Agent.for_curator(CuratorSpec(Bernoulli(2.0)), 2, rule=rule)
+        assert count(grown, round(100 + factor * known / 2)).verdict().is_decided is is_decided
+    assert count(agent, 100_000).more_responses() == 0
+
+
+def test_an_agent_whose_responses_have_no_verdict_forecasts_by_intervals() -> None:
+    """The paper's rule counts unbounded responses; its index says where the pulls go."""
+    agent = Agent.for_curator(CuratorSpec(Laplace(2.0)), 2, rule="paper")
+    agent.tally.add(Arm(0), 1_000, 240)
+    agent.tally.add(Arm(1), 2_000, 600)
+    best, other = (Prospect(agent.tally.arms[arm], share(0.05, arm), 0, 0, 0, 0.0) for arm in (1, 0))
+    assert agent.verdict().leader is None
+    assert agent.more_responses() == more_by_rule(best, [other], CTL, agent.bound_rule)
 
 
 def test_nothing_is_foretold_of_a_rule_that_may_do_anything() -> None:

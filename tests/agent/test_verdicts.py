@@ -122,9 +122,19 @@ def test_retired_arms_leave_no_part_of_alpha_to_others() -> None:
     pairs, many, few = pairs_of([0.4] + [0.29] * 9, 8_000), Criteria(arms=10, harm=0.05), Criteria(arms=2, harm=0.05)
     assert judge([0, 1], pairs, few).harmful == (1,)
     assert judge(range(10), pairs, many).harmful == judge([0, 1], pairs, many).harmful == ()
-    found, alone = (compare(1, pairs(0, 1), many, arms, (0.0, 1.0)) for arms in (10, 2))
-    assert (alone.low, alone.high) == (found.low, found.high)
-    assert compare(1, pairs(0, 1), few, 2, (0.0, 1.0)).low > found.low
+    found, alone = (compare(0, 1, pairs(0, 1), criteria, (0.0, 1.0)) for criteria in (many, few))
+    assert alone.low > found.low
+
+
+def test_intervals_of_all_pairs_have_alpha_together() -> None:
+    """Also with every arm that is added later, and however many of the arms are retired meanwhile."""
+    fixed, later = Criteria(arms=5), Criteria(arms=3, may_add_arms=True)
+    assert isclose(sum(fixed.pair_alpha(b, a) for a in range(5) for b in range(a)), 0.05)
+    assert isclose(sum(later.pair_alpha(b, a) for a in range(3) for b in range(a)), 0.05 * 3 / 4)
+    assert sum(later.pair_alpha(a, b) for a in range(400) for b in range(a)) < 0.05
+    pairs = pairs_of([0.4, 0.3, 0.3, 0.3], 8_000)
+    near, far = (compare(0, arm, pairs(0, arm), later, (0.0, 1.0)) for arm in (1, 3))
+    assert near.low > far.low
 
 
 def test_a_plan_decides_sooner_if_it_is_right() -> None:
@@ -139,7 +149,7 @@ def test_a_plan_decides_sooner_if_it_is_right() -> None:
 def test_a_comparison_is_in_the_units_of_the_rewards() -> None:
     """Differences are in reward units, the lift is relative; there is no lift where rewards may be negative."""
     pair = pairs_of([0.4, 0.5], 40_000)(1, 0)
-    found = compare(0, pair, Criteria(arms=2), 2, (0.0, 5.0))
+    found = compare(1, 0, pair, Criteria(arms=2), (0.0, 5.0))
     assert isclose(found.difference, 0.5, rel_tol=1e-9)
     assert found.low < 0.5 < found.high
     assert found.lift is not None
@@ -147,10 +157,10 @@ def test_a_comparison_is_in_the_units_of_the_rewards() -> None:
     assert found.lift_low is not None
     assert found.lift_high is not None
     assert 0 < found.lift_low < 0.25 < found.lift_high
-    shifted = compare(0, pair, Criteria(arms=2), 2, (5.0, 10.0))
+    shifted = compare(1, 0, pair, Criteria(arms=2), (5.0, 10.0))
     assert shifted.lift is not None
     assert isclose(shifted.lift, 0.5 / 7, rel_tol=1e-9)
-    assert compare(0, pair, Criteria(arms=2), 2, (-1.0, 1.0)).lift is None
+    assert compare(1, 0, pair, Criteria(arms=2), (-1.0, 1.0)).lift is None
 
 
 def test_one_arm_or_none_is_no_contest() -> None:

@@ -282,8 +282,8 @@ def test_missing_answers_widen_the_intervals_of_the_worst_case() -> None:
 def test_missing_answers_only_take_more_users_unless_they_count_at_worst() -> None:
     """A server rests verdicts on those who answered by default, and so does a plan; the command asks for the other."""
     none, some, worst = (
-        plan(0.3, 1.0, epsilon=4, trials=10, seed=1, per_day=10, **given)
-        for given in ({}, {"missing": 0.2}, {"missing": 0.02, "worst": True})
+        plan(0.3, 1.0, epsilon=4, trials=10, seed=1, missing=missing, worst=is_worst)
+        for missing, is_worst in ((0.0, False), (0.2, False), (0.02, True))
     )
     assert some.row(4.0).quantiles == none.row(4.0).quantiles
     assert [some.row(4.0).needed, some.row(4.0).wrong] == [none.row(4.0).needed, none.row(4.0).wrong]

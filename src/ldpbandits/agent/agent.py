@@ -15,9 +15,10 @@ from ldpbandits.agent.bounded_argmax import BoundedArgmax
 from ldpbandits.agent.duels import Choice, Design, DuelTally
 from ldpbandits.agent.inference.differences import Pair
 from ldpbandits.agent.inference.estimates import Estimate, estimate_arm, share
-from ldpbandits.agent.inference.forecast import Prospect, more_by_rule
+from ldpbandits.agent.inference.expected_allocation import ExpectedAllocation, is_foreseeable
+from ldpbandits.agent.inference.forecast import Growth, Prospect, more_by_rule, more_until_verdict
 from ldpbandits.agent.inference.separation import ALPHA, leading
-from ldpbandits.agent.inference.verdicts import Criteria, Verdict, judge
+from ldpbandits.agent.inference.verdicts import Comparison, Criteria, Verdict, compare, judge
 from ldpbandits.agent.kernels import Random, select
 from ldpbandits.agent.rules import Rule, rule_from_json, rule_to_json
 from ldpbandits.agent.tally import ArmTally, LevelTally, Tally
@@ -214,6 +215,9 @@ class Agent:
     def verdict(self, criteria: Criteria | None = None) -> Verdict:
         """Return whether the best arm is known; you may ask after every response.
 
+        By default arms stay in the count when they are retired: they have had their part of alpha. Where arms are added
+        later, give criteria that say so: `Criteria(arms=2, may_add_arms=True)` with the number at the start.
+
         >>> from ldpbandits.agent.rules import Duels
         >>> agent = Agent.for_curator({"mechanism": "bernoulli", "epsilon": 1}, arms=2, rule=Duels())
         >>> agent.count(Choice(Arm(0), Arm(1)), 10_000, 4_540)
@@ -223,7 +227,26 @@ class Agent:
         ('better', 1, True)
         """
         in_use = [number for number, arm in enumerate(self.tally.arms) if not arm.retired]
-        return judge(in_use, self.pair, criteria or Criteria(arms=len(in_use)))
+        return judge(in_use, self.pair, criteria or Criteria(arms=len(self.tally.arms)))
+
+    def comparisons(self, criteria: Criteria | None = None) -> list[Comparison]:
+        """Return the leader beside each other arm: the difference of the means, the relative lift, and their intervals.
+
+        They are in the units of the rewards, and hold together, at all times, with the promise of the verdict.
+
+        >>> from ldpbandits.agent.rules import Duels
+        >>> agent = Agent.for_curator({"mechanism": "bernoulli", "epsilon": 1}, arms=2, rule=Duels())
+        >>> agent.count(Choice(Arm(0), Arm(1)), 10_000, 4_540)
+        >>> agent.count(Choice(Arm(1), Arm(0)), 10_000, 5_000)
+        >>> [found] = agent.comparisons()
+        >>> round(found.difference, 3), round(found.low, 3), round(found.high, 3), round(found.lift, 2)
+        (0.1, 0.049, 0.15, 0.25)
+        """
+        criteria = criteria or Criteria(arms=len(self.tally.arms))
+        found, ends = self.verdict(criteria), (0.0, 1.0) if self.menu is None else self.menu.reward_ends
+        leader = found.leader or 0
+        pairs = [(arm, self.pair(leader, arm)) for arm, _ in found.rivals]
+        return [compare(leader, arm, pair, criteria, ends) for arm, pair in pairs if pair is not None]
 
     @staticmethod
     def _level(menu: Menu, response: Response, epsilon: float | None) -> int:
@@ -252,16 +275,17 @@ class Agent:
         }
 
     def more_responses(self, *, alpha: float = ALPHA) -> int | None:
-        """Return about how many more responses it takes until the best arm is separated, as the rule sends its pulls.
+        """Return about how many more responses it takes until the verdict, as the rule sends its pulls.
 
-        0: it is separated now. None: the forecast exceeds 10^9 responses, an arm has no response yet, or the rule does
-        not declare how its index moves. The forecast assumes that means stay as they are.
+        0: the best arm is known now. None: the forecast exceeds 10^9 responses, an arm has no response yet, or the rule
+        does not declare how its index moves. The forecast assumes that means stay as they are. Where the responses that
+        a rule counts have no verdict, it is of intervals that are disjoint.
 
         >>> agent = Agent.for_curator({"mechanism": "bernoulli", "epsilon": 2}, arms=2)
-        >>> agent.tally.add(0, 1000, 240)
+        >>> agent.tally.add(0, 1000, 270)
         >>> agent.tally.add(1, 9000, 2700)
         >>> agent.more_responses()
-        62293
+        302364
         """
         if self.menu is None:
             raise ParameterError("a forecast needs a curator: make the agent with Agent.for_curator(curator, arms)")
@@ -269,11 +293,38 @@ class Agent:
         arms = [(number, arm) for number, arm in enumerate(self.tally.arms) if not arm.retired]
         if not all(arm.pulls for _, arm in arms):
             return None
+        if self.bound_rule.unit is not None:
+            return self._more_until_verdict(Criteria(arms=len(self.tally.arms), alpha=alpha))
         means = [estimate_arm(arm, self.menu, alpha=share(alpha, number)).mean for number, arm in arms]
         best = leading(means)
         prospects = [Prospect(arm, share(alpha, number), arm.pulls, 0, 0, 0.0) for number, arm in arms]
         others = [prospect for place, prospect in enumerate(prospects) if place != best]
         return more_by_rule(prospects[best or 0], others, self.menu, self.bound_rule) if others else None
+
+    def _more_until_verdict(self, criteria: Criteria) -> int | None:
+        found = self.verdict(criteria)
+        if found.is_decided or found.leader is None:
+            return 0 if found.is_decided else None
+        others = [arm for arm, _ in found.rivals]
+        pairs = [pair for arm in others if (pair := self.pair(found.leader, arm)) is not None]
+        is_foreseen = self.duels is not None or is_foreseeable(self.bound_rule)
+        if not is_foreseen or not others or len(pairs) < len(others):
+            return None
+        return more_until_verdict(pairs, criteria, found.needed, self._growth([found.leader, *others]))
+
+    def _growth(self, arms: Sequence[int]) -> Growth:
+        """Return how the responses of the first of these arms and of each other one grow, by the rule."""
+        tallies, answered = [self.tally.arms[arm] for arm in arms], self.tally.responses
+        if self.duels is not None:  # each pair keeps its share
+            return lambda more: [(1 + more / answered, 1 + more / answered)] * (len(arms) - 1)
+        allocation = ExpectedAllocation.of(self.bound_rule, tallies)
+
+        def growth(more: float) -> list[tuple[float, float]]:
+            shares = zip(allocation.shares(more), tallies, strict=True)
+            leader, *others = [1 + more * share / tally.pulls for share, tally in shares]
+            return [(leader, other) for other in others]
+
+        return growth
 
     def add_arm(self, name: str | None = None) -> Arm:
         """Add an arm that nobody has pulled; it gets the next number."""

@@ -61,6 +61,11 @@ class Menu:
         return self.curators[0].transform
 
     @property
+    def reward_ends(self) -> tuple[float, float]:
+        """The rewards, or what is estimated in their place, that the mean values 0 and 1 stand for."""
+        return self.transform.reward(0.0), self.transform.reward(1.0)
+
+    @property
     def unit(self) -> float:
         """The unit of all responses."""
         return self.first.unit

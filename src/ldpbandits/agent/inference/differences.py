@@ -335,6 +335,13 @@ class Pair:
         )
         return replace(self, cells=turned, missing=self.missing[::-1])
 
+    def grown(self, factor_b: float, factor_a: float) -> "Pair":
+        """Return the pair with these multiples of the responses and missing answers of b and of a."""
+        cells = tuple(
+            (factor_a if place % CELL >= CELL // 2 else factor_b) * number for place, number in enumerate(self.cells)
+        )
+        return replace(self, cells=cells, missing=(factor_b * self.missing[0], factor_a * self.missing[1]))
+
     @property
     def mean_a(self) -> float:
         """The mean value of a, unbiased: noise may put it outside [0, 1]."""

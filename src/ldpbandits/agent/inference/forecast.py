@@ -1,8 +1,9 @@
-"""Forecast: about how many more responses it takes until the best arm is separated. A guess, not a promise.
+"""Forecast: about how many more responses it takes until the verdict. A guess, not a promise.
 
 The forecast assumes that means and shares of missing answers stay as they are, and that each arm keeps its present
-share of the responses; it searches the number of responses at which the worst-case intervals are disjoint. A rule that
-learns gives worse arms ever less, which takes longer: `more_by_rule` uses the rule's `ExpectedAllocation` instead.
+share of the responses. A rule that learns gives worse arms ever less, which takes longer: then the shares are those of
+its `ExpectedAllocation`. Where the responses that a rule counts have no test of a difference, `more_responses` searches
+the number at which the worst-case intervals are disjoint.
 """
 
 from collections.abc import Callable, Sequence
@@ -130,6 +131,29 @@ def more_by_rule(
         return None
     allocation = ExpectedAllocation.of(rule, [best.arm, *(other.arm for other in others)], minimum_share)
     return more_responses(best, others, menu, allocation.shares)
+
+
+Growth: TypeAlias = Callable[[float], Sequence[tuple[float, float]]]
+"""growth(more): by which factors the responses of b and of a in each pair have grown after `more` responses in all."""
+
+
+def more_until_verdict(
+    pairs: Sequence[Pair], criteria: Criteria, needed: float, growth: Growth, beyond: float = MAX_FORECAST_RESPONSES
+) -> int | None:
+    """Return after how many more responses the arm b of these pairs is declared; None: not within `beyond` of them."""
+    limit = log(needed)
+
+    def is_decided(more: float) -> bool:
+        grown = (pair.grown(*factors) for pair, factors in zip(pairs, growth(more), strict=True))
+        return all(log_evidence(pair, criteria, criteria.forged) >= limit for pair in grown)
+
+    if any(pair.gain <= 0 for pair in pairs) or not is_decided(beyond):
+        return None
+    least, most = 1.0, float(beyond)
+    while most > least * VERDICT_TOLERANCE_FACTOR:
+        middle = sqrt(least * most)
+        least, most = (least, middle) if is_decided(middle) else (middle, most)
+    return ceil(most)
 
 
 def responses_until_verdict(scale: Scale, values: tuple[float, float], criteria: Criteria) -> int | None:

@@ -87,6 +87,18 @@ class Criteria:
         """
         return self._needed(arm, max(self.arms - 1, 1))
 
+    def pair_alpha(self, b: int, a: int) -> float:
+        """Return the probability with which the interval of two arms may ever miss; those of all pairs add up to alpha.
+
+        A later arm shares its part of alpha among its pairs with the arms before it.
+
+        >>> round(1 / Criteria(arms=3).pair_alpha(0, 1))
+        60
+        """
+        newest = max(b, a)
+        pairs = newest if newest >= self.arms else (self.arms - 1) / 2
+        return 1 / (self.needed(newest) * pairs)
+
     def _needed(self, arm: int, among: int) -> float:
         """Return the evidence that each of some first arms needs, or one that was added later."""
         first = among + 1 if self.may_add_arms else among
@@ -257,21 +269,20 @@ class Comparison:
     lift_high: float | None
 
 
-def compare(arm: int, pair: Pair, criteria: Criteria, arms: int, ends: tuple[float, float]) -> Comparison:
-    """Return the difference between the two arms of a pair, with intervals that hold for all pairs of arms at once.
+def compare(leader: int, arm: int, pair: Pair, criteria: Criteria, ends: tuple[float, float]) -> Comparison:
+    """Return the difference between the leader and another arm, with intervals that hold for all pairs of arms at once.
 
-    `arms` is the number of arms in use, and `ends` are the rewards that the mean values 0 and 1 stand for. Intervals do
-    not become narrower because other arms are retired: pairs of arms that are gone have had their part of alpha. With
-    one look they are those of the textbook, at the level of the test.
+    `ends` are the rewards that the mean values 0 and 1 stand for. Intervals do not become narrower because other arms
+    are retired: pairs of arms that are gone have had their part of alpha. With one look they are those of the textbook,
+    at the level of the test.
     """
-    arms = max(arms, criteria.arms)
     least, most = ends
     width = most - least
     if criteria.one_look is None:
-        alpha = 2 * criteria.alpha / max(arms * (arms - 1), 2)
+        alpha = criteria.pair_alpha(leader, arm)
         edges = pair.difference(alpha)
     else:
-        alpha = 2 * criteria.alpha / arms
+        alpha = 2 * criteria.alpha / criteria.arms
         edges = fixed_difference(pair.cells, pair.scale, alpha)
     low, high = (width * edge for edge in edges)
     found = _evidence(log_evidence(pair, criteria, criteria.forged))

@@ -15,7 +15,6 @@ from ldpbandits.agent.rules import RULES
 from ldpbandits.checks import LARGEST_EPSILON
 from ldpbandits.output.numbers import about, percent, plural, span
 from ldpbandits.server.experiments.limits import deciding_rule
-from ldpbandits.server.reports.conclusions import reward_ends
 from ldpbandits.spec.curator import CuratorSpec
 from ldpbandits.spec.mechanisms import Bernoulli, Mechanism, is_bits
 from ldpbandits.spec.menu import Menu
@@ -131,7 +130,7 @@ def effort_of(curator: CuratorSpec, arms: int, plan: tuple[float, float] | None)
     Without a plan an example stands for it. Without privacy means bits at the largest epsilon, as for `plan`.
     """
     menu, criteria = Menu.of(curator), Criteria(max(arms, 2))
-    (low, high), rule = reward_ends(menu), deciding_rule(menu)
+    (low, high), rule = menu.reward_ends, deciding_rule(menu)
     unit = None if rule is None else bind_rule(rule, menu).unit
     baseline, gain = plan or (low + (high - low) * EXAMPLE[0], (high - low) * EXAMPLE[1])
     values = (baseline - low) / (high - low), (baseline + gain - low) / (high - low)

@@ -8,7 +8,6 @@ from ldpbandits.agent.inference.missing import missing_interval, worst_case
 from ldpbandits.agent.inference.separation import ALPHA
 from ldpbandits.output.numbers import percent
 from ldpbandits.server.experiments.live import CAPPED, JUMP, LiveExperiment
-from ldpbandits.spec.menu import Menu
 
 MANY_MISSING = 0.05
 """The share of an arm's missing answers above which there is a warning."""
@@ -42,14 +41,9 @@ class ArmFacts:
         return self.missing / settled if settled else None
 
 
-def reward_ends(menu: Menu) -> tuple[float, float]:
-    """Return the rewards, or what is estimated in their place, that the mean values 0 and 1 stand for."""
-    return menu.transform.reward(0.0), menu.transform.reward(1.0)
-
-
 def facts(experiment: LiveExperiment) -> list[ArmFacts]:
     """Compute the intervals of each arm, in a millisecond or two; nothing is known of them while they are hidden."""
-    found, ends, is_hidden = [], reward_ends(experiment.menu), experiment.is_hidden
+    found, ends, is_hidden = [], experiment.menu.reward_ends, experiment.is_hidden
     for number, (arm, record) in enumerate(zip(experiment.arms, experiment.records, strict=True)):
         known = estimate_arm(arm, experiment.menu, alpha=share(ALPHA, number))
         if is_hidden:

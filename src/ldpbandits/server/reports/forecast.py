@@ -4,12 +4,9 @@ A forecast takes the responses so far s times, with the same means and the same 
 least s at which the leader would be declared.
 """
 
-from dataclasses import replace
 from datetime import UTC, datetime
-from math import exp2, log, log2
 
-from ldpbandits.agent.inference.differences import Pair
-from ldpbandits.agent.inference.verdicts import log_evidence
+from ldpbandits.agent.inference.forecast import more_until_verdict
 from ldpbandits.output.numbers import about
 from ldpbandits.server.experiments.live import LiveExperiment
 from ldpbandits.server.reports.conclusions import ArmFacts
@@ -19,14 +16,8 @@ from ldpbandits.spec.messages import Forecast
 FEWEST_RESPONSES = 20
 """Responses of an arm below which there is no forecast."""
 
-MOST_RESPONSES = 1e9
-"""The largest number of responses of a forecast."""
-
 MOST_COMPARED = 16
 """Arms that are compared with the leader: those with the least evidence."""
-
-STEPS = 16
-"""Halvings of the interval of log s: they tell two digits."""
 
 
 def forecast(experiment: LiveExperiment, arms: list[ArmFacts], found: Finding) -> Forecast:
@@ -59,24 +50,13 @@ def _more_responses(experiment: LiveExperiment, found: Finding) -> int | None:
         return None
     hardest = sorted(found.comparisons, key=lambda each: each.evidence)[:MOST_COMPARED]
     compared = [pair for each in hardest if (pair := pairs(leader, each.arm)) is not None]
-    limit = log(criteria.needed(leader))
-
-    def is_decided(log_factor: float) -> bool:
-        factor = exp2(log_factor)
-        return all(log_evidence(_repeated(pair, factor), criteria, criteria.forged) >= limit for pair in compared)
-
-    low, high = 0.0, log2(max(MOST_RESPONSES / experiment.responses, 1.0))
-    if len(compared) < len(hardest) or any(pair.gain <= 0 for pair in compared) or not is_decided(high):
+    if len(compared) < len(hardest):
         return None
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if is_decided(middle) else (middle, high)
-    return max(1, round((exp2(high) - 1) * experiment.responses))
 
+    def growth(more: float) -> list[tuple[float, float]]:
+        return [(1 + more / experiment.responses,) * 2] * len(compared)
 
-def _repeated(pair: Pair, factor: float) -> Pair:
-    missing = (factor * pair.missing[0], factor * pair.missing[1])
-    return replace(pair, cells=tuple(factor * number for number in pair.cells), missing=missing)
+    return more_until_verdict(compared, criteria, criteria.needed(leader), growth)
 
 
 def _nothing_to_say(experiment: LiveExperiment, in_use: list[ArmFacts]) -> str | None:

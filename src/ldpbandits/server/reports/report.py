@@ -168,7 +168,7 @@ def followed(experiment: LiveExperiment) -> list[int]:
 
 def _hidden_history(experiment: LiveExperiment, moments: list[Moment]) -> History:
     """Return a history of numbers of responses alone."""
-    low, high = conclusions.reward_ends(experiment.menu)
+    low, high = experiment.menu.reward_ends
     cells_of = [moment.by_arm() for moment in moments]
     arms = [
         ArmHistory(

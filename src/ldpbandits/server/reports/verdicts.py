@@ -24,7 +24,7 @@ from ldpbandits.server.experiments.kept_verdicts import KeptVerdict
 from ldpbandits.server.experiments.live import LiveExperiment
 from ldpbandits.server.experiments.one_look import Look
 from ldpbandits.server.experiments.settings import Settings
-from ldpbandits.server.reports.conclusions import FALSE_ALARM, ArmFacts, reward_ends, unequal_missing
+from ldpbandits.server.reports.conclusions import FALSE_ALARM, ArmFacts, unequal_missing
 from ldpbandits.spec import messages
 from ldpbandits.spec.menu import Menu
 from ldpbandits.spec.messages import VerdictKind
@@ -51,7 +51,7 @@ class Finding:
 
 def criteria_of(settings: Settings, menu: Menu, arms: int, *, is_control_in_use: bool = True) -> Criteria:
     """Return when an experiment with this number of arms is decided; raise ParameterError for an impossible plan."""
-    least, most = reward_ends(menu)
+    least, most = menu.reward_ends
     width = most - least
     planned = None
     if settings.expect is not None:
@@ -136,7 +136,7 @@ def find_verdict(experiment: LiveExperiment, arms: Sequence[ArmFacts], *, with_c
         told = now
     found = _comparisons(in_use, told.leader, pairs, criteria, experiment.menu) if with_comparisons else []
     names = [arm.name for arm in arms]
-    sentence = describe(told, found, names, reward_ends(experiment.menu), criteria)
+    sentence = describe(told, found, names, experiment.menu.reward_ends, criteria)
     if reason is not None and kept is None:
         sentence = reason
     elif kept is not None and not has_one_look:
@@ -243,7 +243,7 @@ def _comparisons(
     found = [(arm, pair) for arm in in_use if arm != leader and (pair := pairs(leader, arm)) is not None]
     if len(found) > MOST_COMPARED:
         found = nsmallest(MOST_COMPARED, found, key=lambda each: log_evidence(each[1], criteria, criteria.forged))
-    return [compare(arm, pair, criteria, len(in_use), reward_ends(menu)) for arm, pair in sorted(found, key=_arm)]
+    return [compare(leader, arm, pair, criteria, menu.reward_ends) for arm, pair in sorted(found, key=_arm)]
 
 
 def _arm(found: tuple[int, Pair]) -> int:
