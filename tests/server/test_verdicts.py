@@ -160,6 +160,25 @@ def test_no_gain_and_harm_end_it_too() -> None:
     assert harm.verdict.sentence.startswith("C is worse than ")
 
 
+def test_a_better_arm_is_told_after_no_gain_that_matters() -> None:
+    """Both are true of 30 % and 40 % with worth = 0.3: who goes on after no gain learns which arm is better."""
+
+    async def play(place: Place) -> list[Report]:
+        service = place.service
+        await service.commands.create(new("A", "B", worth=0.3, stop_when_decided="never"))
+        reports = []
+        for count in (600, 6_000):
+            await visits(service, count, steady(0.3, 0.4))
+            reports.append(await service.report("one"))
+        await service.commands.retire_arm("one", 0)
+        return [*reports, await service.report("one")]
+
+    verdicts = [report.verdict for report in live(play)]
+    assert [each.kind for each in verdicts if each is not None] == ["no-gain", "better", "better"]
+    assert verdicts[1] is not None
+    assert verdicts[1].leader == "B"
+
+
 def test_forged_answers_make_it_wait_and_a_plan_makes_it_sooner() -> None:
     """The same visitors: with forged = 0.1 a verdict takes more of them, with the planned gain no more."""
 

@@ -262,7 +262,7 @@ class LiveExperiment:
 
     @property
     def kept_verdict(self) -> KeptVerdict | None:
-        """The earliest verdict, better or no gain, that is on all arms in use; None where there is none."""
+        """The earliest verdict on all arms in use, better before no gain; None where there is none."""
         found = [
             kept
             for number, record in enumerate(self.records)
@@ -275,7 +275,7 @@ class LiveExperiment:
             if newest < kept.arms
             and (kept.kind == "no-gain" or (kept.kind == "better" and not self.arms[kept.arm].retired))
         ]
-        return min(current, key=lambda kept: kept.responses, default=None)
+        return min(current, key=lambda kept: (kept.kind != "better", kept.responses), default=None)
 
     def keep_verdict(self, found: KeptVerdict | None) -> None:
         """Write a verdict that was reached as an event, once."""

@@ -63,7 +63,8 @@ def _may_change(experiment: LiveExperiment) -> bool:
     if experiment.settings.one_look is not None and not experiment.is_look_due and experiment.look is None:
         return False
     is_stopping = experiment.settings.stop_when_decided is not None and experiment.status == "running"
-    return bool(experiment.responses) and (is_stopping or experiment.kept_verdict is None)
+    kept = experiment.kept_verdict
+    return bool(experiment.responses) and (is_stopping or kept is None or kept.kind != "better")
 
 
 async def _stop_if_due(service: Service, experiment: LiveExperiment, found: Finding) -> None:

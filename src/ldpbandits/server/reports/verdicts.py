@@ -127,9 +127,9 @@ def find_verdict(experiment: LiveExperiment, arms: Sequence[ArmFacts], *, with_c
         reason = None  # it follows from the look, whatever has happened since
     if reason is not None:
         now = replace(now, kind="undecided", forged=0.0, harmful=())
-    if (
-        kept is not None and kept.kind != "harm" and not has_one_look
-    ):  # harm is not kept for good: the arm may be retired
+    if kept is not None and kept.kind == "no-gain" and now.kind == "better":
+        kept = None  # both are true, and the better arm says more
+    if kept is not None and kept.kind != "harm" and not has_one_look:  # harm is not kept: the arm may be retired
         leader = kept.arm if kept.kind == "better" else now.leader
         told = replace(now, kind=kept.kind, leader=leader, evidence=kept.evidence, drift_proof=kept.drift_proof)
     else:
