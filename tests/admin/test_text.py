@@ -8,7 +8,7 @@ from tests.admin.reports import BLUE, GREEN, REPORT, report
 
 from ldpbandits.admin import text
 from ldpbandits.output.columns import ASCII, width_of
-from ldpbandits.spec.messages import Best, Forecast, Ramp, Rejected, Settings, Summary
+from ldpbandits.spec.messages import Best, Expectation, Forecast, Ramp, Rejected, Settings, Summary
 
 SHOWN = """\
 headline: running; 2,256 responses at epsilon = 1, by kl-ucb++
@@ -88,6 +88,15 @@ def test_a_terminal_without_such_letters_gets_others() -> None:
         ({"settings": Settings(1, ramp=Ramp(0.2, 500))}, "a new arm gets at most 20 % up to 500 responses."),
         ({"settings": Settings(1, stop_when_decided="ship")}, "once it is decided, it ships."),
         ({"settings": Settings(1, stop_when_decided="pause")}, "once it is decided, it pauses."),
+        (
+            {"settings": Settings(1, expect=Expectation(0.3, 0.1), forged=0.01)},
+            "it is planned for a gain of 0.1 over 0.3; a verdict stands even if 1 % of each arm's are forged.",
+        ),
+        (
+            {"settings": Settings(1, worth=0.05, harm=0.1, control=1)},
+            "that no arm is better than green by 0.05 is a verdict; an arm that is worse than green by more than 0.1 ",
+        ),
+        ({"settings": Settings(1, one_look=50)}, "at 95 % confidence, those of differences for the one look.\n"),
     ],
 )
 def test_what_an_experimenter_should_know_is_said(changes: dict[str, object], told: str) -> None:

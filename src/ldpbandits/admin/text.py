@@ -18,7 +18,7 @@ from ldpbandits.admin.messages import Report
 from ldpbandits.net import without_controls
 from ldpbandits.output.columns import GAP, columns, cut, pad, whisker, width_of
 from ldpbandits.output.numbers import percent, plural, span
-from ldpbandits.spec.messages import ArmReport, Settings, Summary, Verdict
+from ldpbandits.spec.messages import ArmReport, Summary, Verdict, criteria_words
 
 LEAST_WIDTH = 60
 LONGEST_BAR = 24
@@ -42,7 +42,7 @@ def report(shown: Report, width: int) -> str:
     width = max(width, LEAST_WIDTH)
     drawn = [*_table(shown, width), "", *_chart(shown, width)]
     lead = [_heading(shown), *([] if shown.verdict is None else [_lead(shown, shown.verdict)])]
-    sentences = [*_verdict(shown), *_remarks(shown), _settings(shown.settings)]
+    sentences = [*_verdict(shown), *_remarks(shown), _settings(shown)]
     told = [*(_wrapped(each, width) for each in lead), "", *drawn, "", *_comparisons(shown, width)]
     return "\n".join([*told, *(_wrapped(each, width) for each in sentences)])
 
@@ -106,7 +106,10 @@ def _verdict(shown: Report) -> list[str]:
     else:
         first = [f"Best so far: {shown.best.name}; {shown.forecast.sentence}."]
     confidence = f"{percent(shown.confidence)} confidence"
-    return [*first, f"Estimates are of {shown.measure}; all intervals hold together, always, at {confidence}."]
+    hold = f"all intervals hold together, always, at {confidence}"
+    if shown.settings.one_look is not None:
+        hold = f"intervals of arms hold together, always, at {confidence}, those of differences for the one look"
+    return [*first, f"Estimates are of {shown.measure}; {hold}."]
 
 
 def _comparisons(shown: Report, width: int) -> list[str]:
@@ -139,7 +142,8 @@ def _remarks(shown: Report) -> list[str]:
     return [*remarks, *([f"Responses that were not counted: {', '.join(counts)}."] if counts else [])]
 
 
-def _settings(settings: Settings) -> str:
+def _settings(shown: Report) -> str:
+    settings = shown.settings
     said = [f"devices report {f'after {span(settings.report_after)}' if settings.report_after else 'at once'}"]
     if settings.sticky:
         said.append(f"they keep an arm for {span(settings.sticky)}")
@@ -157,6 +161,7 @@ def _settings(settings: Settings) -> str:
             said[-1] += f", {span(settings.stop_after)} after its creation at the earliest"
     if settings.one_look is not None:
         said.append(f"it is judged once, at {settings.one_look:,} responses, and shows no result before")
+    said += [words for _, words in criteria_words(settings, shown.arms[settings.control].name)]
     if settings.responses_per_hour is not None:
         said.append(f"it counts at most {settings.responses_per_hour:,} responses an hour")
     if settings.allowance_required:

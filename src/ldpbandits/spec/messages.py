@@ -166,6 +166,27 @@ class Settings:
     one_look: int | None = None
 
 
+def criteria_words(settings: Settings, control: str) -> list[tuple[str, str]]:
+    """Say by what else than the best arm an experiment is decided, with a title each; `control` is the present arm.
+
+    >>> criteria_words(Settings(300, harm=0.02), "A")
+    [('Harm', 'an arm that is worse than A by more than 0.02 is a verdict')]
+    """
+    told = []
+    if settings.expect is not None:
+        plan = settings.expect
+        told.append(("Plan", f"it is planned for a gain of {plan.gain:g} over {plan.baseline:g}"))
+    if settings.forged:
+        told.append(
+            ("Forged answers", f"a verdict stands even if {100 * settings.forged:g} % of each arm's are forged")
+        )
+    if settings.worth is not None:
+        told.append(("Gain that matters", f"that no arm is better than {control} by {settings.worth:g} is a verdict"))
+    if settings.harm is not None:
+        told.append(("Harm", f"an arm that is worse than {control} by more than {settings.harm:g} is a verdict"))
+    return told
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """An experiment. All intervals together cover the means at all times with the stated confidence."""

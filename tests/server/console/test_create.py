@@ -133,6 +133,7 @@ def test_every_field_is_what_the_api_calls_by_that_name(service: Service) -> Non
         assert "Warm-up equal traffic until each arm has 40 responses" in text(visitor.page)
         assert "above 500 responses an hour it pauses itself" in text(visitor.page)
         assert "12 hours after its creation at the earliest" in text(visitor.page)
+        assert "Harm an arm that is worse than Blue skies by more than 0.2 is a verdict" in text(visitor.page)
 
     run(service, life)
 

@@ -61,8 +61,8 @@ def add_create(parser: argparse.ArgumentParser) -> None:
     add("--expect", metavar="B:G", help="planned for a gain of G over a baseline of B, which is then found sooner")
     forged = "share of each arm's answers that may be forged: the verdict waits until it stands (default 0)"
     add("--forged", type=number, metavar="P", help=forged)
-    add("--worth", type=number, metavar="G", help="smallest gain over the control that matters: without it, it ends")
-    add("--harm", type=number, metavar="L", help="loss against the control at which it is paused")
+    add("--worth", type=number, metavar="G", help="gain over the control that matters: that no arm has it is a verdict")
+    add("--harm", type=number, metavar="L", help="loss against the control that is a verdict, at which it pauses")
     add("--control", metavar="ARM", help="the present arm, by name (default the first)")
     add("--may-add-arms", action="store_true", default=None, help="arms may be added later; it takes more responses")
     drift = "stop also on verdicts of adaptive rules, which hold only if the means stayed what they were"

@@ -115,7 +115,10 @@ class NewExperiment(Struct, frozen=True, forbid_unknown_fields=True):
     worth: Annotated[
         Positive | None, Meta(description="smallest gain over the control that matters: none of it is a verdict too")
     ] = None
-    harm: Annotated[Positive | None, Meta(description="loss against the control at which it is paused")] = None
+    harm: Annotated[
+        Positive | None,
+        Meta(description="loss against the control that is a verdict: it pauses, where it stops when decided"),
+    ] = None
     control: Annotated[int | str, Meta(description="the present arm, by number or name")] = 0
     may_add_arms: Annotated[
         bool | None, Meta(description="arms may be added later, which takes more responses; null: if it earns")

@@ -21,7 +21,7 @@ from ldpbandits.server.console.replies import HEADERS, download, page, redirect,
 from ldpbandits.server.console.visits import Visit, check_origin, cookie_name
 from ldpbandits.server.keys import Role
 from ldpbandits.spec.menu import Menu
-from ldpbandits.spec.messages import Report
+from ldpbandits.spec.messages import Report, criteria_words
 from ldpbandits.spec.protocol import Code
 
 NARROWEST = 0.1
@@ -160,7 +160,7 @@ def _content(snapshot: Snapshot) -> dict[str, Any]:
     """Return what the page of an experiment and the file of it show alike."""
     report = snapshot.report
     scale = drawing.report_scale(report)
-    menu = Menu.from_json(report.curator)
+    menu, control = Menu.from_json(report.curator), report.arms[report.settings.control].name
     return {
         "report": report,
         "verdict": words.verdict(report),
@@ -171,7 +171,7 @@ def _content(snapshot: Snapshot) -> dict[str, Any]:
         "asked": words.asked(menu),
         "epsilons": [words.odds_of(curator.mechanism) for curator in menu.curators],
         "rule": words.rule_words(report),
-        "guardrails": words.guardrails(report.settings),
+        "guardrails": [*words.guardrails(report.settings), *criteria_words(report.settings, control)],
         "rejections": words.REJECTIONS,
     }
 
