@@ -25,6 +25,7 @@ from ldpbandits.agent.inference.differences import PLANNED_WEIGHT, Pair
 from ldpbandits.agent.inference.estimates import estimate_arm, share
 from ldpbandits.agent.inference.separation import ALPHA
 from ldpbandits.agent.inference.verdicts import Criteria
+from ldpbandits.agent.laplace_rules import DuelsLaplace, EqualSharesLaplace
 from ldpbandits.agent.rules import Duels, EqualShares, KLUCBPlus
 from ldpbandits.agent.tally import ArmTally
 from ldpbandits.lab.algorithms import Algorithm
@@ -191,9 +192,9 @@ def _both(test: Both, pulls: np.ndarray, totals: np.ndarray) -> int:
     return 0 if test.decided.sum() == 2 else -1  # noqa: PLR2004 - both
 
 
-def wrong_by_coin(rule: Rule, laws: Sequence[Law], epsilon: float) -> float:
+def wrong_by_coin(rule: Rule, laws: Sequence[Law], curator: CuratorSpec) -> float:
     """Return the share of trials in which one of equal arms is declared by the coin test."""
-    curator, arms = ctb(epsilon), len(laws)
+    arms = len(laws)
     advance = compile_steps(Algorithm("fair", rule, curator), laws)
     test, times = verdict_test(rule, Menu.of(curator), Criteria(arms)), grid(100, DRIFT_HORIZON)
 
@@ -227,9 +228,25 @@ def print_wrong() -> None:
     print("    level         epsilon   duels, 3 arms   equal, 2 arms   kl-ucb++, pair test   kl-ucb++, intervals")
     for name, law in (("stays", Bernoulli(0.3)), ("moves by 0.1", Drift(0.3, 0.1, 40_000))):
         for epsilon in (1.0, 2.0, 4.0):
-            fair = [wrong_by_coin(rule, [law] * arms, epsilon) for rule, arms in ((Duels(), 3), (EqualShares(), 2))]
+            fair = [
+                wrong_by_coin(rule, [law] * arms, ctb(epsilon)) for rule, arms in ((Duels(), 3), (EqualShares(), 2))
+            ]
             pair, today = wrong_by_rule([law] * 2, epsilon)
             print(f"    {name:14}{epsilon:7g}{fair[0]:16.1%}{fair[1]:16.1%}{pair:22.1%}{today:22.1%}")
+
+
+def print_wrong_laplace() -> None:
+    """Print the same for Laplace responses, by the rules with a fair coin."""
+    print("\nThe same for Laplace responses")
+    print("    level         epsilon   duels-laplace, 3 arms   equal-laplace, 2 arms")
+    for name, law in (("stays", Bernoulli(0.3)), ("moves by 0.1", Drift(0.3, 0.1, 40_000))):
+        for epsilon in (1.0, 4.0):
+            curator, rules = (
+                CuratorSpec(mechanisms.Laplace(epsilon)),
+                (DuelsLaplace(epsilon), EqualSharesLaplace(epsilon)),
+            )
+            fair = [wrong_by_coin(rule, [law] * arms, curator) for rule, arms in zip(rules, (3, 2), strict=True)]
+            print(f"    {name:14}{epsilon:7g}{fair[0]:24.1%}{fair[1]:24.1%}")
 
 
 def print_widths() -> None:
@@ -294,6 +311,7 @@ def main() -> None:
     print_cases()
     print_planned()
     print_wrong()
+    print_wrong_laplace()
     print_widths()
     print("\nTimes")
     for name, taken in figures():
