@@ -9,9 +9,10 @@ import pytest
 
 from ldpbandits.agent.agent import Agent
 from ldpbandits.agent.duels import NO_DUEL, Choice, Design, duel_gap, pick_challenger
+from ldpbandits.agent.inference.verdicts import Criteria
 from ldpbandits.agent.laplace_rules import DuelsLaplace, EqualSharesLaplace
 from ldpbandits.agent.rules import Duels, EqualShares, KLUCBPlus, Rule
-from ldpbandits.errors import SnapshotError, SpecError
+from ldpbandits.errors import ParameterError, SnapshotError, SpecError
 from ldpbandits.types import Arm, Response
 
 BITS = {"mechanism": "bernoulli", "epsilon": 1}
@@ -56,6 +57,19 @@ def test_a_retired_arm_keeps_its_part_of_alpha() -> None:
     agent.retire(Arm(2))
     agent.retire(Arm(3))
     assert agent.verdict().needed == before == 80
+    with pytest.raises(ParameterError, match="need arms >= 4, retired ones too, got 2"):
+        agent.verdict(Criteria(arms=2))
+    assert agent.comparisons(Criteria(arms=2, may_add_arms=True)) == []
+
+
+def test_one_look_of_an_agent_is_at_its_number_of_responses() -> None:
+    """At any other number it would be one of several looks."""
+    agent = agent_of(EqualShares(), 2)
+    for arm, ones in ((0, 9.0), (1, 41.0)):
+        agent.count(duel(arm, 1), 50, ones)
+    assert agent.verdict(Criteria(arms=2, one_look=100)).is_decided
+    with pytest.raises(ParameterError, match="one_look is at 50 responses, once; there are 100"):
+        agent.verdict(Criteria(arms=2, one_look=50))
 
 
 def test_the_leader_duels_with_the_arm_that_is_hardest_to_tell() -> None:

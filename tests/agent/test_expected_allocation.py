@@ -173,7 +173,8 @@ def test_an_agent_whose_responses_have_no_verdict_forecasts_by_intervals() -> No
     agent.tally.add(Arm(0), 1_000, 240)
     agent.tally.add(Arm(1), 2_000, 600)
     best, other = (Prospect(agent.tally.arms[arm], share(0.05, arm), 0, 0, 0, 0.0) for arm in (1, 0))
-    assert agent.verdict().leader is None
+    with pytest.raises(ParameterError, match="the responses that the rule ucb counts have no test of a difference"):
+        agent.verdict()
     assert agent.more_responses() == more_by_rule(best, [other], CTL, agent.bound_rule)
 
 

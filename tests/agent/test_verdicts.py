@@ -3,11 +3,13 @@
 from collections.abc import Callable, Sequence
 from math import exp, isclose, tanh
 from random import Random
+from typing import Any
 
 import pytest
 
 from ldpbandits.agent.inference.differences import Pair
 from ldpbandits.agent.inference.verdicts import Criteria, Pairs, compare, judge, unequal_answers, without_forged
+from ldpbandits.errors import ParameterError
 
 EPSILON = 1.0
 LOW, SLOPE = 1 / (1 + exp(EPSILON)), tanh(EPSILON / 2)
@@ -124,6 +126,17 @@ def test_retired_arms_leave_no_part_of_alpha_to_others() -> None:
     assert judge(range(10), pairs, many).harmful == judge([0, 1], pairs, many).harmful == ()
     found, alone = (compare(0, 1, pairs(0, 1), criteria, (0.0, 1.0)) for criteria in (many, few))
     assert alone.low > found.low
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"arms": 0}, {"alpha": 1.0}, {"forged": -0.1}, {"worth": 0.0}, {"harm": 1.0}, {"planned": (0.5, 0.4)}],
+    ids=str,
+)
+def test_criteria_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
+    """By name, before any response is judged by them."""
+    with pytest.raises(ParameterError, match=next(iter(wrong))):
+        Criteria(**{"arms": 2} | wrong)
 
 
 def test_intervals_of_all_pairs_have_alpha_together() -> None:

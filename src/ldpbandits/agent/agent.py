@@ -20,7 +20,7 @@ from ldpbandits.agent.inference.forecast import Growth, Prospect, more_by_rule, 
 from ldpbandits.agent.inference.separation import ALPHA, leading
 from ldpbandits.agent.inference.verdicts import Comparison, Criteria, Verdict, compare, judge
 from ldpbandits.agent.kernels import Random, select
-from ldpbandits.agent.rules import Rule, rule_from_json, rule_to_json
+from ldpbandits.agent.rules import Rule, name_of, rule_from_json, rule_to_json
 from ldpbandits.agent.tally import ArmTally, LevelTally, Tally
 from ldpbandits.checks import brief, check_count, check_probability, is_number, is_whole
 from ldpbandits.errors import ArmError, ParameterError, ResponseError, SnapshotError
@@ -226,8 +226,11 @@ class Agent:
         >>> found.kind, found.leader, found.drift_proof
         ('better', 1, True)
         """
+        if self.bound_rule.unit is None:
+            told = "have no test of a difference; rules with a coin or clipped readings have, such as duels-laplace"
+            raise ParameterError(f"the responses that the rule {name_of(self.rule)} counts {told}")
         in_use = [number for number, arm in enumerate(self.tally.arms) if not arm.retired]
-        return judge(in_use, self.pair, criteria or Criteria(arms=len(self.tally.arms)))
+        return judge(in_use, self.pair, self._criteria(criteria))
 
     def comparisons(self, criteria: Criteria | None = None) -> list[Comparison]:
         """Return the leader beside each other arm: the difference of the means, the relative lift, and their intervals.
@@ -242,7 +245,7 @@ class Agent:
         >>> round(found.difference, 3), round(found.low, 3), round(found.high, 3), round(found.lift, 2)
         (0.1, 0.049, 0.15, 0.25)
         """
-        criteria = criteria or Criteria(arms=len(self.tally.arms))
+        criteria = self._criteria(criteria)
         found, ends = self.verdict(criteria), (0.0, 1.0) if self.menu is None else self.menu.reward_ends
         leader = found.leader or 0
         pairs = [(arm, self.pair(leader, arm)) for arm, _ in found.rivals]
@@ -273,6 +276,19 @@ class Agent:
             name: estimate_arm(arm, self.menu, alpha=share(alpha, number), sub_gaussian=sub_gaussian)
             for number, (name, arm) in enumerate(zip(self.names, self.tally.arms, strict=True))
         }
+
+    def _criteria(self, asked: Criteria | None) -> Criteria:
+        """Return the criteria, by default for all arms; refuse those of fewer arms or other looks."""
+        arms, answered = len(self.tally.arms), self.tally.responses
+        if asked is None:
+            return Criteria(arms=arms)
+        if asked.arms < arms and not asked.may_add_arms:
+            raise ParameterError(
+                f"criteria without may_add_arms need arms >= {arms}, retired ones too, got {asked.arms}"
+            )
+        if asked.one_look not in {None, answered}:
+            raise ParameterError(f"one_look is at {asked.one_look} responses, once; there are {answered}")
+        return asked
 
     def more_responses(self, *, alpha: float = ALPHA) -> int | None:
         """Return about how many more responses it takes until the verdict, as the rule sends its pulls.

@@ -31,6 +31,8 @@ from typing import Literal, TypeAlias
 
 from ldpbandits.agent.inference.differences import CELL, Pair, coin_table, log_coin_evidence
 from ldpbandits.agent.inference.one_look import fisher_p, fixed_difference, fixed_ratio
+from ldpbandits.checks import brief, check_count, check_probability, is_number
+from ldpbandits.errors import ParameterError
 from ldpbandits.output.numbers import percent
 
 ALPHA = 0.05
@@ -70,6 +72,18 @@ class Criteria:
     control: int = 0
     one_look: int | None = None
     """The number of responses at which it is judged, once; None: at every number."""
+
+    def __post_init__(self) -> None:
+        check_count("arms", self.arms)
+        check_probability("alpha", self.alpha)
+        if not is_number(self.forged) or not 0 <= self.forged < 1:
+            raise ParameterError(f"forged must be a share of the answers, >= 0 and < 1, got {brief(self.forged)}")
+        for name in ("worth", "harm"):
+            size = getattr(self, name)
+            if size is not None and (not is_number(size) or not 0 < size < 1):
+                raise ParameterError(f"{name} is in mean values, above 0 and below 1, got {brief(size)}")
+        if self.planned is not None and not 0 <= self.planned[0] < self.planned[1] <= 1:
+            raise ParameterError(f"planned must be two rising mean values in [0, 1], got {brief(self.planned)}")
 
     def needed(self, arm: int) -> float:
         """Return the evidence that declares this arm.
