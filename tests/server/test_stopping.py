@@ -120,6 +120,23 @@ def test_who_resumes_it_goes_on(place: Place) -> None:
     assert "stopped" not in place.service.experiments["one"].rejected
 
 
+def test_it_stops_again_for_a_verdict_on_an_arm_that_was_added(place: Place) -> None:
+    """Also where responses decide before the next check, so that none has found it undecided."""
+
+    async def play() -> None:
+        service = place.service
+        await service.commands.create(new("a", "b", stop_when_decided="pause"))
+        await answer(service, dict(APART))
+        await stop_decided(service)
+        await service.commands.add_arm("one", NewArm("c"))
+        await service.commands.set_status("one", "running")
+        await answer(service, {2: bits(150, 350)})
+        await stop_decided(service)
+
+    asyncio.run(play())
+    assert state(place.service)[0] == "paused"
+
+
 def test_it_looks_only_when_there_is_something_new(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Intervals are worked out once for each number of responses, and not for experiments that do not run."""
     looks: list[str] = []

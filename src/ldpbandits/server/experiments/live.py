@@ -475,6 +475,7 @@ class LiveExperiment:
         """Add an arm under the next number."""
         self.agent.add_arm()
         self.records.append(ArmRecord(name))
+        self.stopped_by = None  # by a verdict on other arms
 
     def retire_arm(self, number: int) -> None:
         """Assign this arm no more."""
