@@ -6,18 +6,11 @@ the odds of the fact grow by e^epsilon with each.
 python benchmarks/budgets.py
 """
 
-from math import exp
-
 from ldpbandits.output.numbers import percent
+from ldpbandits.spec.odds import posterior
 
 PRIORS = (0.01, 0.04, 0.10, 0.50)
 BUDGETS = (1, 2, 3, 5, 10)
-
-
-def posterior(prior: float, budget: float) -> float:
-    """Return the largest probability of a fact after answers of this epsilon in all."""
-    odds = prior / (1 - prior) * exp(budget)
-    return odds / (1 + odds)
 
 
 def table() -> list[str]:

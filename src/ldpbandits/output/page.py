@@ -12,6 +12,7 @@ table { border-collapse: collapse; margin: .8rem 0; font-variant-numeric: tabula
 th, td { padding: .2rem .8rem; text-align: right; border-bottom: 1px solid #ddd }
 th:first-child, td:first-child, td.left, th.left { text-align: left }
 table.text td { text-align: left; vertical-align: top } table.text td:nth-child(2) { white-space: nowrap }
+table.prose td, table.prose th { text-align: left; vertical-align: top }
 table.lead { font-size: 1.1rem } td.note { font-size: .87rem; white-space: nowrap }
 table.close { font-size: .87rem } table.close th, table.close td { padding: .2rem .5rem; white-space: nowrap }
 figure { margin: 0; border: 1px solid #e4e4e4; padding: .4rem } figure img { width: 100%; display: block }
@@ -19,7 +20,8 @@ figure { margin: 0; border: 1px solid #e4e4e4; padding: .4rem } figure img { wid
 .note { color: #555 }
 @media (max-width: 62rem) { table { display: block; overflow-x: auto } }
 @media (max-width: 40rem) {
-  th, td { padding: .2rem .3rem } table.lead { font-size: .87rem }
+  th, td { padding: .2rem .3rem } table.prose td, table.prose th { text-align: left; vertical-align: top }
+table.lead { font-size: .87rem }
   figure { overflow-x: auto } figure img { width: 44rem } .panels figure:not(.wide) img { width: 100% }
   figure::after { content: "Move the picture sideways to see all of it."; position: sticky; left: 0; font-size: .87rem; color: #555 }
   .panels figure:not(.wide)::after { content: none }

@@ -4,8 +4,10 @@ import logging
 import re
 from base64 import b64encode
 from hashlib import sha256
+from io import BytesIO
 from unittest.mock import ANY
 from urllib.parse import urljoin, urlsplit
+from zipfile import ZipFile
 
 import msgspec
 import pytest
@@ -353,3 +355,18 @@ def test_the_api_still_answers_pages_of_any_origin(service: Service) -> None:
             assert "set-cookie" not in reply.headers
 
     run(service, life)
+
+
+def test_the_papers_are_an_archive(service: Service) -> None:
+    """A viewer downloads the papers, made from the settings of the experiment."""
+
+    async def life(service: Service) -> None:
+        visitor = browser(service)
+        await visitor.sign_in("viewer")
+        reply = await visitor.send("GET", "/console/experiments/headline/papers.zip")
+        assert reply.headers["content-disposition"] == 'attachment; filename="headline-papers.zip"'
+        with ZipFile(BytesIO(reply.body)) as archive:
+            assert archive.namelist() == [f"headline-papers/{name}.html" for name in ("dpia", "notice", "storage")]
+            assert b"25 seconds after" in archive.read("headline-papers/dpia.html")
+
+    run(service, life, report_after=25)

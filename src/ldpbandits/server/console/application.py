@@ -64,6 +64,7 @@ PAGES = (
     Page("GET", f"{ONE}/responses.csv", pages.responses),
     Page("GET", f"{ONE}/tallies.json", pages.tallies),
     Page("GET", f"{ONE}/report.html", pages.report_file),
+    Page("GET", f"{ONE}/papers.zip", pages.papers),
     Page("GET", f"{ONE}/{{action}}", actions.confirm, Role.ADMIN),
     Page("POST", f"{ONE}/{{action}}", actions.act, Role.ADMIN),
 )

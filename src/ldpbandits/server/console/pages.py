@@ -5,11 +5,15 @@ import re
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
+from io import BytesIO
 from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
+from ldpbandits.papers.facts import Circumstances
+from ldpbandits.papers.kit import write_papers
 from ldpbandits.server.api.openapi import openapi
 from ldpbandits.server.api.operations import OPERATIONS
 from ldpbandits.server.api.reference import GROUPS, messages, requests
@@ -200,6 +204,15 @@ async def tallies(visit: Visit) -> Response:
     """Export the tallies as JSON."""
     content = msgspec.json.format(msgspec.json.encode(await visit.service.tallies(visit.name)), indent=2)
     return download(content, f"{visit.name}-tallies.json", "application/json")
+
+
+async def papers(visit: Visit) -> Response:
+    """Return the papers about an experiment as an archive."""
+    report, archive = (await visit.snapshot()).report, BytesIO()
+    with ZipFile(archive, "w", ZIP_DEFLATED) as files:
+        for name, content in write_papers(report, Circumstances(), "the console").items():
+            files.writestr(f"{report.name}-papers/{name}", content)
+    return download(archive.getvalue(), f"{visit.name}-papers.zip", "application/zip")
 
 
 async def report_file(visit: Visit) -> Response:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from heapq import nlargest
-from math import exp, nextafter
+from math import exp
 from typing import Any, Literal
 
 from ldpbandits.agent.bound_rule import bind_rule
@@ -19,6 +19,7 @@ from ldpbandits.spec.curator import CuratorSpec
 from ldpbandits.spec.mechanisms import Bernoulli, Mechanism, is_bits
 from ldpbandits.spec.menu import Menu
 from ldpbandits.spec.messages import ArmReport, Report, Settings
+from ldpbandits.spec.odds import posterior
 
 MANY = 1000.0
 
@@ -106,9 +107,8 @@ class Odds:
 
 def odds_of(mechanism: Mechanism) -> Odds:
     """Say what the epsilon of a mechanism means."""
-    odds = exp(mechanism.epsilon)
     flipped = mechanism.response_mean(0.0) if is_bits(mechanism) else None
-    return Odds(mechanism.epsilon, odds, min(odds / (1 + odds), nextafter(1, 0)), flipped)
+    return Odds(mechanism.epsilon, exp(mechanism.epsilon), posterior(0.5, mechanism.epsilon), flipped)
 
 
 @dataclass(frozen=True)
