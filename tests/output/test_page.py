@@ -1,6 +1,9 @@
 """Pages stand by themselves, and show no markup of others."""
 
-from ldpbandits.output.page import Cell, document, picture, table
+import re
+from pathlib import Path
+
+from ldpbandits.output.page import STYLE, Cell, document, picture, table
 
 
 def test_what_is_not_markup_is_escaped() -> None:
@@ -29,6 +32,16 @@ def test_a_page_fits_a_phone() -> None:
     phone = text.partition("@media (max-width: 40rem) {")[2]
     assert phone.lstrip().startswith("th, td { padding: .2rem .3rem }")
     assert "figure { overflow-x: auto } figure img { width: 44rem }" in phone
+
+
+def test_pages_have_the_colours_of_the_console(root: Path) -> None:
+    """Each colour, light and dark, is that of the same name in the console's stylesheet."""
+    console = (root / "src" / "ldpbandits" / "server" / "console" / "static" / "console.css").read_text("utf-8")
+    of_page, of_console = (re.findall(r"(--[a-z-]+): (#[0-9a-f]{6})", style) for style in (STYLE, console))
+    assert len(of_page) == 24
+    for name in {name for name, _ in of_page}:
+        light, dark = (value for each, value in of_page if each == name)
+        assert [light, dark] == [value for each, value in of_console if each == name][:2]  # print has its own
 
 
 def test_a_page_loads_nothing() -> None:

@@ -6,29 +6,43 @@ from dataclasses import dataclass
 from html import escape
 
 STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a; background: #fff }
+:root {
+  color-scheme: light dark;
+  --paper: #faf9f7; --card: #ffffff; --ink: #1b1e23; --soft: #58616d; --line: #e3e1dc; --accent: #00598f;
+  --good: #00664b; --bad: #a1330a; --warn-ground: #fdf3e1; --good-ground: #e8f4ef; --bad-ground: #fceee8; --ground: #ecebe7;
+}
+@media screen and (prefers-color-scheme: dark) {
+  :root {
+    --paper: #131518; --card: #1a1d21; --ink: #e9e7e3; --soft: #a3abb5; --line: #2d3137; --accent: #79c0f0;
+    --good: #5fcfa6; --bad: #ff9d76; --warn-ground: #2b2314; --good-ground: #152a23; --bad-ground: #33201a; --ground: #2a2e33;
+  }
+}
+body { font: 400 15px/1.55 -apple-system, BlinkMacSystemFont, "Segoe UI", Roboto, "Helvetica Neue", "Liberation Sans", Arial, sans-serif;
+  max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: var(--ink); background: var(--paper) }
 h1 { font-size: 1.5rem; overflow-wrap: anywhere } h2 { font-size: 1.15rem; margin-top: 2.2rem }
+a { color: var(--accent) } code { overflow-wrap: anywhere } mark { color: inherit; background: var(--warn-ground); border-bottom: 1px solid }
 table { border-collapse: collapse; margin: .8rem 0; font-variant-numeric: tabular-nums }
-th, td { padding: .2rem .8rem; text-align: right; border-bottom: 1px solid #ddd }
+th, td { padding: .2rem .8rem; text-align: right; border-bottom: 1px solid var(--line) }
 th:first-child, td:first-child, td.left, th.left { text-align: left }
 table.text td { text-align: left; vertical-align: top } table.text td:nth-child(2) { white-space: nowrap }
-table.prose td, table.prose th { text-align: left; vertical-align: top }
+table.prose td, table.prose th { text-align: left; vertical-align: top } table.prose td { overflow-wrap: anywhere; min-width: 5rem }
 table.lead { font-size: 1.1rem } td.note { font-size: .87rem; white-space: nowrap }
 table.close { font-size: .87rem } table.close th, table.close td { padding: .2rem .5rem; white-space: nowrap }
-figure { margin: 0; border: 1px solid #e4e4e4; padding: .4rem } figure img { width: 100%; display: block }
+figure { margin: 0; border: 1px solid var(--line); padding: .4rem; background: #ffffff } figure img { width: 100%; display: block }
 .panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(26rem, 100%), 1fr)); gap: .8rem } .wide { grid-column: 1 / -1; max-width: 54rem }
-.note { color: #555 }
+.note { color: var(--soft) }
 @media (max-width: 62rem) { table { display: block; overflow-x: auto } }
 @media (max-width: 40rem) {
-  th, td { padding: .2rem .3rem } table.prose td, table.prose th { text-align: left; vertical-align: top }
-table.lead { font-size: .87rem }
+  th, td { padding: .2rem .3rem } table.lead { font-size: .87rem }
   figure { overflow-x: auto } figure img { width: 44rem } .panels figure:not(.wide) img { width: 100% }
-  figure::after { content: "Move the picture sideways to see all of it."; position: sticky; left: 0; font-size: .87rem; color: #555 }
+  figure::after { content: "Move the picture sideways to see all of it."; position: sticky; left: 0; font-size: .87rem; color: #58616d }
   .panels figure:not(.wide)::after { content: none }
 }
-.verdict { font-size: 1.2rem; padding: .6rem 1rem; border-left: .4rem solid; background: #f6f6f6 }
-.consistent { color: #00664b } .violated { color: #a33b00 } td.violated { font-weight: bold }
+@media print { body { max-width: none; margin: 0 } h2, tr, figure { break-inside: avoid } h2 { break-after: avoid } }
+.verdict { font-size: 1.2rem; padding: .6rem 1rem; border-left: .4rem solid; background: var(--ground) }
+.consistent { color: var(--good) } .violated { color: var(--bad) } td.violated { font-weight: bold }
 """
+"""Style of every page that is saved: the colours are those of the console. Pictures stay on white, as they are drawn."""
 
 
 @dataclass(frozen=True, slots=True)
