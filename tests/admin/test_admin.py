@@ -244,8 +244,8 @@ def test_an_export_has_every_response(admin: Admin, server: Running, name: str, 
     told: list[int] = []
     path, file = tmp_path / "new" / "out.csv", io.BytesIO()
     assert admin.export(name, path, progress=told.append) == 3
-    assert admin.export(name, str(path)) == 3
-    assert admin.export(name, file) == 3
+    assert admin.export(name, str(path), in_order=True) == 3
+    assert admin.export(name, file, in_order=True) == 3
     assert path.read_bytes() == file.getvalue()
     assert len(file.getvalue().splitlines()) == 4
     assert told[-1] == 3

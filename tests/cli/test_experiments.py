@@ -224,9 +224,9 @@ def test_watch_is_for_terminals(name: str, capsys: pytest.CaptureFixture[str]) -
 def test_an_export_is_a_file_or_stdout(name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """The same bytes; how many there are is said on stderr."""
     path = tmp_path / "out.csv"
-    code, out, err = run(capsys, "export", name, "--out", str(path))
+    code, out, err = run(capsys, "export", name, "--in-order", "--out", str(path))
     assert (code, out, err) == (0, "", f"{path}: 3 responses\n")
-    assert run(capsys, "export", name) == (0, path.read_text(encoding="utf-8"), "")
+    assert run(capsys, "export", name, "--in-order") == (0, path.read_text(encoding="utf-8"), "")
     assert [item.name for item in tmp_path.iterdir()] == ["out.csv"]
     assert run(capsys, "export", name, "--out", str(tmp_path / "no" / "out.csv"))[2].endswith("no such folder\n")
 

@@ -23,6 +23,7 @@ from ldpbandits.server.store import (
     StoredSecret,
     Unavailable,
     change_of_acceptances,
+    dropped_cell,
 )
 from ldpbandits.server.store.nonces import commitment_of, place_of
 
@@ -42,6 +43,8 @@ class Memory:
     accepted: frozenset[tuple[int, bytes]] = frozenset()
     """The nonces of pulls that were accepted before their response."""
     responses: list[Answer | None] = field(default_factory=list)
+    dropped: dict[tuple[int, int, int], CellTotal] = field(default_factory=dict)
+    """The sums of dropped responses."""
     keys: list[StoredKey] = field(default_factory=list)
     secrets: list[StoredSecret] = field(default_factory=list)
     last_secret: int = 0
@@ -198,6 +201,22 @@ class MemoryStore:
         ][:rows]:
             last = piece[-1].number
             yield piece
+
+    def drop_responses(self, experiment: int) -> tuple[bool, list[CellTotal]]:
+        """Remove the responses, and keep their sums."""
+        with self._transaction() as memory:
+            gone = [known for known in memory.responses if known is not None and _is_of(known, experiment)]
+            memory.responses = [None if _is_of(known, experiment) else known for known in memory.responses]
+            for arm in {known.ticket.arm for known in gone}:
+                stored = memory.experiments[experiment].arms[arm]
+                _set_arm(memory, experiment, arm, replace(stored, has_dropped=True))
+            totals: dict[tuple[int, int], CellTotal] = {}
+            for (_, arm, *_), value, cell, _ in gone:
+                place = arm, dropped_cell(cell)
+                known = memory.dropped.get((experiment, *place), CellTotal(experiment, *place, 0, 0))
+                totals[place] = known._replace(pulls=known.pulls + 1, total=known.total + value)
+                memory.dropped = {**memory.dropped, (experiment, *place): totals[place]}
+            return False, list(totals.values())
 
     def keys(self) -> list[StoredKey]:
         """Return every key."""

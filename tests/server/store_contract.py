@@ -27,6 +27,7 @@ from ldpbandits.server.store import (
     StoredSecret,
     Unavailable,
     acceptance,
+    dropped_cell,
 )
 from ldpbandits.server.store.nonces import HOUR_S
 from ldpbandits.types import Arm
@@ -507,6 +508,7 @@ CHANGES: dict[str, Callable[[Store, int], Any]] = {
     "forget": lambda store, _: store.forget(HOUR_S, 10),
     "ship": lambda store, number: store.set_status(number, "shipped", 1),
     "close": lambda store, number: store.set_status(number, "closed"),
+    "drop responses": lambda store, number: store.drop_responses(number),
     "delete": lambda store, number: store.delete(number),
 }
 """Each changes what can be read, when they are made in this order."""
@@ -626,6 +628,31 @@ def an_export_is_in_the_order_of_counting_in_pieces(place: Place) -> None:
             numbers = [response.number for response in responses]
             assert numbers == sorted(set(numbers))
         assert exported(store, two) == [(0, -1)] * 10
+
+
+@rule
+def dropped_responses_leave_their_sums(place: Place) -> None:
+    """Their totals and nonces stay, also after a restart; other experiments keep theirs, and later ones add up."""
+    with opened(place) as store:
+        one, two = start(store, "one"), start(store, "two")
+        store.count([answer(1, 5, experiment=one), answer(2, 7, experiment=one, arm=1), answer(3, 1, experiment=two)])
+        store.count([answer(4, 2, experiment=one), accepted(5, experiment=one)])
+        assert not any(arm.has_dropped for stored in store.experiments() for arm in stored.arms)
+        is_left, dropped = store.drop_responses(one)
+        while is_left:
+            is_left, more = store.drop_responses(one)
+            dropped += more
+        assert sorted(dropped) == [CellTotal(one, 0, dropped_cell(0), 2, 7), CellTotal(one, 1, dropped_cell(0), 1, 7)]
+        assert (exported(store, one), exported(store, two)) == ([], [(0, 1)])
+        assert arm_totals(store, one) == [(2, 7), (1, 7)]
+        assert store.drop_responses(two)[0] is False
+    with opened(place) as store:
+        assert (exported(store, one), arm_totals(store, one), waiting(store, one)) == ([], [(2, 7), (1, 7)], [1, 0])
+        assert [arm.has_dropped for arm in store.experiments()[0].arms] == [True, True]
+        late = store.count([answer(1, 5, experiment=one), answer(4, 3, experiment=one), answer(6, 1, experiment=one)])
+        assert late[0] == [DUPLICATE, CHANGED, COUNTED]
+        assert exported(store, one) == [(0, 1)]
+        assert CellTotal(one, 0, dropped_cell(0), 3, 8) in store.drop_responses(one)[1]
 
 
 @rule

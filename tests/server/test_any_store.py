@@ -159,13 +159,17 @@ def test_keys_and_the_secret_are_rotated(live: Live) -> None:
 
 
 def test_the_export_has_every_response(live: Live) -> None:
-    """The CSV has the responses in the order of counting."""
+    """The CSV has the responses, shuffled, or in the order of counting where that is asked for."""
     for value in (1, 0, 1, 1):
         assert live.respond(live.decide(), value) == (200, "counted")
-    reply = live.ask("GET", f"{E}/responses.csv")
-    head, *rows = reply.body.decode().splitlines()
-    assert (reply.status, head) == (200, "response_number,arm,arm_name,response")
-    assert [(int(row.split(",")[0]), float(row.split(",")[3])) for row in rows] == [(1, 1), (2, 0), (3, 1), (4, 1)]
+    for file, in_order in (("responses", False), ("responses-in-order", True)):
+        reply = live.ask("GET", f"{E}/{file}.csv")
+        head, *rows = reply.body.decode().splitlines()
+        assert (reply.status, head) == (200, "response_number,arm,arm_name,response")
+        told = [(int(row.split(",")[0]), float(row.split(",")[3])) for row in rows]
+        assert [number for number, _ in told] == [1, 2, 3, 4]
+        values = [value for _, value in told]
+        assert (values if in_order else sorted(values)) == ([1, 0, 1, 1] if in_order else [0, 1, 1, 1])
     assert live.ask("GET", "/healthz").json == {"status": "ok"}
 
 

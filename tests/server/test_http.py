@@ -242,7 +242,7 @@ def test_exports_match(server: Running) -> None:
         response = device.respond(0.25)
         assert server.respond(decision["ticket"], response).json == {"status": "counted"}
         sent.append((decision["arm"], float(response)))
-    reply = server.ask("GET", "/v1/experiments/exported/responses.csv")
+    reply = server.ask("GET", "/v1/experiments/exported/responses-in-order.csv")
     assert reply.headers["content-type"] == "text/csv; charset=utf-8"
     rows = list(csv.DictReader(reply.body.decode().splitlines()))
     assert list(rows[0]) == ["response_number", "arm", "arm_name", "response"]

@@ -64,7 +64,11 @@ def test_responses_of_several_epsilons_are_counted_apart_and_learnt_from(tmp_pat
     assert "that the owner of the device picks: 0.5, 1, 4" in report.guarantee
 
     async def read(service: Service) -> tuple[Report, Any, str]:
-        return await service.report("one"), await service.tallies("one"), "".join(await service.export("one"))
+        return (
+            await service.report("one"),
+            await service.tallies("one"),
+            "".join(await service.export("one", in_order=True)),
+        )
 
     again, tallies, text = on_a_server(tmp_path / "agent.db", read)
     assert [(arm.pulls, arm.mean, arm.low) for arm in again.arms] == [

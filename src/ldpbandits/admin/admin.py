@@ -16,7 +16,7 @@ from ldpbandits.errors import ParameterError
 from ldpbandits.output.files import writing
 from ldpbandits.spec.curator import CuratorSpec
 from ldpbandits.spec.menu import Menu
-from ldpbandits.spec.messages import Ending, Expectation, Goal, MissingMode, Ramp, Summary
+from ldpbandits.spec.messages import Ending, Expectation, Goal, MissingMode, Ramp, Retain, Summary
 from ldpbandits.spec.protocol import EXPERIMENT
 from ldpbandits.spec.transforms import TRANSFORMS, Transform
 
@@ -110,6 +110,7 @@ class Admin:
         accept_drift_risk: bool | None = None,
         missing: MissingMode | None = None,
         one_look: int | None = None,
+        retain: Retain | None = None,
     ) -> Report:
         """Create an experiment, and start it. Names of experiments are lower-case letters, digits and hyphens.
 
@@ -134,6 +135,7 @@ class Admin:
         - `may_add_arms`: by default, if it earns. `accept_drift_risk`: stop also on verdicts of adaptive rules, which
           hold only if the means stayed what they were.
         - `one_look`: judge once, at this number of responses, in equal shares; nobody sees any result before.
+        - `retain`: "tallies" drops single responses when the experiment is shipped or closed; exact tallies stay.
         - `responses_per_hour`: above this number, by default 10,000, the experiment pauses itself. 0 is no limit.
         - `allowance_required`: a decision needs an allowance that the site's own backend has signed.
         - `warm_start`: what `tallies` has returned of another experiment.
@@ -185,18 +187,23 @@ class Admin:
         return self._change(name, "forgive")
 
     def export(
-        self, name: str, to: str | PathLike[str] | Writes, *, progress: Callable[[int], None] | None = None
+        self,
+        name: str,
+        to: str | PathLike[str] | Writes,
+        *,
+        in_order: bool = False,
+        progress: Callable[[int], None] | None = None,
     ) -> int:
-        """Write the responses as CSV, in the order in which they were counted; return how many there are.
+        """Write the responses as CSV; return how many there are.
 
-        A file given by its path appears once it is complete. `progress` is told how many there are
-        so far.
+        They are shuffled, or with `in_order` in the order in which they were counted. A file given by its path appears
+        once it is complete. `progress` is told how many there are so far.
         """
         if isinstance(to, str | PathLike):
             with writing(Path(to)) as file:
-                return self.export(name, file, progress=progress)
-        lines = 0
-        for piece in self._experimenter.stream(experiment_path(name, "responses.csv")):
+                return self.export(name, file, in_order=in_order, progress=progress)
+        lines, path = 0, experiment_path(name, "responses-in-order.csv" if in_order else "responses.csv")
+        for piece in self._experimenter.stream(path):
             to.write(piece)
             lines += piece.count(b"\n")
             if progress is not None:

@@ -10,7 +10,7 @@ from time import time
 from typing import TypeVar
 
 from ldpbandits.checks import brief
-from ldpbandits.server.api.csv_export import csv
+from ldpbandits.server.api.csv_export import csv, shuffled
 from ldpbandits.server.api.messages import AcceptanceMessage, Accepted, Counted, Decision, ResponseMessage
 from ldpbandits.server.api.refusals import REFUSED, Refusal
 from ldpbandits.server.console_links import Links
@@ -337,13 +337,17 @@ class Service:
         """Return the totals that the agent learns from."""
         return make_tallies(self._find_shown(name))
 
-    async def export(self, name: str) -> Iterator[str]:
-        """Return the responses in the order in which they were counted, as chunks of CSV.
+    async def export(self, name: str, *, in_order: bool = False) -> Iterator[str]:
+        """Return the responses as chunks of CSV: shuffled, or in the order in which they were counted.
 
         The first are read now: a reply that has begun cannot say any more that the store is unavailable.
         """
         experiment = self._find_shown(name)
-        pieces = self._store.export(experiment.number, EXPORT_PAGE_ROWS)
+        if experiment.has_dropped:
+            told = f"the single responses of {name} were dropped (retain = tallies): its tallies have their exact sums"
+            raise Refusal(410, Code.DROPPED, told)
+        read = partial(self._store.export, experiment.number, EXPORT_PAGE_ROWS)
+        pieces = iter(read() if in_order else shuffled(read, experiment.responses))
         first = await asyncio.to_thread(next, pieces, ())
         has_rivals = experiment.agent.duels is not None
         return csv(
@@ -377,6 +381,15 @@ class Service:
         if isinstance(self._store, SharedStore):
             await self.committer.run(self._store.settle, expired, MISSING, UNACCEPTED)
         await self.committer.run(self.keys.prune, expired)
+        for experiment in list(self.numbered.values()):
+            await self.drop_responses(experiment)
+
+    async def drop_responses(self, experiment: LiveExperiment) -> None:
+        """Drop the single responses of an experiment that keeps tallies only, once it is over; tallies stay."""
+        is_left = True
+        while is_left and experiment.drops_responses and experiment.number in self.numbered:
+            is_left, totals = await self.committer.run(self._store.drop_responses, experiment.number)
+            self.apply_totals(totals)
 
     async def write_events(self) -> None:
         """Write the events since the last commit."""

@@ -11,6 +11,7 @@ Status: TypeAlias = Literal["running", "paused", "shipped", "closed"]
 Ending: TypeAlias = Literal["pause", "ship"]
 Goal: TypeAlias = Literal["decide", "earn"]
 MissingMode: TypeAlias = Literal["answered", "worst"]
+Retain: TypeAlias = Literal["responses", "tallies"]
 VerdictKind: TypeAlias = Literal["better", "no-gain", "harm", "undecided"]
 
 
@@ -164,6 +165,7 @@ class Settings:
     accept_drift_risk: bool = False
     missing: MissingMode = "worst"
     one_look: int | None = None
+    retain: Retain = "responses"
 
 
 def criteria_words(settings: Settings, control: str) -> list[tuple[str, str]]:

@@ -61,6 +61,7 @@ class Code(StrEnum):
     PAUSED = "paused"
     CLOSED = "closed"
     HIDDEN = "hidden"
+    DROPPED = "dropped"
     EXPIRED = "expired"
     TOO_LARGE = "too_large"
     IMPOSSIBLE = "impossible"

@@ -1,4 +1,4 @@
-"""`ldpbandits experiments export`: the responses as they come, whole or not at all."""
+"""`ldpbandits experiments export`: the responses, or their tallies, whole or not at all."""
 
 import argparse
 import json
@@ -18,6 +18,8 @@ def add_export(parser: argparse.ArgumentParser) -> None:
     """Add the options of `ldpbandits experiments export`."""
     parser.add_argument("name", metavar="NAME", help="the experiment")
     parser.add_argument("--out", type=Path, metavar="FILE", help="the file to write; it appears once it is complete")
+    order = "in the order in which they were counted; they are shuffled unless this is given"
+    parser.add_argument("--in-order", action="store_true", help=order)
     told = "the exact tallies as JSON, from which another experiment can start (create --warm-start)"
     parser.add_argument("--tallies", action="store_true", help=told)
 
@@ -35,10 +37,10 @@ def export(admin: Admin, options: argparse.Namespace) -> None:
             write(out, f"{text}\n".encode())
             say(f"{out}: the tallies of {options.name}")
     elif out is None:
-        admin.export(options.name, Stdout())
+        admin.export(options.name, Stdout(), in_order=options.in_order)
     else:
         try:
-            counted = admin.export(options.name, out, progress=_Progress())
+            counted = admin.export(options.name, out, in_order=options.in_order, progress=_Progress())
         finally:
             note("")
         say(f"{out}: {plural(counted, 'response')}")

@@ -2,8 +2,9 @@
 
     response_number,arm,arm_name,response[,epsilon][,rival]
 
-Responses are numbered from 1 in the order in which they were counted. The epsilon is there where the curator leaves a
-choice of several. The rival is there under a rule with a fair coin: the number of the arm against which the coin chose,
+Responses are shuffled, so that their places tell nothing of their times, unless the order in which they were counted is
+asked for. They are numbered from 1 as they stand in the file. The epsilon is there where the curator leaves a choice of
+several. The rival is there under a rule with a fair coin: the number of the arm against which the coin chose,
 empty where no coin has.
 
 A spreadsheet evaluates a cell that starts with =, +, - or @ as a formula, so a name that starts with one of them, with
@@ -13,6 +14,9 @@ one apostrophe restores every name.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import blake2b
+from random import Random
+from secrets import token_bytes
 
 from ldpbandits.server.experiments.cells import split_cell
 from ldpbandits.server.store import StoredResponse
@@ -20,6 +24,9 @@ from ldpbandits.spec.menu import Menu
 
 _FORMULA = re.compile(r"\s*['=+\-@\uff1d\uff0b\uff0d\uff20]")
 """The first characters of formulas, also in full width, which some spreadsheets treat alike."""
+
+SHUFFLED_ROWS = 200_000
+"""Responses that are shuffled in memory at a time, some 30 MB; more are read several times."""
 
 _NEEDS_QUOTES = re.compile(r'[",;\r\n]|^\s|\s$')
 
@@ -32,6 +39,25 @@ def harmless(name: str) -> str:
     """
     name = f"'{name}" if _FORMULA.match(name) else name
     return '"' + name.replace('"', '""') + '"' if _NEEDS_QUOTES.search(name) else name
+
+
+def shuffled(
+    read: Callable[[], Iterable[Sequence[StoredResponse]]], count: int, rows: int = SHUFFLED_ROWS
+) -> Iterator[Sequence[StoredResponse]]:
+    """Yield all responses in a random order, all orders equally likely, with about `rows` of them in memory.
+
+    Each response belongs to a random group, by a hash of its number with a random key; `read` is called once for each
+    group. `count` is the number of responses.
+    """
+    groups, key, random = count // rows + 1, token_bytes(16), Random()  # noqa: S311 - seeded by the system
+
+    def group_of(response: StoredResponse) -> int:
+        return int.from_bytes(blake2b(b"%d" % response.number, key=key, digest_size=8).digest()) % groups
+
+    for group in range(groups):
+        chosen = [each for piece in read() for each in piece if groups == 1 or group_of(each) == group]
+        random.shuffle(chosen)
+        yield chosen
 
 
 def csv(

@@ -23,6 +23,7 @@ from ldpbandits.server.experiments.settings import (
     NewExpectation,
     NewRamp,
     Responses,
+    Retain,
     Share,
 )
 from ldpbandits.spec.allowance import MAX_ALLOWANCE_CHARACTERS
@@ -132,6 +133,9 @@ class NewExperiment(Struct, frozen=True, forbid_unknown_fields=True):
     one_look: Annotated[
         Responses | None, Meta(description="judged once, at this many responses; nobody sees any result before")
     ] = None
+    retain: Annotated[
+        Retain, Meta(description="keep single responses, or drop them at ship or close; exact tallies stay")
+    ] = "responses"
     stop_after: Annotated[
         float,
         Meta(ge=0, le=LONGEST_STICKY_S, description="seconds from creation before which it never stops by itself"),

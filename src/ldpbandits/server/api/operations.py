@@ -102,6 +102,10 @@ async def _export(service: Service, path: PathValues, _: None) -> Text:
     return Text("text/csv", await service.export(path["name"]))
 
 
+async def _export_in_order(service: Service, path: PathValues, _: None) -> Text:
+    return Text("text/csv", await service.export(path["name"], in_order=True))
+
+
 async def _link(service: Service, _: PathValues, __: Nothing) -> ConsoleLink:
     return ConsoleLink(f"console/enter/{await service.links.new()}")
 
@@ -298,11 +302,20 @@ OPERATIONS = (
     Operation(
         "GET",
         f"{EXPERIMENT}/responses.csv",
-        "export the responses, in the order in which they were counted",
+        "export the responses, shuffled",
         _export,
         "text/csv",
         Role.VIEWER,
-        refusals=(404, 409),
+        refusals=(404, 409, 410),
+    ),
+    Operation(
+        "GET",
+        f"{EXPERIMENT}/responses-in-order.csv",
+        "export the responses, in the order in which they were counted",
+        _export_in_order,
+        "text/csv",
+        Role.VIEWER,
+        refusals=(404, 409, 410),
     ),
     Operation(
         "GET",

@@ -43,6 +43,7 @@ FOLDED = {
     "harm": "",
     "may_add_arms": "",
     "accept_drift_risk": "",
+    "retain": "",
     "warm_start": "",
 }
 FIRST = {
@@ -108,6 +109,8 @@ def message(fields: Mapping[str, str]) -> dict[str, Any]:
         new["stop_after"] = _number("stop_after", fields["stop_after"]) * 3600
     if fields["allowance_required"]:
         new["allowance_required"] = True
+    if fields["retain"]:
+        new["retain"] = fields["retain"]
     if fields["warm_start"]:
         new["warm_start"] = _json("warm_start", fields["warm_start"])
     return new

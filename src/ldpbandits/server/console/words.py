@@ -222,6 +222,8 @@ def guardrails(settings: Settings) -> list[tuple[str, str]]:
     if settings.responses_per_hour is not None:
         most = plural(settings.responses_per_hour, "response")
         said.append(("Cap", f"above {most} an hour it pauses itself"))
+    if settings.retain == "tallies":
+        said.append(("What is kept", "single responses are dropped when it is shipped or closed; tallies stay"))
     if settings.allowance_required:
         said.append(("Allowance", "a decision needs one that the site has signed"))
     return said

@@ -140,6 +140,8 @@ class Commands:
         await self._service.committer.run(self._store.set_status, experiment.number, status, shipped)
         if not self._is_overtaken:
             experiment.set_status(status, shipped)
+        with suppress(Unavailable):  # `forget` drops what is left
+            await self._service.drop_responses(experiment)
 
     async def add_arm(self, name: str, new: NewArm) -> Report:
         """Add an arm under the next number."""

@@ -98,6 +98,8 @@ class ArmRecord:
     """The same of other workers, or of the time before this process started."""
     acceptances: CellTotal | None = None
     """The cell of its acceptances."""
+    has_dropped: bool = False
+    """Whether single responses of it were dropped."""
 
     @property
     def waiting(self) -> int:
@@ -276,6 +278,17 @@ class LiveExperiment:
             and (kept.kind == "no-gain" or (kept.kind == "better" and not self.arms[kept.arm].retired))
         ]
         return min(current, key=lambda kept: (kept.kind != "better", kept.responses), default=None)
+
+    @property
+    def drops_responses(self) -> bool:
+        """Whether its single responses are to be dropped now: it is shipped or closed, and its one look is taken."""
+        is_over = self.status in {"shipped", "closed"}
+        return self.settings.retain == "tallies" and is_over and not self.is_hidden
+
+    @property
+    def has_dropped(self) -> bool:
+        """Whether single responses were dropped."""
+        return any(record.has_dropped for record in self.records)
 
     def keep_verdict(self, found: KeptVerdict | None) -> None:
         """Write a verdict that was reached as an event, once."""
@@ -529,6 +542,10 @@ class LiveExperiment:
             if known is None or known.pulls < cell.pulls:
                 self.records[cell.arm].acceptances = cell
             return
+        if cell.cell < ACCEPTANCES:
+            self.records[cell.arm].has_dropped = True
+            self.trail = Trail(self.moment)  # the moments of the one before may be one response apart
+            return
         cells = self.records[cell.arm].cells
         known = cells.get(cell.cell)
         pulls, total, read = cell.pulls, cell.total, cell.read
@@ -604,6 +621,7 @@ def define(  # noqa: PLR0913 - what an experiment is made of
         accept_drift_risk=new.accept_drift_risk,
         missing=new.missing,
         one_look=None if new.one_look is None else int(new.one_look),
+        retain=new.retain,
     )
     check_room(settings, len(new.arms))
     default = menu.transform.default_reward if new.default_reward is None else float(new.default_reward)
@@ -712,7 +730,10 @@ def restore(
     settings = Settings.from_json(definition.settings)
     menu, rule, plays_by = played_by(definition)
     records = [
-        ArmRecord(arm.name, {cell.cell: cell for cell in arm.cells}, acceptances=arm.acceptances) for arm in stored.arms
+        ArmRecord(
+            arm.name, {cell.cell: cell for cell in arm.cells}, acceptances=arm.acceptances, has_dropped=arm.has_dropped
+        )
+        for arm in stored.arms
     ]
     counted = sum(arm.pulls for arm in stored.arms)
     restored = LiveExperiment(

@@ -33,6 +33,7 @@ Ending: TypeAlias = Literal["pause", "ship"]
 NewEnding: TypeAlias = Literal["pause", "ship", "never"]
 Goal: TypeAlias = Literal["decide", "earn"]
 MissingMode: TypeAlias = Literal["answered", "worst"]
+Retain: TypeAlias = Literal["responses", "tallies"]
 
 OLD_NAMES = {"stop_when_separated": "stop_when_decided"}
 """Names of settings in earlier versions, and what they are called now."""
@@ -78,6 +79,7 @@ class Settings(Struct, frozen=True, omit_defaults=True):
     - `accept_drift_risk`: stop on verdicts that hold only if the means stayed what they were.
     - `missing`: a verdict rests on those who answered, or holds whatever the others would have said.
     - `one_look`: the number of responses at which it is judged, once; before, nobody sees any result.
+    - `retain`: keep single responses, or drop them when the experiment is shipped or closed; tallies stay.
     """
 
     report_after: float
@@ -101,6 +103,7 @@ class Settings(Struct, frozen=True, omit_defaults=True):
     accept_drift_risk: bool = False
     missing: MissingMode = "worst"
     one_look: int | None = None
+    retain: Retain = "responses"
 
     def warm(self, arm: int) -> int:
         """Return the number of responses of this arm's warm start."""

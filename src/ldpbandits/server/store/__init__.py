@@ -70,6 +70,11 @@ ACCEPTANCES = -1
 acceptance adds 1 to it, the response to an accepted pull subtracts 1. Both add 1 to its `pulls`, which only grow."""
 
 
+def dropped_cell(cell: int) -> int:
+    """Return the cell that has the sums of the dropped responses of a cell, and the other way round."""
+    return ACCEPTANCES - 1 - cell
+
+
 class Answer(NamedTuple):
     """A response as it is counted: the ticket that it came with, its value in whole units, and its cell.
 
@@ -168,6 +173,8 @@ class StoredArm:
     """The cells that have responses, ordered by number."""
     acceptances: CellTotal | None = None
     """The cell of its acceptances; None before the first."""
+    has_dropped: bool = False
+    """Whether single responses of it were dropped; `cells` still has their sums."""
 
     @property
     def pulls(self) -> int:
@@ -339,6 +346,13 @@ class Store(Protocol):
         """Yield the responses of an experiment in chunks of at most `rows`, in the order in which they were counted.
 
         Each response that was counted before the first chunk was requested is included once; later ones may be.
+        """
+
+    def drop_responses(self, experiment: int) -> tuple[bool, list[CellTotal]]:
+        """Remove single responses of an experiment; totals and nonces stay.
+
+        Their number and sum are added to the cells `dropped_cell(cell)`, in the same transaction, so that totals can
+        still be checked. Return the new totals of these cells, and True while more responses are left, as `delete`.
         """
 
     def keys(self) -> list[StoredKey]:

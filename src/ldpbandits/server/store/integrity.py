@@ -5,7 +5,7 @@ nothing. It reads responses once, in any order, and holds only their sums and a 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -14,7 +14,7 @@ from ldpbandits.errors import DatabaseError
 from ldpbandits.server.experiments.cells import split_cell
 from ldpbandits.server.experiments.live import READING_UNIT, played_by
 from ldpbandits.server.experiments.settings import Settings
-from ldpbandits.server.store import ACCEPTANCES, CellTotal, StoredExperiment
+from ldpbandits.server.store import ACCEPTANCES, CellTotal, StoredExperiment, dropped_cell
 
 MOST_LINES = 1000
 """Lines that describe damage; further damaged rows are only counted."""
@@ -78,7 +78,10 @@ def verify(dump: Dump) -> Findings:
         responses[row[0]] += 1
         if wrong is not None:
             findings.report(f"response {row[1]} of experiment {row[0]}: {wrong}")
-    waiting = _compare_tallies(dump.tallies, sums, known, findings)
+    tallies = [*dump.tallies]
+    dropped = _add_dropped([each for each in tallies if each.cell < ACCEPTANCES], sums, responses)
+    tallies = [each for each in tallies if each.cell >= ACCEPTANCES]
+    waiting = _compare_tallies(tallies, sums, dropped, known, findings)
     for count in dump.nonces:
         findings.nonces += count.waiting + count.answered
         name = f"experiment {count.experiment}"
@@ -117,8 +120,24 @@ def _add(
     return None if is_possible else "it is not a possible response of the experiment's curator"
 
 
+def _add_dropped(tallies: Iterable[CellTotal], sums: _Sums, responses: Counter[int]) -> set[_Cell]:
+    """Add the sums of dropped responses to those of the others; return their cells. Readings were not kept."""
+    dropped = set()
+    for experiment, arm, cell, pulls, total, _ in tallies:
+        place = experiment, arm, dropped_cell(cell)
+        dropped.add(place)
+        sums[place][0] += pulls
+        sums[place][1] += total
+        responses[experiment] += pulls
+    return dropped
+
+
 def _compare_tallies(
-    tallies: Iterable[CellTotal], sums: _Sums, known: "dict[int, _ExperimentCheck]", findings: Findings
+    tallies: Iterable[CellTotal],
+    sums: _Sums,
+    dropped: Collection[_Cell],
+    known: "dict[int, _ExperimentCheck]",
+    findings: Findings,
 ) -> Counter[int]:
     """Report tallies that are not the sums of their responses, and cells with responses but no tally.
 
@@ -139,7 +158,8 @@ def _compare_tallies(
         elif of.warm(arm) and kept[0] >= counted[0]:
             brought[experiment, arm] += kept[0] - counted[0]
         else:
-            words = ("pulls", "total", "readings") if of.is_readable else ("pulls", "total")
+            has_readings = of.is_readable and (experiment, arm, cell) not in dropped
+            words = ("pulls", "total", "readings") if has_readings else ("pulls", "total")
             pairs = zip(words, kept, counted, strict=False)
             wrong = [f"{word} {has}, not {should}" for word, has, should in pairs if has != should]
             if wrong:

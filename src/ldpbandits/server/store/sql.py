@@ -122,16 +122,20 @@ def read_experiments(
     """
     cells: dict[tuple[int, int], list[CellTotal]] = defaultdict(list)
     accepted: dict[tuple[int, int], CellTotal] = {}
+    dropped: set[tuple[int, int]] = set()
     for total in totals:
         if total.cell == ACCEPTANCES:
             accepted[total[:2]] = total
+        elif total.cell < ACCEPTANCES:
+            dropped.add(total[:2])
         else:
             cells[total[:2]].append(total)
     arms: dict[int, list[StoredArm]] = defaultdict(list)
     listed = f"SELECT experiment, number, name, retired FROM arms WHERE {which.format('experiment')} ORDER BY number"  # noqa: S608 - ours
     for experiment, number, name, retired in rows(listed, values):
         place = experiment, number
-        arms[experiment].append(StoredArm(name, bool(retired), tuple(cells[place]), accepted.get(place)))
+        totals_of_arm = tuple(cells[place]), accepted.get(place), place in dropped
+        arms[experiment].append(StoredArm(name, bool(retired), *totals_of_arm))
     found = rows(
         f"SELECT id, status, shipped, {_DEFINITION} FROM experiments"  # noqa: S608 - ours
         f" WHERE {which.format('id')} AND name NOT LIKE ? ORDER BY id",

@@ -7,8 +7,9 @@ from typing import TypeAlias
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
-from ldpbandits.server.store import DELETED, ERASED_ROWS, CellTotal, Definition, Status
+from ldpbandits.server.store import DELETED, ERASED_ROWS, CellTotal, Definition, Status, dropped_cell
 from ldpbandits.server.store.postgres.schema import SLOTS
+from ldpbandits.server.store.postgres.slots import SlotTotal
 
 Place: TypeAlias = tuple[int, bytes, int]
 """The cursor of a deletion: the key of the last nonce (its expiry and itself), and the last response.
@@ -27,6 +28,22 @@ _ERASE_NONCES = (
     "DELETE FROM nonces WHERE experiment = %s AND (expires_at, id) > (%s, %s) AND (expires_at, id) <= (%s, %s)"
 )
 _NEXT_RESPONSE = "SELECT id FROM responses WHERE experiment = %s AND id > %s ORDER BY id OFFSET %s LIMIT 1"
+_DROP = f"""
+WITH gone AS (
+    DELETE FROM responses WHERE experiment = %s AND id IN
+    (SELECT id FROM responses WHERE experiment = %s ORDER BY id LIMIT {ERASED_ROWS} FOR UPDATE SKIP LOCKED)
+    RETURNING experiment, arm, cell, value
+),
+added AS (
+    INSERT INTO cells AS known (experiment, slot, arm, cell, pulls, total, read)
+    SELECT experiment, 0, arm, {dropped_cell(0)} - cell, count(*), sum(value), 0 FROM gone
+    GROUP BY experiment, arm, cell ORDER BY arm, cell
+    ON CONFLICT (experiment, slot, arm, cell) DO UPDATE SET
+        pulls = known.pulls + excluded.pulls, total = known.total + excluded.total
+    RETURNING experiment, slot, arm, cell, pulls, total, read
+)
+SELECT (SELECT count(*) FROM gone), added.* FROM added
+"""  # noqa: S608 - ours
 _ERASE_RESPONSES = "DELETE FROM responses WHERE experiment = %s AND id > %s AND id <= %s"
 
 
@@ -107,6 +124,12 @@ def erase(connection: Connection[TupleRow], experiment: int, place: Place) -> Pl
     connection.execute("DELETE FROM responses WHERE experiment = %s", (experiment,))
     connection.execute("DELETE FROM experiments WHERE id = %s", (experiment,))
     return None
+
+
+def drop_responses(connection: Connection[TupleRow], experiment: int) -> tuple[int, list[SlotTotal]]:
+    """Delete the first responses; return their number, and the new totals of the cells of what was dropped."""
+    rows = connection.execute(_DROP, (experiment, experiment)).fetchall()
+    return (rows[0][0] if rows else 0), [SlotTotal(*row[1:]) for row in rows]
 
 
 def _lock_gates(connection: Connection[TupleRow], experiment: int) -> None:

@@ -20,6 +20,7 @@ from psycopg.rows import TupleRow
 
 from ldpbandits.errors import DatabaseError
 from ldpbandits.server.store import (
+    ERASED_ROWS,
     Answer,
     CellTotal,
     Definition,
@@ -227,6 +228,13 @@ class PostgresStore(SqlStore):
             self._failpoint("before commit")
         self._deletions[experiment] = place
         return place is not None
+
+    def drop_responses(self, experiment: int) -> tuple[bool, list[CellTotal]]:
+        """Delete some rows in one statement; two workers that do so at once delete different ones."""
+        with self._writer.transaction() as connection:
+            dropped, totals = changes.drop_responses(connection, experiment)
+            self._failpoint("before commit")
+        return dropped == ERASED_ROWS, self._slots.take(totals)
 
     # Counting
 

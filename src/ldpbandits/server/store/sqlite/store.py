@@ -27,6 +27,7 @@ from ldpbandits.server.store import (
     StoreSizes,
     Unavailable,
     change_of_acceptances,
+    dropped_cell,
 )
 from ldpbandits.server.store.nonces import commitment_of, place_of
 from ldpbandits.server.store.sql import Execute, SqlStore, read_experiments, read_pages
@@ -43,6 +44,12 @@ _LAST_RESPONSE = (
 _ADD_CELL = (
     "INSERT INTO cells VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
     " pulls = pulls + excluded.pulls, total = total + excluded.total, read = read + excluded.read"
+)
+_DROP = (
+    f"INSERT INTO cells SELECT experiment, arm, {dropped_cell(0)} - cell, count(*), sum(value), 0 FROM responses"  # noqa: S608 - ours
+    " WHERE experiment = ? AND id <= ? GROUP BY arm, cell"
+    " ON CONFLICT DO UPDATE SET pulls = pulls + excluded.pulls, total = total + excluded.total"
+    " RETURNING experiment, arm, cell, pulls, total, read"
 )
 _ADD_EVENT = "INSERT INTO events VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count"
 
@@ -257,6 +264,19 @@ class SqliteStore(SqlStore):
         """Read on a separate connection; a chunk sees what was on disk when it was requested."""
         with self.file.reading() as connection:
             yield from read_pages(lambda sql, values=(): connection.execute(sql, values).fetchall(), experiment, rows)
+
+    def drop_responses(self, experiment: int) -> tuple[bool, list[CellTotal]]:
+        """Delete the first rows, and overwrite them with zeros; at the end, also those in the log."""
+        with self.file.transaction() as connection:
+            some = "SELECT id FROM responses WHERE experiment = ? ORDER BY id LIMIT 1 OFFSET ?"
+            (last,) = connection.execute(some, (experiment, ERASED_ROWS - 1)).fetchone() or (_LARGEST,)
+            totals = [CellTotal(*row) for row in connection.execute(_DROP, (experiment, last)).fetchall()]
+            connection.execute("DELETE FROM responses WHERE experiment = ? AND id <= ?", (experiment, last))
+        if totals:
+            self._log_is_clean = False
+            if last == _LARGEST:
+                self._clean_log()
+        return last != _LARGEST, totals
 
     def sizes(self) -> StoreSizes:
         """Return the sizes of the file, its log and its disk."""
