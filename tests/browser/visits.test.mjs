@@ -88,6 +88,22 @@ test("a service worker that was ended is called again by the next page, and what
   assert.deepEqual([...agent.counted.values()], [1]);
 });
 
+test("a service worker whose agent fails tries again after 1, 2, 4, ... s, however many responses wait", async (t) => {
+  const agent = loud(5);
+  const { agentUrl, context, site } = await newVisitor(t, browser, { agent });
+  const page = await open(context, site.url, agentUrl, LOUD.limits, WORKER);
+  await workerOf(context, page);
+  await page.evaluate(async () => { for (let i = 0; i < 24; i++) await window.client.decide(); });
+  let failsUntil;
+  agent.before = (path) => {
+    if (path !== "/v1/responses") return;
+    failsUntil ??= Date.now() + 2000;
+    if (Date.now() < failsUntil) return [503, { code: "retry", message: "" }];
+  };
+  await until(() => agent.counted.size === 24, 15);
+  assert.ok(agent.sent.length <= 5 * 24, `${agent.sent.length} requests`);
+});
+
 test("next-visit: a click that leads to another page of the site is its reward, and that page sends it at the moment", async (t) => {
   const agent = loud(4);
   const { agentUrl, context, site } = await newVisitor(t, browser, { agent });

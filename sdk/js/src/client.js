@@ -89,7 +89,7 @@ export class Client {
   /** @type {(state: State) => void} */ #checkConsent;
   /** @type {boolean} */ #sendsEarly;
   /** @type {ClientOptions["worker"]} */ #worker;
-  /** The offer that was last read outside of a web page, which has a cache. @type {{ offer: Offer, until: number } | undefined} */ #offer;
+  /** The offer that was last read outside of a web page, which has a cache. @type {{ offer: Offer, at: number } | undefined} */ #offer;
   /** @type {any} */ #timer;
   /** @type {() => void} */ #unlisten;
   #closed = false;
@@ -477,9 +477,10 @@ export class Client {
    */
   async #readOffer(cache) {
     const now = this.#clock();
-    if (!cache && this.#offer && now < this.#offer.until) return this.#offer.offer;
+    const kept = this.#offer;
+    if (!cache && kept && Math.abs(now - kept.at) < kept.offer.maxAge) return kept.offer; // the clock may be set back
     const offer = await readOffer(this.#exchange, this.#place.experiment, cache);
-    if (!this.#storage.note) this.#offer = { offer, until: now + offer.maxAge };
+    if (!this.#storage.note) this.#offer = { offer, at: now };
     return offer;
   }
 

@@ -13,7 +13,8 @@ const leavers = new Set();
 let isWatching = false;
 /** @type {BroadcastChannel | undefined} */
 let channel;
-const consents = new EventTarget();
+/** An EventTarget of Node's would warn of more than ten. @type {Set<() => void>} */
+const consents = new Set();
 
 const tellAll = (/** @type {number} */ timeoutMs = 0) => leavers.forEach((leave) => leave(timeoutMs));
 
@@ -28,7 +29,7 @@ export function watch() {
   addEventListener("pagehide", () => tellAll());
   if (typeof BroadcastChannel === "undefined") return;
   channel = new BroadcastChannel("ldpbandits");
-  channel.onmessage = () => consents.dispatchEvent(new Event("change"));
+  channel.onmessage = tellHere;
   /** @type {any} */ (channel).unref?.(); // in Node, which has none on its pages but in tests
 }
 
@@ -45,12 +46,15 @@ export function tellWhenLeft(leave, hasPulls) {
  * @returns {() => void} which ends it
  */
 export function onConsent(listener) {
-  consents.addEventListener("change", listener);
-  return () => consents.removeEventListener("change", listener);
+  consents.add(listener);
+  return () => void consents.delete(listener);
 }
+
+/** Call each listener; one that throws keeps nobody else from being told. */
+const tellHere = () => consents.forEach(queueMicrotask);
 
 /** Somebody has opted in or out. */
 export function tellConsent() {
   channel?.postMessage("");
-  consents.dispatchEvent(new Event("change"));
+  tellHere();
 }

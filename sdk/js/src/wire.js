@@ -111,6 +111,9 @@ async function textOf(reply) {
 
 const YEAR = 366 * 24 * 3600;
 
+/** The longest time for which an offer is kept, in seconds, whatever the agent says. */
+const LONGEST_AGE = 3600;
+
 /** @param {unknown} arm */
 const isArm = (arm) => Number.isInteger(arm) && Number(arm) >= 0 && Number(arm) < 2 ** 31;
 
@@ -159,7 +162,7 @@ export async function readOffer(exchange, experiment, cache) {
     ["running", "paused", "shipped", "closed"].includes(status) && Array.isArray(retired) && retired.every(isArm) &&
     isNumber(maxAge) && maxAge >= 0 && (status === "shipped" ? isArm(shipped?.arm) && isText(shipped.name) : !shipped);
   if (!isReadable) throw unreadable("the agent's offer cannot be read");
-  return { status, terms: status === "running" ? termsOf(answer) : undefined, shipped, retired, maxAge: Math.min(maxAge, YEAR) };
+  return { status, terms: status === "running" ? termsOf(answer) : undefined, shipped, retired, maxAge: Math.min(maxAge, LONGEST_AGE) };
 }
 
 /**

@@ -16,7 +16,7 @@ import { exchanger, isFinal, sendResponse } from "./wire.js";
 const LONGEST_STAY_S = 300;
 
 const clock = () => Date.now() / 1000;
-/** In seconds; it doubles with each failure. */
+/** In seconds; it doubles with each round that had a failure. */
 let retryAfter = 1;
 let retryAt = 0;
 
@@ -46,10 +46,9 @@ async function send({ url, ticket, response, curator, left = 0 }) {
     await sendResponse(exchanger(fetch, url), ticket, response, curator.epsilon);
   } catch (error) {
     isOver = isFinal(error);
-    retryAt = clock() + retryAfter;
-    retryAfter *= 2;
   }
   await change((state) => settle(state, { ticket, response, left }, isOver));
+  return isOver;
 }
 
 /** Send what is due, and wait for what will be. */
@@ -68,7 +67,10 @@ async function deliver() {
       due = open(state).filter((pull) => moment(pull) <= now);
       lease(state, due, now);
     });
-    await Promise.all(due.map(send));
+    const areOver = await Promise.all(due.map(send));
+    if (areOver.every(Boolean) || clock() < retryAt) continue; // failures at the same time, for several pages, count once
+    retryAt = clock() + retryAfter;
+    retryAfter = Math.min(2 * retryAfter, LONGEST_STAY_S);
   }
 }
 

@@ -100,6 +100,16 @@ test("a test by qa shows its arm, whoever asks: nobody is asked, nothing is stor
   assert.deepEqual([await storage.read(), agent.requests, await client.pulls()], [null, [], []]);
 });
 
+test("a process may have many clients without a warning", async (t) => {
+  const warned = [];
+  const note = ({ message }) => warned.push(message);
+  process.on("warning", note);
+  t.after(() => process.off("warning", note));
+  for (let i = 0; i < 20; i++) device(t);
+  await new Promise((resolve) => setTimeout(resolve));
+  assert.deepEqual(warned, []);
+});
+
 test("a listener is told when somebody opts in or out, until it ends", async (t) => {
   const { client } = device(t);
   let told = 0;

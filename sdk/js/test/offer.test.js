@@ -88,6 +88,18 @@ test("a decision that differs from its offer is refused, unless the offer that i
   }
 });
 
+test("an offer is kept for an hour at most, whatever the agent says and wherever the clock is set", async (t) => {
+  const agent = new Agent();
+  agent.offer = { max_age: 1e9 };
+  const { client, clock } = device(t, { agent });
+  const offersRead = () => agent.requests.filter(({ path }) => path.endsWith("/offer")).length;
+  for (const [change, read] of [[0, 1], [3599, 1], [1, 2], [-30, 2], [-86400, 3]]) {
+    clock.time += change;
+    await client.decide();
+    assert.equal(offersRead(), read, `${change}`);
+  }
+});
+
 test("an offer that makes no sense is refused and asks for nothing", async (t) => {
   const broken = [
     { status: "odd" }, { status: null }, { retired: null }, { retired: ["1"] }, { max_age: -1 }, { max_age: null }, { shipped: { arm: 0, name: "red" } },
