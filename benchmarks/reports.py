@@ -19,6 +19,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from statistics import median, quantiles
 
+from ldpbandits.server.process.front_door import FrontDoor
 from ldpbandits.server.process.server import Server
 from ldpbandits.server.service import Service
 from ldpbandits.server.store.sqlite.store import SqliteStore
@@ -146,6 +147,6 @@ if __name__ == "__main__":
     options = parser.parse_args()
     if options.serve:
         service = Service(SqliteStore(options.serve / "agent.db"), os.environ)
-        Server(service).serve_on(socket.socket(fileno=options.socket))
+        Server(service, FrontDoor(client_rate=0)).serve_on(socket.socket(fileno=options.socket))
     else:
         main()

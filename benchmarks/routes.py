@@ -105,7 +105,7 @@ def serving(path: Path) -> Iterator[tuple[int, psutil.Process]]:
 
 def serve(path: Path, descriptor: int) -> None:
     """Serve without limits of the rate: what is measured is the cost of a request."""
-    limits = FrontDoor(admin_rate=0, viewer_rate=0)
+    limits = FrontDoor(admin_rate=0, viewer_rate=0, client_rate=0)
     Server(Service(SqliteStore(path), os.environ), limits).serve_on(socket.socket(fileno=descriptor))
 
 

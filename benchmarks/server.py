@@ -34,6 +34,7 @@ from starlette.routing import Route
 from tests.server.postgres_server import running_postgres
 from tests.server.running import running
 
+from ldpbandits.server.process.front_door import FrontDoor
 from ldpbandits.server.process.server import Server
 from ldpbandits.server.service import Service
 from ldpbandits.server.store.committer import LARGEST_BATCH
@@ -75,7 +76,7 @@ def serve(kind: str, folder: Path, listener: socket.socket) -> None:
     path = folder / f"{kind}.db"
     store = SqliteStore(path, failpoint=_slow) if kind.startswith("slow") else SqliteStore(path)
     largest = 1 if kind == "slow-each" else LARGEST_BATCH
-    Server(Service(store, os.environ, largest_batch=largest)).serve_on(listener)
+    Server(Service(store, os.environ, largest_batch=largest), FrontDoor(client_rate=0)).serve_on(listener)
 
 
 @contextmanager

@@ -390,7 +390,7 @@ def test_batches_are_charged_by_decision(tmp_path: Path) -> None:
 def test_rates_come_back_with_time() -> None:
     """After a burst of some seconds a key has its rate, on the dot; each key has its own, and 0 is no limit."""
     now = 0.0
-    rates = RateLimits(FrontDoor(admin_rate=10, viewer_rate=10, rate_burst=3), lambda: now)
+    rates = RateLimits(FrontDoor(admin_rate=10, viewer_rate=10, client_rate=0, rate_burst=3), lambda: now)
     assert [rates.wait(b"a", Role.ADMIN) for _ in range(30)] == [0.0] * 30
     assert rates.wait(b"a", Role.ADMIN) == pytest.approx(0.1)
     assert rates.wait(b"b", Role.VIEWER) == 0
@@ -402,6 +402,15 @@ def test_rates_come_back_with_time() -> None:
     assert asked > 3000
     assert allowed == pytest.approx(1000, abs=2)
     assert not any(rates.wait(b"c", Role.CLIENT) for _ in range(10_000))
+
+
+def test_the_public_key_has_a_limit_by_default() -> None:
+    """A stranger who asks as fast as a machine can gets 10,000 decisions at once, and then 1,000 a second."""
+    now = 0.0
+    rates = RateLimits(FrontDoor(), lambda: now)
+    assert sum(not rates.wait(b"c", Role.CLIENT) for _ in range(20_000)) == 10_000
+    now = 2.0
+    assert sum(not rates.wait(b"c", Role.CLIENT) for _ in range(20_000)) == 2000
 
 
 def test_every_limit_is_explained_and_checked() -> None:

@@ -57,7 +57,7 @@ class FrontDoor:
         100.0, 0.0, LARGEST_COUNT, "requests per second by one viewer key, per process; 0 is no limit"
     )
     client_rate: float = _limit(
-        0.0,
+        1000.0,
         0.0,
         LARGEST_COUNT,
         "decisions per second by one client key, which all devices share, per process; 0 is no limit",
