@@ -334,3 +334,35 @@ def test_metrics_are_those_of_all_workers_whoever_is_asked(workers: Workers) -> 
             assert page.count("# TYPE ldpbandits_commits_total") == 1
 
     asyncio.run(play())
+
+
+def test_forgiving_at_one_worker_forgives_what_is_missing_at_all(workers: Workers) -> None:
+    """Also what has expired at another worker that nobody has asked since; what is open still counts, everywhere."""
+
+    async def missing(worker: int) -> tuple[int, int]:
+        await workers.all[worker].refresh("headline")
+        arms = (await workers.all[worker].report("headline")).arms
+        return sum(arm.missing for arm in arms), sum(arm.forgiven for arm in arms)
+
+    async def play() -> None:
+        await workers.create()
+        for number in range(6):
+            await workers.decide(number % 2, accepted_at=number // 2 % 2)
+        await workers.look()
+        workers.clock[:] = [second + 50 for second in workers.clock]
+        for number in range(2):
+            await workers.decide(number, accepted_at=number)
+        await workers.look()
+        workers.clock[:] = [second + 60 for second in workers.clock]
+        await workers.look()
+        await workers.change(0, lambda: workers.all[0].commands.forgive("headline"))
+        await workers.look()
+        assert [await missing(0), await missing(1)] == [(0, 6)] * 2
+        await workers.look()
+        assert [await missing(0), await missing(1)] == [(0, 6)] * 2
+        workers.clock[:] = [second + 60 for second in workers.clock]
+        for _ in range(2):
+            await workers.look()
+        assert [await missing(0), await missing(1)] == [(2, 6)] * 2
+
+    asyncio.run(play())

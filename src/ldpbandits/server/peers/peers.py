@@ -255,6 +255,8 @@ class Peers:
             raise
         for experiment in in_use.values():
             experiment.fresh_until = started + FRESH_FOR_S
+        for experiment in experiments:
+            experiment.expire(self._service.now)  # for the next poll: a peer that forgives the missing asks nobody
         self._polled_at = started
 
     def _publish(self) -> set[tuple[int, int]]:
