@@ -180,12 +180,17 @@ test("ship, retire, pause and close reach a returning visitor's sticky arm withi
 test("consent: nothing is made or asked before optIn, forget reaches all tabs, and automated browsers are refused by default", async (t) => {
   const { agent, agentUrl, context, site } = await newVisitor(t, browser);
   const tabs = [await open(context, site.url, agentUrl, LIMITS, { ...NEXT_VISIT, consent: "required" }), await open(context, site.url, agentUrl, LIMITS, { onLeave: "send", consent: "required" })];
-  const kept = () => tabs[0].evaluate(async () => [await indexedDB.databases(), localStorage.length]);
+  const kept = () => tabs[0].evaluate(async () => [await indexedDB.databases(), localStorage.length, (await navigator.serviceWorker.getRegistrations()).length]);
+  await tabs[0].evaluate(([url, limits, path]) => { // a registration is stored, too
+    const worker = () => window.sdk.registerWorker(path);
+    window.client = new window.sdk.Client(url, "buttons", { key: "k", limits, worker, consent: "required", allowAutomated: true });
+  }, [agentUrl, LIMITS, WORKER.worker]);
   const codes = () => Promise.all(tabs.map((tab) => tab.evaluate(() => window.client.decide().then(() => "taken", (error) => error.code))));
   assert.deepEqual(await codes(), ["consent_required", "consent_required"]);
-  assert.deepEqual([await kept(), agent.requests.length], [[[], 0], 0]);
+  assert.deepEqual([await kept(), agent.requests.length], [[[], 0, 0], 0]);
   await tabs[0].evaluate(() => window.client.optIn());
   assert.deepEqual(await codes(), ["taken", "taken"]);
+  assert.equal((await kept())[2], 1);
   await tabs[0].evaluate(() => window.client.forget());
   await sleep(200);
   assert.deepEqual(await codes(), ["opted_out", "opted_out"]);
@@ -202,12 +207,11 @@ test("a site without HTTPS has no service worker: the page is told, and the next
   const agent = loud(2);
   const { agentUrl, context, site } = await newVisitor(t, browser, { agent });
   const address = `http://shop.test:${site.port}`;
-  const page = await context.newPage();
   const warnings = [];
-  page.on("console", (message) => message.type() === "warning" && warnings.push(message.text()));
-  await page.close();
+  context.on("console", (message) => message.type() === "warning" && warnings.push(message.text()));
   const first = await open(context, address, agentUrl, LOUD.limits, WORKER);
   await first.evaluate(async () => void (await window.client.decide()).observe(1));
+  assert.match(warnings[0], /there is no service worker, so onLeave holds/);
   await first.close();
   await sleep(2500);
   assert.equal(agent.sent.length, 0);

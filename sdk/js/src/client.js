@@ -32,7 +32,8 @@
  * @property {Storage} [storage] of the ledger; that of the site on a web page, else memory
  * @property {"send" | "next-visit"} [onLeave] what becomes of a response whose moment has not come as its page or process
  *   is left; on a web page it must be named, unless there is a `worker`
- * @property {Worker} [worker] the service worker of the site, which sends in the place of its pages
+ * @property {Worker | (() => Worker)} [worker] the service worker of the site, which sends in the place of its pages; a
+ *   function registers it once there is consent: a registration is stored, too
  * @property {"given" | "required"} [consent] with "required" nothing is asked and nothing stored before `optIn()`
  * @property {boolean} [allowAutomated] whether automated browsers and crawlers take part
  * @property {string | (() => string | Promise<string>)} [allowance] that the site's backend has signed for a decision, where
@@ -169,6 +170,7 @@ export class Client {
     }
     const state = await read(this.#storage);
     this.#checkConsent(state);
+    void this.#workerOf();
     let offer;
     try {
       offer = await this.#readOffer();
@@ -455,6 +457,7 @@ export class Client {
   }
 
   async #workerOf() {
+    if (typeof this.#worker === "function") this.#worker = this.#worker();
     const registration = await this.#worker;
     return registration?.active ?? registration?.waiting ?? registration?.installing;
   }

@@ -10,7 +10,7 @@ export async function registerWorker(path, options) {
   try {
     return await navigator.serviceWorker.register(path, options);
   } catch (error) {
-    console.warn(`ldpbandits: there is no service worker, onLeave says what becomes of responses: ${/** @type {Error} */ (error)?.message}`);
+    console.warn(`ldpbandits: there is no service worker, so onLeave holds: ${/** @type {Error} */ (error)?.message}`);
     return undefined;
   }
 }
