@@ -203,6 +203,51 @@ test("consent: nothing is made or asked before optIn, forget reaches all tabs, a
   assert.equal(await page.evaluate(() => window.client.decide().catch((error) => error.code)), "automated");
 });
 
+test("who opts out in one tab while another asks for an arm is shown none, and keeps nothing but that; so does who sends Global Privacy Control", async (t) => {
+  const agent = loud(4);
+  const { agentUrl, context, site } = await newVisitor(t, browser, { agent });
+  const tabs = [await open(context, site.url, agentUrl, LOUD.limits, WORKER), await open(context, site.url, agentUrl, LOUD.limits, WORKER)];
+  await workerOf(context, tabs[0]);
+  await tabs[0].evaluate(async () => { await window.client.decide(); });
+  let isAsked;
+  const asked = new Promise((resolve) => (isAsked = resolve));
+  agent.before = async (path) => {
+    if (!path.endsWith("/decisions")) return;
+    isAsked();
+    await sleep(1000);
+  };
+  const decided = tabs[0].evaluate(() => window.client.decide().then(() => "taken", (error) => error.code));
+  await asked;
+  await tabs[1].evaluate(() => window.client.forget());
+  assert.equal(await decided, "opted_out");
+  assert.equal(await tabs[0].evaluate(() => window.client.observeLatest(1)), false, "the pull from before is gone");
+  await sleep(5000);
+  assert.deepEqual([agent.sent.length, agent.accepted.length], [0, 1], "neither a page nor the worker has sent it");
+  /** What the browser keeps, after a note was added as by a tab that was told a moment too late. */
+  const kept = (note) => tabs[0].evaluate((note) => new Promise((resolve) => {
+    indexedDB.open("ldpbandits").onsuccess = ({ target }) => {
+      const store = target.result.transaction("ldpbandits", "readwrite").objectStore("ldpbandits");
+      if (note) store.put(note, `ldpbandits/${note.ticket}`);
+      store.getAll().onsuccess = (event) => resolve(event.target.result);
+    };
+  }), note);
+  const [ledger, ...notes] = await kept();
+  const { pulls, arms, spends, consent } = JSON.parse(ledger);
+  assert.deepEqual([notes, pulls, arms, spends.length, consent], [[], [], [], 1, "out"]);
+  assert.equal((await kept({ ticket: "ticket-1", response: 1 })).length, 2);
+  await tabs[1].evaluate(() => window.client.pulls());
+  await until(async () => (await kept()).length === 1);
+
+  agent.requests.length = 0;
+  await context.addInitScript(() => Object.defineProperty(navigator, "globalPrivacyControl", { value: true }));
+  const elsewhere = await startSite(t, { "/": await (await fetch(site.url)).text() });
+  const page = await open(context, elsewhere.url, agentUrl, LOUD.limits, NEXT_VISIT);
+  assert.equal(await page.evaluate(() => window.client.decide().catch((error) => error.code)), "signal");
+  assert.deepEqual([agent.requests.length, await page.evaluate(() => indexedDB.databases())], [0, []]);
+  await page.evaluate(() => window.client.optIn());
+  assert.equal(await page.evaluate(() => window.client.decide().then(({ name }) => name)), "green");
+});
+
 test("a site without HTTPS has no service worker: the page is told, and the next visit sends", async (t) => {
   const agent = loud(2);
   const { agentUrl, context, site } = await newVisitor(t, browser, { agent });

@@ -52,7 +52,7 @@ export function accept(state, place, decision, limits, now, epsilon, sending) {
   const { arm, name, ticket, reportAfter, sticky, expiresIn } = decision;
   const curator = choose(state, decision, limits, now, epsilon);
   if (state.pulls.some((pull) => pull.ticket === ticket)) {
-    throw new ServerError("the agent gave a ticket that is out already", 200, "unreadable");
+    throw new ServerError("the agent gave a ticket twice", 200, "unreadable");
   }
   charge(state, curator.epsilon, limits, now);
   const atOnce = reportAfter === 0;

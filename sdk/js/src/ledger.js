@@ -89,7 +89,7 @@ export async function change(storage, edit) {
       return JSON.stringify(state);
     }),
   );
-  if (!edited) throw new LedgerError("the storage has not called what was to change the ledger");
+  if (!edited) throw new LedgerError("the storage has not called edit");
   return edited.result;
 }
 

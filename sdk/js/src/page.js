@@ -86,10 +86,12 @@ async function transact(edit) {
     notes.onsuccess = () => {
       try {
         text = withNotes(stored.result ?? null, notes.result);
-        if (!edit) return;
-        const edited = edit(text);
+        const edited = edit ? edit(text) : text;
+        const gone = notes.result.filter(({ ticket }) => !edited?.includes(JSON.stringify(ticket)));
+        // A note may come after somebody has forgotten its pull, and then nobody edits the ledger any more.
+        if (!edit) return void (edited && gone.length && transact((text) => text ?? "").catch(() => {}));
         if (edited !== stored.result) store.put(edited, NAME);
-        for (const { ticket } of notes.result) if (!edited.includes(JSON.stringify(ticket))) store.delete(keyOf(ticket));
+        for (const { ticket } of gone) store.delete(keyOf(ticket));
       } catch (error) {
         failure = error;
         transaction.abort();

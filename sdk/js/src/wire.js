@@ -155,7 +155,7 @@ export async function readOffer(exchange, experiment, cache) {
   } catch (cause) {
     const { status, message } = /** @type {ServerError} */ (cause);
     if (status !== 405 && (status !== 404 || message.includes("no experiment"))) throw cause;
-    throw new ServerError("the agent's server has no offers, it is older than this device: update the server first", status, UNREADABLE);
+    throw new ServerError("the agent's server is older than this device: update the server first", status, UNREADABLE);
   }
   const { status, shipped, retired, max_age: maxAge } = answer;
   const isReadable =
