@@ -12,7 +12,8 @@ import random
 
 from ldpbandits import AsyncClient, LimitError, Limits, Range
 
-LIMITS = Limits(rewards=Range(0, 1), epsilon=2, budget=20, window=24 * 3600)  # what the owner of this kiosk allows
+# What the owner of this kiosk allows: a response of at most epsilon 2 by a visitor, and ten such visitors in 30 days.
+LIMITS = Limits(rewards=Range(0, 1), epsilon=2, budget=20, window=30 * 24 * 3600)
 
 
 async def screen(client: AsyncClient, number: int) -> None:

@@ -39,6 +39,7 @@ def test_anybody_can_read_what_will_be_asked_for(local: Local) -> None:
         assert offer[field] == decision[field]
     assert offer["version"] == decision["offer"]
     assert (offer["status"], offer["shipped"], offer["retired"], offer["max_age"]) == ("running", None, [], 60)
+    assert offer["sticky"] == 7 * 24 * 3600
     assert local("GET", E).json["arms"][0]["decisions"] + local("GET", E).json["arms"][1]["decisions"] == 1
 
 
