@@ -12,15 +12,17 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from tests.server.local import ADMIN, CLIENT, NEW, E, Local
-from tests.server.postgres_server import Postgres
+from tests.server.postgres_server import Postgres, running_postgres
 from tests.server.several import NEW as SHARED
 from tests.server.several import Workers, working
 
+from ldpbandits.errors import DatabaseError
 from ldpbandits.server.api.csv_export import shuffled
 from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.store import ERASED_ROWS, StoredResponse
 from ldpbandits.server.store.integrity import verify
 from ldpbandits.server.store.postgres.integrity import open_postgres_dump
+from ldpbandits.server.store.postgres.store import PostgresStore
 from ldpbandits.server.store.sqlite.integrity import open_sqlite_dump
 from ldpbandits.server.store.sqlite.store import SqliteStore
 
@@ -208,3 +210,10 @@ def test_only_those_who_may_read_export(dropping: Local) -> None:
     """The order needs the viewer key, as the rest does."""
     assert dropping("GET", f"{E}/responses-in-order.csv", key=CLIENT).status == 403
     assert dropping("GET", f"{E}/responses-in-order.csv", key=ADMIN).status == 200
+
+
+def test_a_database_that_keeps_the_time_of_each_commit_is_refused() -> None:
+    """PostgreSQL would know the second of each response, by the transaction number of its row."""
+    told = "track_commit_timestamp of PostgreSQL must be off"
+    with running_postgres(track_commit_timestamp="on") as timed, pytest.raises(DatabaseError, match=told):
+        PostgresStore(timed.new())

@@ -182,13 +182,16 @@ def first_line(error: Exception) -> str:
 
 
 def check_server(connection: Connection[TupleRow]) -> None:
-    """Raise DatabaseError when the PostgreSQL server is too old, or the database's encoding cannot hold all names."""
+    """Raise DatabaseError when the server is too old, cannot hold all names, or keeps the time of each response."""
     version = connection.info.server_version // 10_000
     if version < OLDEST_VERSION:
         raise DatabaseError(f"PostgreSQL must be {OLDEST_VERSION} or newer, got {version}")
     ((encoding,),) = connection.execute("SHOW server_encoding").fetchall()
     if encoding != "UTF8":
         raise DatabaseError(f"the encoding of the database must be UTF8, got {encoding}")
+    ((is_timed,),) = connection.execute("SHOW track_commit_timestamp").fetchall()
+    if is_timed != "off":
+        raise DatabaseError("track_commit_timestamp of PostgreSQL must be off: it keeps the time of each response")
 
 
 def check_sessions(one: Connection[TupleRow], other: Connection[TupleRow]) -> None:
