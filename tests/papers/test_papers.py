@@ -85,6 +85,17 @@ def test_the_papers_say_what_the_settings_are() -> None:
         assert row in text["dpia.html"]
 
 
+def test_the_inventory_says_how_long_single_responses_stay() -> None:
+    """With `retain = "tallies"` they go by themselves, and the totals stay until the experiment is deleted."""
+    kept, dropped = (
+        texts(report(settings=Settings(25.0, retain=how)))["dpia.html"] for how in ("responses", "tallies")
+    )
+    told = "until the experiment is shipped or closed by itself"
+    assert told not in kept
+    assert told in dropped
+    assert dropped.count("until the experiment is deleted") == kept.count("until the experiment is deleted") - 1
+
+
 def test_a_response_at_once_is_called_a_risk() -> None:
     """Without a delay the time of a response gives the reward away, and the assessment says so."""
     assert "The odds above do not hold" not in texts(report())["dpia.html"]

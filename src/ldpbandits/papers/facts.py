@@ -230,6 +230,7 @@ def _inventory(report: Report, about: Circumstances) -> str:
     spread, settings, here = span(about.window_days * DAY_S), report.settings, ON_DEVICE[about.device]
     ledger = f"the device: {here['ledger']}"
     unanswered = span(report.ticket_lifetime)
+    is_dropped = settings.retain == "tallies"
     rows: list[Sequence[str]] = [
         ("the reward", "the device, in memory", "until the response is drawn", "at once, by itself"),
         (
@@ -260,8 +261,8 @@ def _inventory(report: Report, about: Circumstances) -> str:
         (
             "response: variant, value, epsilon if there is a choice",
             "the server's database",
-            "until the experiment is deleted",
-            "ldpbandits experiments delete",
+            "until the experiment is shipped or closed" if is_dropped else "until the experiment is deleted",
+            "by itself" if is_dropped else "ldpbandits experiments delete",
         ),
         (
             "two hashes of a used ticket",
