@@ -90,8 +90,8 @@ test("sign in, create, watch a crowd converge without reloading, ship, sign out"
   await page.getByLabel("Arms, one per line").fill(Object.keys(LIKED).join("\n"));
   await page.getByLabel("Epsilon", { exact: true }).fill(String(EPSILON));
   await page.getByRole("button", { name: "Create and start" }).click();
-  await page.getByText("It is created, and running.").waitFor();
-  await page.getByText("No response has come yet.").waitFor();
+  await page.getByText("The experiment is created, and running.").waitFor();
+  await page.getByText("There are no responses yet.").waitFor();
   await page.locator(".live").getByText("live").waitFor();
 
   await page.evaluate(() => { window.isSame = true; });
@@ -180,7 +180,7 @@ test("axe-core finds nothing wrong with any page, light or dark, and none is wid
   await page.getByRole("alert").waitFor();
   await check("the form with an error");
   await page.goto(`${agent.url}/console/nowhere`);
-  await check("no such page");
+  await check("page not found");
   const folder = mkdtempSync(join(tmpdir(), "ldpbandits-file-"));
   t.after(() => rmSync(folder, { recursive: true }));
   const file = join(folder, "report.html");
@@ -225,7 +225,7 @@ test("without scripts: sign in, create, pause, see the curves", async (t) => {
   assert.equal(await means.locator("polyline:not(.edge)").count(), 3);
   await page.getByRole("link", { name: "Pause" }).click();
   await page.getByRole("button", { name: "Pause" }).click();
-  await page.getByText("It is paused.").waitFor();
+  await page.getByText("The experiment is paused.").waitFor();
   assert.equal((await agent.ask("/v1/experiments/plain")).status, "paused");
   await page.getByRole("button", { name: "Sign out" }).click();
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
@@ -253,7 +253,7 @@ test("with the keyboard alone: skip to the content, pause, confirm; what has the
   await page.getByRole("heading", { name: "Pause keys?" }).waitFor();
   for (let i = 0; i < 10 && (await focused())[0] !== "Pause"; i++) await page.keyboard.press("Tab");
   await page.keyboard.press("Enter");
-  await page.getByText("It is paused.").waitFor();
+  await page.getByText("The experiment is paused.").waitFor();
 });
 
 test("a one-time link signs in, and only once", async (t) => {
@@ -330,7 +330,7 @@ test("behind a proxy with a prefix that hides the host, all of it works, updates
   await page.locator(".reading", { hasText: "After 20 responses" }).waitFor();
   await page.getByRole("link", { name: "Pause" }).click();
   await page.getByRole("button", { name: "Pause" }).click();
-  await page.getByText("It is paused.").waitFor();
+  await page.getByText("The experiment is paused.").waitFor();
   await page.getByRole("button", { name: "Sign out" }).click();
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
   assert.equal(page.url(), `${base}/sign-in`);

@@ -69,20 +69,20 @@ def test_every_action_asks_first_and_says_what_it_did(service: Service) -> None:
 
 
 def test_consequences_are_named(service: Service) -> None:
-    """How many responses are still out, that a lead is not sure, that there is no way back."""
+    """How many responses are pending, that a lead is not sure, that there is no way back."""
 
     async def life(service: Service) -> None:
         await answer(service, {"blue": 0.3, "green": 0.7}, 20)
         for _ in range(3):
             service.decide("headline")
-        assert "3 responses may still come, and will be counted." in text((await admin_at(service, "pause")).page)
+        assert "3 pending responses will still count." in text((await admin_at(service, "pause")).page)
         ship = text((await admin_at(service, "ship")).page)
         assert re.search(r"It is not sure yet that (blue|green) is the best arm.", ship)
-        assert "no response is asked for, and nothing is spent" in ship
+        assert "The server asks for no responses, and devices spend no epsilon." in ship
         closing = text((await admin_at(service, "close")).page)
-        assert "Responses that are still out (3) will be refused." in closing
-        assert "A closed experiment is never opened again" in closing
-        assert "20 responses and all that is known of the arms will be gone" in text(
+        assert "It will refuse pending responses (3)." in closing
+        assert "A closed experiment never runs again" in closing
+        assert "20 responses and the estimates of all arms will be gone" in text(
             (await admin_at(service, "delete")).page
         )
 

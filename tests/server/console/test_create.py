@@ -36,7 +36,7 @@ def test_a_few_words_make_an_experiment(service: Service) -> None:
         reply = await visitor.submit("new", TYPED)
         assert reply.status == 200
         assert visitor.url.endswith("/console/experiments/headline?done=create")
-        assert "It is created, and running." in text(visitor.page)
+        assert "The experiment is created, and running." in text(visitor.page)
         report = await service.report("headline")
         assert [arm.name for arm in report.arms] == ["Blue skies", "Rain, at last"]
         assert report.curator["epsilon"] == 1
@@ -129,10 +129,10 @@ def test_every_field_is_what_the_api_calls_by_that_name(service: Service) -> Non
         await visitor.submit("new", earning)
         assert "ldpbandits rotate allowance" in text(visitor.page)
         assert (await visitor.submit("new", earning | {"allowance_required": ""})).status == 200
-        assert "To keep an arm for 1 day" in text(visitor.page)
+        assert "Sticky arm a device keeps its arm for 1 day" in text(visitor.page)
         assert "Warm-up equal traffic until each arm has 40 responses" in text(visitor.page)
-        assert "above 500 responses an hour it pauses itself" in text(visitor.page)
-        assert "12 hours after its creation at the earliest" in text(visitor.page)
+        assert "above 500 responses an hour the experiment pauses itself" in text(visitor.page)
+        assert "Earliest stop 12 hours after its creation" in text(visitor.page)
         assert "Harm an arm that is worse than Blue skies by more than 0.2 is a verdict" in text(visitor.page)
 
     run(service, life)

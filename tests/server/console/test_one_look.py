@@ -52,7 +52,7 @@ def test_no_page_and_no_file_depends_on_the_bits_before_the_look(role: str) -> N
     assert first == second
     assert [status for status, _ in first[-3:]] == [200, 409, 409]
     assert "It is judged once: 59 of 60 responses are in." in page
-    assert "A picture will appear here after the one look." in page
+    assert "The chart appears after the one look." in page
     assert "Comparisons" not in page
     assert "Retire" not in page
 
@@ -63,4 +63,4 @@ def test_after_the_look_the_page_has_the_p_value() -> None:
     assert "green is better than blue by" in page
     assert "Evidence of one look, at 60 responses: p = " in page
     assert "The intervals are those of the textbook" in page
-    assert "Above the line it is decided" not in page
+    assert "Above the line the verdict is reached" not in page

@@ -229,7 +229,7 @@ def test_the_list_shows_every_experiment(service: Service) -> None:
         report = await service.report("headline")
         assert report.best is not None
         assert (report.best.name, report.responses) == ("green", 200)
-        assert re.search(r"running green (not separated yet|separated) .* 2 200$", text(visitor.page))
+        assert re.search(r"running green (not decided yet|decided) .* 2 200$", text(visitor.page))
         widths = [float(width) for width in re.findall(r'class="arm-\d" x="[\d.]+%" width="([\d.]+)%"', visitor.page)]
         assert widths == [pytest.approx(100 * (arm.share or 0), abs=0.001) for arm in report.arms]
         await service.commands.ship("headline", ShippedArm("green"))
@@ -256,13 +256,19 @@ def test_the_page_of_an_experiment_says_what_the_api_says(service: Service) -> N
             assert arm.mean is not None
             written = f"{arm.mean:.2f} {arm.low:.2f} to {arm.high:.2f}"
             assert re.search(rf"{arm.name} (?:ahead |best )?.*{re.escape(written)} [\d.]+ % {arm.pulls} 0", said), said
-        assert "responses 300 decisions 303 accepted 300 still out 3 missing 0 never accepted 0" in said
+        assert "responses 300 decisions 303 accepted 300 pending 3 missing 0 never accepted 0" in said
         assert report.guarantee in said
-        assert "To spend epsilon 1 per response" in said
+        assert "Privacy cost epsilon 1 per response" in said
         assert "at most 2.7 times surer of a reward; a bit is flipped with a chance of 27 %" in said
-        assert "To answer 5 minutes after the arm was shown, whatever the reward; a ticket holds for 1 hour" in said
-        assert "Without a reward it counts as 0" in said
-        assert "kl-ucb++ : Pull the arm of largest" in said
+        assert (
+            "Reporting moment 5 minutes after the arm was shown, whatever the reward; a ticket is valid for 1 hour"
+            in said
+        )
+        assert "Default reward 0, where a device observes none" in said
+        assert "kl-ucb++ Definition Pull the arm of largest U(mean" in said
+        assert "U(mean" not in re.sub(
+            r"<details>.*?</details>", "", visitor.page, flags=re.DOTALL
+        )  # no formula outside
         assert "1 forged" in said
         assert report.forecast.sentence.removeprefix("not ") in said
 
@@ -312,7 +318,7 @@ def test_the_file_of_an_experiment_needs_nothing_else(service: Service) -> None:
         await visitor.visit("experiments/headline")
         report = await service.report("headline")
         assert f"{report.arms[1].mean:.2f}" in text(page)
-        assert "As it stood on 15 January 2027, 08:00 UTC." in text(page)
+        assert "State of 15 January 2027, 08:00 UTC." in text(page)
 
     run(service, life)
 
@@ -335,7 +341,7 @@ def test_a_mistake_of_ours_is_a_page_too(
         with caplog.at_level(logging.ERROR):
             reply = await visitor.visit("experiments/headline")
         assert reply.status == 500
-        assert "that is a bug" in text(visitor.page)
+        assert "this is a bug" in text(visitor.page)
         assert "of this test" in caplog.text
         assert reply.headers["content-security-policy"] == POLICY
         assert "access-control-allow-origin" not in reply.headers

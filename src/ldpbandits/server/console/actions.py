@@ -52,7 +52,7 @@ def _is_hidden(report: Report) -> bool:
 def _out(report: Report) -> str:
     """Return a sentence on the open tickets."""
     out = sum(arm.pending for arm in report.arms)
-    return f"{plural(out, 'response')} may still come, and will be counted." if out else "No more responses will come."
+    return f"{plural(out, 'pending response')} will still count." if out else "No responses are pending."
 
 
 def _ship_consequences(report: Report) -> list[str]:
@@ -60,9 +60,9 @@ def _ship_consequences(report: Report) -> list[str]:
     sure = "" if best is None or best.separated else [f"It is not sure yet that {best.name} is the best arm."]
     return [
         *sure,
-        "From now on every device gets this arm; no response is asked for, and nothing is spent.",
+        "Every device gets this arm from now on. The server asks for no responses, and devices spend no epsilon.",
         _out(report),
-        "Resuming takes it back: the experiment goes on where it was.",
+        "You can resume the experiment: it goes on where it was.",
     ]
 
 
@@ -86,19 +86,23 @@ ACTIONS = (
         "pause",
         "Pause",
         lambda report: f"Pause {report.name}?",
-        lambda report: ["No more arms are handed out: devices go on without.", _out(report), "It can be resumed."],
+        lambda report: [
+            "The server assigns no more arms: devices go on without.",
+            _out(report),
+            "You can resume the experiment.",
+        ],
         lambda report: report.status == "running",
         lambda service, name, _: service.commands.set_status(name, "paused"),
-        "It is paused.",
+        "The experiment is paused.",
     ),
     Action(
         "resume",
         "Resume",
         lambda report: f"Resume {report.name}?",
-        lambda _: ["Arms are handed out again, by the rule, and responses are asked for."],
+        lambda _: ["The server assigns arms again, by the rule, and asks for responses."],
         lambda report: report.status in {"paused", "shipped"},
         lambda service, name, _: service.commands.set_status(name, "running"),
-        "It is running again.",
+        "The experiment is running again.",
     ),
     Action(
         "ship",
@@ -107,13 +111,13 @@ ACTIONS = (
         _ship_consequences,
         _is_open,
         lambda service, name, fields: service.commands.ship(name, ShippedArm(_number(fields.get("arm", "")))),
-        "It is shipped.",
+        "The arm is shipped.",
     ),
     Action(
         "add-arm",
         "Add an arm",
         lambda report: f"Add an arm to {report.name}?",
-        lambda _: ["It is handed out from now on. Its name is shown to devices, and cannot be used again."],
+        lambda _: ["The server assigns it from now on. Devices see its name, which cannot be used again."],
         lambda report: _is_open(report) and report.settings.may_add_arms,
         lambda service, name, fields: service.commands.add_arm(
             name, as_message(NewArm, {"name": fields.get("arm", "").strip()})
@@ -125,8 +129,8 @@ ACTIONS = (
         "Retire",
         lambda report: f"Retire an arm of {report.name}?",
         lambda report: [
-            "It is no longer handed out, for good: neither its name nor its number is used again.",
-            "What is known of it stays. " + _out(report),
+            "The server never assigns it again, and uses neither its name nor its number again.",
+            "Its responses and estimates stay. " + _out(report),
         ],
         lambda report: _is_open(report) and not _is_hidden(report) and sum(not arm.retired for arm in report.arms) > 1,
         _retire,
@@ -139,13 +143,13 @@ ACTIONS = (
         "Close",
         lambda report: f"Close {report.name} for good?",
         lambda report: [
-            "No more arms are handed out, and no more responses counted. Reports and exports stay.",
-            f"Responses that are still out ({sum(arm.pending for arm in report.arms):,}) will be refused.",
-            "A closed experiment is never opened again; one that is paused can be.",
+            "The server assigns no more arms and counts no more responses. Reports and exports stay.",
+            f"It will refuse pending responses ({sum(arm.pending for arm in report.arms):,}).",
+            "A closed experiment never runs again; pause it if you may want to resume it.",
         ],
         _is_open,
         lambda service, name, _: service.commands.set_status(name, "closed"),
-        "It is closed.",
+        "The experiment is closed.",
         is_grave=True,
     ),
     Action(
@@ -153,17 +157,17 @@ ACTIONS = (
         "Delete",
         lambda report: f"Delete {report.name} and all its responses?",
         lambda report: [
-            f"{plural(report.responses, 'response')} and all that is known of the arms will be gone, for good.",
-            "Export them first if anybody may still need them.",
+            f"{plural(report.responses, 'response')} and the estimates of all arms will be gone, for good.",
+            "Export the responses first if anybody may still need them.",
         ],
         lambda _: True,
         _delete,
-        "It is deleted, with all its responses.",
+        "The experiment is deleted, with all its responses.",
         is_grave=True,
     ),
 )
 
-DONE = {action.word: action.done for action in ACTIONS} | {"create": "It is created, and running."}
+DONE = {action.word: action.done for action in ACTIONS} | {"create": "The experiment is created, and running."}
 
 
 async def confirm(visit: Visit) -> Response:
@@ -184,7 +188,7 @@ async def act(visit: Visit) -> Response:
 def _find(visit: Visit) -> Action:
     found = next((action for action in ACTIONS if action.word == visit.request.path_params["action"]), None)
     if found is None:
-        raise Refusal(404, Code.NOT_FOUND, "there is no such page")
+        raise Refusal(404, Code.NOT_FOUND, "page not found")
     return found
 
 

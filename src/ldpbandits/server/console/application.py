@@ -141,13 +141,16 @@ class Console:
                     self._service.meters.refuse("streams", sentence)
             case Unavailable():
                 self._service.meters.refuse("store", str(error))
-                status, sentence = 503, "the database cannot be written now: see whether it was done, and try again"
+                status, sentence = (
+                    503,
+                    "the database cannot be written now: check whether the change was made, and try again",
+                )
             case HTTPException():
                 status = error.status_code
-                sentence = "there is no such page" if status == 404 else error.detail.lower()  # noqa: PLR2004 - HTTP
+                sentence = "page not found" if status == 404 else error.detail.lower()  # noqa: PLR2004 - HTTP
             case _:
-                _log.error("a page of the console could not be made", exc_info=error)
-                status, sentence = 500, "the server could not do this; that is a bug"
+                _log.error("a console page failed", exc_info=error)
+                status, sentence = 500, "internal server error: this is a bug"
         # Only this worker's sessions are checked here: the store may be the fault.
         session = self._sessions.known(request.cookies.get(cookie_name(request), ""))
         return page(self._visit_of(request, session, {}), "error.html", status, sentence=sentence)

@@ -147,7 +147,7 @@ def _curator(fields: Mapping[str, str]) -> dict[str, Any]:
             transform = {"kind": kind}
     listed = [_number("epsilon", text) for text in fields["epsilon"].replace(",", " ").split()]
     if not listed:
-        raise Refusal(422, Code.INVALID, "epsilon is needed: how much a response may tell")
+        raise Refusal(422, Code.INVALID, "epsilon is needed: the limit on the privacy loss of a response")
     return {
         "mechanism": fields["mechanism"],
         "epsilon": listed[0] if len(listed) == 1 else sorted(listed),

@@ -163,7 +163,9 @@ class Live:
         if isinstance(view, str):
             self._service.find(view)
         if self.streams >= LARGEST_STREAMS:
-            raise Refusal(503, Code.RETRY, "too many pages are kept up to date already: reload this one to see more")
+            raise Refusal(
+                503, Code.RETRY, "the server already updates as many pages as it can: reload this page to see changes"
+            )
         return _Stream(self, session, view, seen)
 
     async def goes_on(self, session: Session, view: View, *, thorough: bool) -> bool:

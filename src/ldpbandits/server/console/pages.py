@@ -47,7 +47,7 @@ async def static_file(visit: Visit) -> Response:
     """Return a file that pages are made with."""
     found = replies.static(visit.request.path_params["file"])
     if found is None:
-        raise Refusal(404, Code.NOT_FOUND, "there is no such file")
+        raise Refusal(404, Code.NOT_FOUND, "file not found")
     return found
 
 

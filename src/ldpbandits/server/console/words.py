@@ -30,11 +30,11 @@ MOST_SHOWN = 256
 """Arms on a page. More are no help to anybody, and no browser likes them."""
 
 REJECTIONS = {
-    "duplicate": "sent again by a device that had not heard the answer; counted once, when it first came",
-    "expired": "came after its ticket had expired",
-    "closed": "came after the experiment was closed",
-    "changed": "not the value that was already counted for this ticket",
-    "impossible": "a value that this curator never gives",
+    "duplicate": "retry of a response that was already counted; it counts once",
+    "expired": "arrived after the ticket had expired",
+    "closed": "arrived after the experiment was closed",
+    "changed": "another value than the one already counted for this ticket",
+    "impossible": "not a possible value of this curator",
     "forged": "a ticket that this server did not sign; all experiments together",
 }
 """Why responses were not counted, in the order of harmlessness."""
@@ -176,7 +176,7 @@ def verdict(report: Report) -> Verdict:
     if best is None and report.settings.one_look is not None and report.verdict is not None:
         return Verdict("nothing", report.verdict.sentence, reason)
     if best is None:
-        return Verdict("nothing", "No response has come yet.", reason)
+        return Verdict("nothing", "There are no responses yet.", reason)
     if len(in_use) == 1:
         return Verdict("nothing", f"There is nothing to compare {best.name} with: it is the only arm in use.", reason)
     found = report.verdict
@@ -214,18 +214,16 @@ def guardrails(settings: Settings) -> list[tuple[str, str]]:
         ends = {"pause": "it is paused", "ship": "the best arm is shipped"}[settings.stop_when_decided]
         said.append(("Stop when decided", f"{ends} automatically once there is a verdict"))
         if settings.stop_after:
-            said.append(("Stops", f"{span(settings.stop_after)} after its creation at the earliest"))
+            said.append(("Earliest stop", f"{span(settings.stop_after)} after its creation"))
     if settings.one_look is not None:
-        said.append(
-            ("One look", f"it is judged once, at {plural(settings.one_look, 'response')}; no result is shown before")
-        )
+        said.append(("One look", f"one test, at {plural(settings.one_look, 'response')}; nobody sees a result before"))
     if settings.responses_per_hour is not None:
         most = plural(settings.responses_per_hour, "response")
-        said.append(("Cap", f"above {most} an hour it pauses itself"))
+        said.append(("Cap", f"above {most} an hour the experiment pauses itself"))
     if settings.retain == "tallies":
-        said.append(("What is kept", "single responses are dropped when it is shipped or closed; tallies stay"))
+        said.append(("Retention", "single responses are dropped at ship or close; tallies stay"))
     if settings.allowance_required:
-        said.append(("Allowance", "a decision needs one that the site has signed"))
+        said.append(("Allowance", "a decision needs a signature of the site's backend"))
     return said
 
 
