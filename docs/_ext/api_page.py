@@ -12,7 +12,7 @@ GROUPS = {
     "On devices": ("ldpbandits", "ldpbandits.device"),
     "The agent": ("ldpbandits", "ldpbandits.agent"),
     "For experimenters": ("ldpbandits", "ldpbandits.admin"),
-    "What both sides know": ("ldpbandits", "ldpbandits.spec"),
+    "Public data of both sides": ("ldpbandits", "ldpbandits.spec"),
     "Types": ("ldpbandits", "ldpbandits.types"),
     "Errors": ("ldpbandits", "ldpbandits.errors"),
     "The lab": ("ldpbandits.lab", "ldpbandits.lab"),

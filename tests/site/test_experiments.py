@@ -15,7 +15,7 @@ from ldpbandits import Admin
 from ldpbandits.cli import main
 from ldpbandits.cli.experiments.create import KEYS
 from ldpbandits.cli.experiments.verbs import VERBS
-from ldpbandits.spec.messages import Best, Forecast, Settings
+from ldpbandits.spec.messages import Best, Comparison, Forecast, Settings, Verdict
 
 PAGE = (Path(__file__).parents[2] / "docs" / "experiments.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
@@ -62,21 +62,27 @@ def test_the_python_blocks_run(server: Running, tmp_path: Path, capsys: pytest.C
 
 
 def test_the_table_of_the_page_is_what_show_prints() -> None:
-    """Of such an experiment."""
-    blue = replace(BLUE, name="Blue skies ahead", pulls=440, share=0.11, missing_share=0.01, mean=0.21)
-    rain = replace(GREEN, name="Rain at last", pulls=3_560, share=0.89, missing_share=0.01, mean=0.60)
-    blue = replace(blue, low=0.02, high=0.40, worst_low=0.01, worst_high=0.41)
-    rain = replace(rain, low=0.53, high=0.66, worst_low=0.52, worst_high=0.67)
+    """Of such an experiment: 4,000 responses of a run on a live server."""
+    blue = replace(BLUE, name="Blue skies ahead", pulls=2_022, share=0.5055, missing_share=0.0, mean=0.2014)
+    rain = replace(GREEN, name="Rain at last", pulls=1_978, share=0.4945, missing_share=0.0, mean=0.5799)
+    blue = replace(blue, low=0.1198, high=0.2856, worst_low=0.1198, worst_high=0.2856)
+    rain = replace(rain, low=0.4831, high=0.6758, worst_low=0.4831, worst_high=0.6758)
     sentence = (
-        "Rain at last is better than every other arm in use, with 95 % confidence, "
-        "whatever those who have not answered would have said"
+        "Rain at last is better than Blue skies ahead by 37.8 points (27.0 to 48.8), a lift of 190 % (87 % to 570 %). "
+        "Evidence more than 1,000,000, 60 needed. You may look at any time; this holds although traffic rises and "
+        "falls. It stands even if 12 % of the answers to each arm are forged. Reached at 2,600 responses."
     )
     shown = report(
         responses=4_000,
+        rule={"kind": "duels"},
         arms=(blue, rain),
         best=Best(1, "Rain at last", separated=True),
         forecast=Forecast(separated=True, more_responses=0, sentence=sentence),
-        settings=Settings(report_after=300, responses_per_hour=10_000),
+        verdict=Verdict("better", "Rain at last", 6.06e13, 60.0, True, 0.124, 2_600, sentence),  # noqa: FBT003 - as printed
+        comparisons=(Comparison(0, "Blue skies ahead", 0.3784, 0.2696, 0.4881, 1.879, 0.872, 5.669, 2.4645e24),),
+        settings=Settings(
+            report_after=300, sticky=604_800, stop_when_decided="pause", stop_after=86_400, responses_per_hour=10_000
+        ),
     )
     assert f"\n```text\n{shown}\n```\n" in PAGE
 

@@ -14,8 +14,8 @@ ENTRIES = re.findall(r"^- \*\*([a-z ]+)\*\*(?: \(`(\w+)`\))?: ", TEXT, flags=re.
 NAMED = set(re.findall(r"`([A-Z]\w+)`", TEXT))
 WORDS = """
 arm pull reward value response unit gap regret horizon bound epsilon neighbours guarantee transform mechanism curator
-kind budget claim layer agent rule index floor tally out law algorithm channel trial checkpoint curve experiment engine
-step leap archive ticket nonce ledger outbox store
+kind budget claim layer agent rule index floor tally pending law algorithm channel trial checkpoint curve experiment
+engine step leap archive ticket nonce ledger outbox store
 """
 
 
