@@ -43,9 +43,9 @@ def test_it_prints_tables_and_verdicts(capsys: pytest.CaptureFixture[str]) -> No
         r"Yes: by duels you would see a lift of 100 % with \d+ responses at epsilon 2, \d+ at epsilon 4, ", answer
     )
     assert heading == "0.3 against 0.6, a lift of 100 %; 2 arms, ctb, confidence 95 %"
-    for title in ("Responses until the verdict", "What it costs until then", "could be right about"):
+    for title in ("Responses until the verdict", "Cost until the verdict", "Privacy of one response"):
         assert title in out
-    assert re.search(r"^epsilon +pulls by +10 % .* +power 0.8 +no privacy +forecast +trials$", out, re.MULTILINE)
+    assert re.search(r"^epsilon +rule +10 % .* +power 0.8 +no privacy +forecast +trials$", out, re.MULTILINE)
     assert re.search(r"^ +2 +kl-ucb\+\+ .*20,000\+ .* 10$", out, re.MULTILINE)
     assert re.search(r"^ +4 +duels +\d+ +\d+ +\d+ +\d+ +\d+ +\d+ +20$", out, re.MULTILINE)
     assert re.search(r"^ +4 +one look +\d+ +\d+$", out, re.MULTILINE)
@@ -94,7 +94,14 @@ def test_the_page_stands_by_itself(capsys: pytest.CaptureFixture[str], tmp_path:
     text = page.read_text(encoding="utf-8")
     assert "http" not in re.sub(r"base64,[\w+/=]*", "", text)
     assert text.count('class="verdict') == 3
-    for told in ("What will epsilon cost?", "With 1,000 users", "smallest lift", "right at most", "88.1 %", "98.2 %"):
+    for told in (
+        "What will epsilon cost?",
+        "With 1,000 users",
+        "smallest lift",
+        "largest share of right guesses",
+        "88.1 %",
+        "98.2 %",
+    ):
         assert told in text
     # matplotlib draws letters, and says in a comment what they spell.
     pictures = [b64decode(found).decode() for found in re.findall(r"base64,([\w+/=]+)", text)]
@@ -129,8 +136,8 @@ def test_past_rewards_take_the_place_of_a_baseline(capsys: pytest.CaptureFixture
     assert code == 0
     assert "\n6.4 (the mean of 5 rewards in past.csv) against 9.6, a lift of 50 %" in out
     assert "\nRewards beyond the range count as its ends: 1 of 5.\n" in out
-    assert "only the mean matters to CTB" in out
-    assert "Without privacy the rewards themselves are played." in " ".join(out.split())
+    assert "CTB uses only the mean of past rewards" in " ".join(out.split())
+    assert "Without privacy the plan plays the rewards themselves." in " ".join(out.split())
 
 
 def test_a_range_without_past_rewards_is_said_to_stand_for_its_ends(capsys: pytest.CaptureFixture[str]) -> None:
@@ -138,7 +145,7 @@ def test_a_range_without_past_rewards_is_said_to_stand_for_its_ends(capsys: pyte
     arguments = ["--low", "1", "--high", "5", "--lift", "0.5", "--epsilon", "4", "--trials", "10", "--horizon", "2e4"]
     code, out, _ = called(["plan", "--baseline", "3", *arguments], capsys)
     assert code == 0
-    assert "\nRewards are taken to be 1 or 5: of others, past ones (--data) tell" in out
+    assert "\nThe plan takes rewards to be 1 or 5; for others, past rewards (--data) show" in out
 
 
 @pytest.mark.parametrize(

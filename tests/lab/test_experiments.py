@@ -53,7 +53,7 @@ GOOD: dict[str, Any] = {"horizon": 100, "arms": ["bernoulli(0.5)"], "algorithms"
 @pytest.mark.parametrize(
     ("change", "rule"),
     [
-        ({"horizn": 5}, "horizn: there is no such key"),
+        ({"horizn": 5}, "horizn: unknown key"),
         ({"horizon": 0}, "horizon: horizon must be a whole number >= 1"),
         ({"horizon": "long"}, "horizon: horizon must be a whole number"),
         ({"trials": 0}, "trials: trials must be a whole number >= 1, got 0"),

@@ -499,7 +499,7 @@ def test_a_plan_is_a_table(made: Plan) -> None:
     """A row for each epsilon and allocation, and one for the test with one look."""
     pytest.importorskip("pandas")
     table = made.to_frame()
-    assert list(table["pulls by"][:4]) == ["duels", "equal shares", "one look", "kl-ucb++"]
+    assert list(table["rule"][:4]) == ["duels", "equal shares", "one look", "kl-ucb++"]
     assert len(table) == len(made.rows) + 3
     assert table["power"][0] == made.row(2.0).needed
 

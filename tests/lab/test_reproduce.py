@@ -82,7 +82,10 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str
 def test_the_six_numbers_of_the_paper_come_first_then_the_figures_then_the_table(quick: tuple[Any, str]) -> None:
     """Whoever opens the report sees at once what the paper prints and what this run has."""
     _, page = quick
-    places = [page.index(text) for text in ("What the paper prints", "data:image/svg", "All ratios", "What differs")]
+    places = [
+        page.index(text)
+        for text in ("Ratios in the paper", "data:image/svg", "All ratios", "Differences from the paper")
+    ]
     assert places == sorted(places)
     first = page[: places[1]]
     rows = re.findall(r"<tr><td>(..)</td>.*?</tr>", first)

@@ -64,7 +64,7 @@ def _table(bounds: Sequence[Bound], kind: str, marks: Mapping[str, str]) -> str:
         for bound in bounds
         if bound.kind == kind
     ]
-    return table(("", "bound", "on the regret of", "/ log T", "at T"), rows)
+    return table(("", "bound", "policy", "/ log T", "at T"), rows)
 
 
 COMMAND = Command("bounds", "print every bound of the theory for a bandit", add_arguments, run)

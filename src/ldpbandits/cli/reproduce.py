@@ -72,7 +72,7 @@ def _report(summary: Mapping[str, Any], out: Path, beside: Beside) -> Iterator[s
     head = ("panel", "algorithm", "epsilon", "regret", "ratio", "+-")
     printed = [(*row, paper, told) for row, paper, told in _rows(summary, beside) if paper]
     if printed:
-        yield f"What the paper prints, and what this run found: {settings}"
+        yield f"Ratios in the paper and in this run: {settings}"
         yield ""
         yield table((*head, "paper", ""), printed)
         yield ""

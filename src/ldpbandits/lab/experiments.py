@@ -160,7 +160,7 @@ class Experiment:
         if not isinstance(data, dict):
             raise ParameterError("an experiment is a table of keys")
         for key in sorted(data.keys() - known):
-            raise ParameterError(f"{key}: there is no such key; there are {', '.join(sorted(known))}")
+            raise ParameterError(f"{key}: unknown key; known keys: {', '.join(sorted(known))}")
         for key in ("horizon", "arms", "algorithms"):
             if key not in data:
                 raise ParameterError(f"{key}: an experiment needs this key")

@@ -60,7 +60,7 @@ def _printed(summary: Mapping[str, Any]) -> Iterator[str]:
     if not rows:
         return
     head = ("panel", Cell("arms and epsilon", "left"), Cell("algorithm", "left"), "the paper", "this run")
-    yield f"""<h2>What the paper prints, and what this run found</h2>
+    yield f"""<h2>Ratios in the paper and in this run</h2>
 <p>The price of privacy: the regret, as a multiple of that of the baseline without privacy.</p>
 {_noted_table(rows, head, look="lead")}
 <p class="note">The paper does not state its T. We take it to be 1e7, where most of these ratios are met. Ratios grow
@@ -115,7 +115,7 @@ def _known(number: float | None, form: str) -> str:
 
 def _differences(panels: Sequence[Panel], played: Mapping[str, Sequence[Simulation]]) -> Iterator[str]:
     """Show how the ratios move with T, for the panels of which the paper prints ratios, and what follows."""
-    yield """<h2>What differs from the paper, and why</h2>
+    yield """<h2>Differences from the paper, with their reasons</h2>
 <p>The paper states neither the horizon of its figures nor which values of epsilon it varies (here 0.2, 0.5, 1, 2, 4).
 Its ratios can only be compared at a T, and they grow with T:</p>"""
     for panel in panels:
@@ -245,7 +245,7 @@ def _tails(numbers: Mapping[str, Any]) -> Iterator[str]:
     """Say which private rule has the smallest mean, which the smallest worst trial, and what the default has."""
     private = {curve["algorithm"]: curve for curve in numbers["curves"] if _is_private(curve)}
     least, safest = (min(private.values(), key=lambda curve: curve[name]) for name in ("regret", "worst"))
-    yield f"Of the private rules {_name(least)} has the smallest mean: {_mean_and_worst(least)}."
+    yield f"{_name(least)} has the smallest mean of the private rules: {_mean_and_worst(least)}."
     yield f"{_name(safest)} has the smallest worst case: {_mean_and_worst(safest)}."
     yield f"kl-ucb++ is the default because of its worst case beside a small mean: {_mean_and_worst(private[DEFAULT])}."
 

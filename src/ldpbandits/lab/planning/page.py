@@ -24,7 +24,7 @@ READING = """\
 The verdict is reached when the best arm is known to be the best, by the test that the server uses. It holds at all
 times at once: looking every day, and stopping when it is reached, costs nothing but the responses. All arms have the
 baseline's mean but for the last one, which is better by the lift. Trials are played as they would be live, one response
-after the other, and looked at after every 1 % more of them. What is feasible lies above a line: dots are what trials
+after the other, and looked at after every 1 % more of them. The feasible region lies above a line: dots are what trials
 have shown for the power that is asked for, strokes go from 10 % to 90 % of the trials; between the dots the line
 follows the forecast."""
 ALLOCATION_STYLES: dict[Allocation, Look] = {
@@ -78,7 +78,7 @@ def _is_played(plan: Plan) -> bool:
 def _power(plan: Plan) -> str:
     if not _is_played(plan):
         return ""
-    return f"<h2>How likely by then</h2>{_picture(draw_power(plan), 'Power against responses, for each epsilon')}"
+    return f"<h2>Power against responses</h2>{_picture(draw_power(plan), 'Power against responses, for each epsilon')}"
 
 
 def _picture(figure: Figure, alt: str) -> str:
@@ -93,7 +93,7 @@ def _verdict_class(plan: Plan, epsilon: float) -> str:
 
 def _table(made: Table) -> str:
     def cells(row: Sequence[str]) -> list[str | Cell]:
-        return [Cell(text, "left") if made.head[place] == "pulls by" else text for place, text in enumerate(row)]
+        return [Cell(text, "left") if made.head[place] == "rule" else text for place, text in enumerate(row)]
 
     body = table([cells(row) for row in made.rows], cells(made.head), look="close")
     return f'<h2>{escape(made.title)}</h2>{body}<p class="note">{escape(made.note)}</p>'

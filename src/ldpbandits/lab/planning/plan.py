@@ -212,11 +212,11 @@ class Plan:
         rows: list[dict[str, Any]] = []
         for row in self.rows:
             reached = {f"{100 * share:.0f}%": at for share, at in zip(QUANTILES, row.quantiles, strict=True)}
-            made = {"epsilon": row.epsilon, "pulls by": row.rule, **reached, "power": row.needed}
+            made = {"epsilon": row.epsilon, "rule": row.rule, **reached, "power": row.needed}
             then = {} if row.standing is None else asdict(row.standing)
             rows.append(made | {"forecast": row.closed_form, "wrong": row.wrong, "trials": row.trials} | then)
             if row.textbook is not None:
-                rows.append({"epsilon": row.epsilon, "pulls by": ONE_LOOK, "power": row.textbook})
+                rows.append({"epsilon": row.epsilon, "rule": ONE_LOOK, "power": row.textbook})
         names = dict.fromkeys(name for row in rows for name in row)
         return frame({name: [row.get(name) for row in rows] for name in names})
 
@@ -382,16 +382,18 @@ def remarks(plan: Plan) -> list[str]:
         return []
     if past is None:
         ends = f"{declared.low:g} or {declared.high:g}"
-        return [f"Rewards are taken to be {ends}: of others, past ones (--data) tell what they take without privacy."]
+        return [
+            f"The plan takes rewards to be {ends}; for others, past rewards (--data) show their cost without privacy."
+        ]
     told = (
         [f"Rewards beyond the range count as its ends: {past.clipped:,} of {past.rewards:,}."] if past.clipped else []
     )
     if plan.question.curator == "ctb":
-        told.append("Of past rewards only the mean matters to CTB, which makes the same bits of all laws of one mean.")
+        told.append("CTB uses only the mean of past rewards: it makes the same bits of all laws of one mean.")
     if not set(past.values) <= {0.0, 1.0}:
         told.append(
-            "Without privacy the rewards themselves are played. Intervals take them to vary as far as the range lets "
-            "them; the z-test knows how much they vary, and tells what privacy costs."
+            "Without privacy the plan plays the rewards themselves. Intervals allow for the largest variance in the "
+            "range; the z-test uses the variance of the rewards, and shows the cost of privacy."
         )
     return told
 
@@ -405,7 +407,7 @@ def all_tables(plan: Plan) -> list[Table]:
 def responses(plan: Plan) -> Table:
     """Return after how many responses the verdict is reached, and after how many without privacy."""
     shares = [f"{100 * share:.0f} %" for share in QUANTILES]
-    head = ["epsilon", "pulls by", *shares, f"power {plan.question.power:g}", "no privacy", "forecast", "trials"]
+    head = ["epsilon", "rule", *shares, f"power {plan.question.power:g}", "no privacy", "forecast", "trials"]
     rows = []
     for row in plan.rows:
         if row.epsilon is None:
@@ -434,7 +436,7 @@ def days(plan: Plan) -> Table | None:
     asked = plan.question
     if asked.per_day is None:
         return None
-    head, rows = ["epsilon", "pulls by", "users", "days", "decided on"], []
+    head, rows = ["epsilon", "rule", "users", "days", "last day"], []
     for row in plan.rows:
         if row.needed is not None:
             users = ceil(row.needed / (1 - asked.missing))
@@ -449,20 +451,20 @@ def days(plan: Plan) -> Table | None:
 
 def costs(plan: Plan) -> Table:
     """Return what it costs until then."""
-    head = ["epsilon", "pulls by", "regret", "saw the best", "half-width"]
+    head = ["epsilon", "rule", "regret", "best-arm share", "half-width"]
     rows = [[*_begin(row), *_standing(row.standing, "+" if row.is_cut else "")] for row in plan.rows]
     note = (
         "On average over the trials: the regret, in rewards; the share of users who saw the best arm; and half the "
         "width of the interval of an arm at the baseline."
     )
-    return Table("What it costs until then", head, rows, note)
+    return Table("Cost until the verdict", head, rows, note)
 
 
 def with_users(plan: Plan) -> Table | None:
     """Return how things stand when all users have answered."""
     if plan.question.users is None:
         return None
-    head = ["epsilon", "pulls by", "decided", "regret", "saw the best", "half-width", "smallest lift"]
+    head = ["epsilon", "rule", "power", "regret", "best-arm share", "half-width", "smallest lift"]
     rows = []
     for row in plan.rows:
         users = row.with_users
@@ -482,8 +484,8 @@ def odds(plan: Plan) -> Table:
         "Somebody who thinks that two rewards are equally likely, and then sees the response, is right about it with "
         "at most this probability (docs/privacy.md)."
     )
-    head = ["epsilon", "likelier by at most a factor of", "right at most"]
-    return Table("What an attacker could be right about", head, rows, note)
+    head = ["epsilon", "largest factor of the odds", "largest share of right guesses"]
+    return Table("Privacy of one response", head, rows, note)
 
 
 def _begin(row: Row) -> tuple[str, str]:
