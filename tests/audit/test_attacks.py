@@ -75,7 +75,7 @@ def test_time_that_tells_of_noise_is_reported_with_a_remedy() -> None:
 
     layer = response_time(Evidence(target_of(slow), CLAIM), 0)
     assert layer.verdict == "reported"
-    assert "time tells of noise" in layer.detail
+    assert "time reveals noise" in layer.detail
     assert "send responses at a fixed delay" in layer.detail
 
 

@@ -83,7 +83,7 @@ def test_refusals_that_depend_on_the_reward_are_a_violation(say: Say) -> None:
     """However the reward is written: an attribute, hexadecimal, another unit, a type, a context, one of a group."""
     layer = judged(refusing(say))
     assert layer.verdict == "violated"
-    assert "what is said on refusal" in layer.detail
+    assert "the text of a refusal" in layer.detail
 
 
 def test_where_an_object_lies_in_memory_is_no_reward() -> None:

@@ -136,7 +136,7 @@ def test_a_program_is_asked_one_reward_at_a_time() -> None:
     assert one_at_a_time(evidence, ALPHA).verdict == "violated"
     timed = response_time(evidence, 0.0)
     assert timed.verdict == "reported"
-    assert "time tells of the reward" in timed.detail
+    assert "time reveals the reward" in timed.detail
     assert len(evidence.target.ask([0.0, 1.0] * 50, 60.0)) == 100
 
 

@@ -45,7 +45,7 @@ def test_the_headline_says_what_was_claimed_and_found() -> None:
     assert FOUND.headline in str(FOUND)
     assert "20.09 times" in page(FOUND)
     healthy = Audit("client", 1.0, 0.999, 5_000, 2.0, LAYERS[3:])
-    assert "Found: nothing that speaks against it; the best guesses reached epsilon = 0.5." in healthy.headline
+    assert "Found: no evidence against it; the best guesses reached epsilon = 0.5." in healthy.headline
     assert in_words(800.0) == "a response may give the reward away for certain"
 
 

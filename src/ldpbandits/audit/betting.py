@@ -204,7 +204,7 @@ def judge_bets(
     """
     filled = [(weight, group) for weight, group in zip(weights or [1.0] * len(groups), groups, strict=True) if group]
     if not filled:
-        return Finding("not applicable", "there is nothing to stake on")
+        return Finding("not applicable", "no guess is possible")
     bets = [bet for _, group in filled for bet in group]
     parts = np.array([weight / len(group) for weight, group in filled for _ in group])
     parts /= parts.sum()

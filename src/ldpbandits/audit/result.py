@@ -159,7 +159,7 @@ class Audit:
         """The claim and the finding, in odds and in words."""
         claimed = f"Claimed: epsilon = {self.epsilon_claimed:g}, so that {in_words(self.epsilon_claimed)} of the time."
         if not self.violated:
-            found = f"nothing that speaks against it; the best guesses reached epsilon = {self.epsilon_lower:.4g}."
+            found = f"no evidence against it; the best guesses reached epsilon = {self.epsilon_lower:.4g}."
             return f"{claimed} Found: {found if self.verdict == 'consistent' else f'not finished; so far, {found}'}"
         found = "; ".join(f"{layer.name.split(': ')[-1]} ({layer.detail})" for layer in self.leaks)
         if self.epsilon_lower <= self.epsilon_claimed:

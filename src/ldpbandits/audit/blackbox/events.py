@@ -157,7 +157,7 @@ def judge_ways(ways: Iterable[Way], alpha: float, epsilon: float) -> Finding:
             if best is None or promise > best[0]:
                 best = promise, rule, each, of, pair, counts[TEST, pair, :]
     if best is None:
-        return Finding("not applicable", "there is nothing to guess by")
+        return Finding("not applicable", "no guess is possible")
     _, rule, each, of, pair, counts_of_test = best
     if each.cells is not None:
         for chosen, responses in of.chunks():

@@ -66,7 +66,7 @@ def interior_rewards(evidence: Evidence, alpha: float) -> Finding:
     between = [_between(claim.low, claim.high, part) for part in (0.5, 1 / 3, *drawn.tolist())]
     rewards = tuple(dict.fromkeys((claim.low, claim.high, *between, *_that_stand_out(evidence))))
     if len(rewards) < 3:  # noqa: PLR2004 - the ends, and something between
-        return Finding("not applicable", "there is nothing between the rewards of the claim")
+        return Finding("not applicable", "no reward lies between the rewards of the claim")
     calls = len(rewards) * max(MIN_RESPONSES, claim.samples // SAMPLE_DIVISOR)
     try:
         sample = draw_sample(

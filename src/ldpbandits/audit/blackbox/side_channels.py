@@ -66,8 +66,8 @@ MIN_RUN_S = 0.2
 TIME_PART, MOST_TIME_PART = 0.1, 0.5
 """Shares of the remaining time; the larger one where a program takes long to start."""
 ITSELF = "a reward out of range is answered with itself"
-SHOWN = "what is said on refusal shows the reward: in an error, or in a printed line"
-TOLD = "what is said on refusal depends on the reward: two rewards out of range are told different things"
+SHOWN = "a refusal shows the reward: in an error, or in a printed line"
+TOLD = "the text of a refusal depends on the reward: two rewards out of range get different texts"
 CHECK_FIRST = "The claim is for the rewards given: check others first"
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d*)?(?:[eE][+-]?\d+)?")
 ADDRESS = re.compile(rb"\bat 0x[0-9a-fA-F]+")
@@ -80,7 +80,7 @@ TURNS_TIME_PART = 0.15
 HELD_BACK = "no response before the input ended: a program that sends each response at once is asked one by one"
 TIMED_CALLS = 4_000
 CHANCE = 1e-6
-"""That time is said to tell of the reward where it does not."""
+"""The chance that time is reported to reveal the reward where it does not."""
 REMEDY = "send responses at a fixed delay after the reward, so that their time tells nothing"
 
 
@@ -179,7 +179,7 @@ def bad_rewards(evidence: Evidence, alpha: float) -> Finding:
     words = [tries.words for tries in refused_all]
     bets: list[Bet] = [tries.itself for tries in outside]
     for tries, said in zip(refused_all, words, strict=True):
-        bets += tries.bets(said, "what is said on refusal")
+        bets += tries.bets(said, "the text of a refusal")
     if bets and (finding := judge_bets([bets], 0.0, alpha / 2)).verdict == "violated":
         is_shown = any(
             shows(text.decode(errors="replace"), tries.rewards[coin])
@@ -205,7 +205,7 @@ def bad_rewards(evidence: Evidence, alpha: float) -> Finding:
     if is_side_told:
         text = "the error tells its reader on which side of the range the reward lay; no response does"
         return Finding("reported", f"{refused}; {text}")
-    return Finding("consistent", f"{refused}, and nothing that is said depends on the reward")
+    return Finding("consistent", f"{refused}, and no text depends on the reward")
 
 
 def _is_said_within(evidence: Evidence, alpha: float, rng: np.random.Generator) -> bool:
@@ -319,7 +319,7 @@ def response_time(evidence: Evidence, _alpha: float) -> Finding:
             [replace(way, cells=None)], sample, [(0, 1)], CHANCE, evidence.claim.epsilon * (way is both)
         )
         if guessed.verdict == "violated":
-            text += f": time tells of {name}, like a response with epsilon {guessed.epsilon_lower:.2f} or more"
+            text += f": time reveals {name}, like a response with epsilon {guessed.epsilon_lower:.2f} or more"
             break
     return Finding("reported", f"{text}. To be safe, {REMEDY}")
 
