@@ -141,7 +141,7 @@ def test_what_cannot_be_undone_needs_a_yes(name: str, verb: list[str], capsys: p
     """Where nobody can be asked, nothing is done without --yes."""
     code, out, err = run(capsys, verb[0], name, *verb[1:])
     assert (code, out) == (2, "")
-    assert err == "ldpbandits experiments: --yes is needed where nobody can be asked to confirm\n"
+    assert err == "ldpbandits experiments: --yes is needed without a terminal: nobody can confirm\n"
     assert json.loads(run(capsys, "show", name, "--json")[1])["status"] == "running"
 
 
@@ -192,13 +192,13 @@ def test_it_says_what_is_lost(name: str, server: Running) -> None:
     """Pulls that are out when an experiment is closed; and which arm is the better one when it is not shipped."""
     server.decide(name)
     terminal = Terminal("close", name)
-    terminal.until("Of pulls that are out, 1 response would come too late.")
+    terminal.until("The server would refuse 1 pending response.")
     terminal.type("no\n")
     assert terminal.ended() == 1
     best = Admin(server.url, server.keys["admin"]).show(name).best
     assert best is not None
     terminal = Terminal("ship", name, str(1 - best.arm))
-    terminal.until(f"(the best so far is {best.name}) to everybody, and learn no more? [y/N]")
+    terminal.until(f"(the best so far is {best.name}) to everybody, and collect no more responses? [y/N]")
     terminal.type("y\n")
     terminal.until("shipped to")
     assert terminal.ended() == 0
@@ -355,7 +355,7 @@ ONE = ["create", "x", "--arm", "blue", "--epsilon", "1"]
         (["list", "--url", "http://127.0.0.1:9"], "the server at 127.0.0.1:9 cannot be reached"),
         (["list", "--key-file", "none"], "none cannot be read: No such file or directory"),
         (["create", "x", "--epsilon", "1"], "an experiment needs arms: give --arm once for each"),
-        (["create", "x", "--arm", "blue"], "--epsilon is needed: how much may a response tell?"),
+        (["create", "x", "--arm", "blue"], "--epsilon is needed: the limit on the privacy loss of a response"),
         ([*ONE, "--epsilon", "x"], "must be a number, got 'x'"),
         (
             ["create", "x", "--arm", "blue", "--epsilon", "-1"],

@@ -232,7 +232,7 @@ def agrees(question: Callable[[], str], *, yes: bool) -> bool:
     if yes:
         return True
     if sys.stdin is None or sys.stderr is None or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise ParameterError("--yes is needed where nobody can be asked to confirm")
+        raise ParameterError("--yes is needed without a terminal: nobody can confirm")
     sys.stderr.write(f"{legible(question())} [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() in {"y", "yes"}:

@@ -120,7 +120,7 @@ def _more(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 def add_options(parser: argparse.ArgumentParser, groups: Mapping[str, type]) -> None:
     """Add the flags of these tables under their titles, and --config; each says its variable."""
-    told = f"a TOML file with options by their names; flags and the environment come before it ({CONFIG})"
+    told = f"a TOML file of options; flags and the environment override it ({CONFIG})"
     parser.add_argument("--config", metavar="FILE", help=told)
     for title, table in groups.items():
         group = parser.add_argument_group(title)

@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> None:
             _show_console(agent)
             _wait_for_interrupt()
         else:
-            say(f"All about it was at {agent.report_url} (in a terminal, the server goes on until Ctrl-C).")
+            say(f"The report was at {agent.report_url} (in a terminal, the server goes on until Ctrl-C).")
 
 
 def _show_console(agent: DemoServer, *, is_to_open: bool = False) -> None:
@@ -79,7 +79,7 @@ class Chart:
     def draw(self, report: ReportJson) -> None:
         """Draw the share of decisions and the estimate of each arm."""
         shares = f"{'share of decisions':<{BAR_COLUMNS + 6}}"
-        text = [f"{'headline':<10}{'really':>7}  {shares}{'responses':>10}   estimate, interval"]
+        text = [f"{'headline':<10}{'truth':>7}  {shares}{'responses':>10}   estimate, interval"]
         for arm in report["arms"]:
             share = arm["share"] or 0.0
             bar = "█" * round(BAR_COLUMNS * share)

@@ -204,11 +204,11 @@ def _welcome(setup: Setup, listener: socket.socket, new: Mapping[Role, str]) -> 
     if Role.ADMIN in new and url:
         lines += [
             "",
-            "Create an experiment in the console, or by a command, and look at it:",
+            "Create an experiment in the console or by a command, and show its report:",
             f"  export LDPBANDITS_URL={url} LDPBANDITS_ADMIN_KEY={new[Role.ADMIN]}",
             "  ldpbandits experiments create headline --arm 'Blue skies ahead' --arm 'Rain at last' --epsilon 1",
             "  ldpbandits experiments show headline --watch",
-            f"All that can be asked for: {url}/docs, and for programs {url}/openapi.json",
+            f"All requests: {url}/docs, and for programs {url}/openapi.json",
         ]
     _tell(setup, "started", "\n".join(lines))
 
@@ -224,7 +224,7 @@ def _named(database: str) -> str:
 
 COMMAND = Command(
     "serve",
-    "run the agent server: hand out arms, count private responses",
+    "run the agent server: assign arms, count private responses",
     add_arguments,
     run,
     about=ABOUT,

@@ -37,7 +37,7 @@ def add_create(parser: argparse.ArgumentParser) -> None:
     add("--low", type=number, metavar="LOW", help="rewards lie in [LOW, HIGH] (default 0)")
     add("--high", type=number, metavar="HIGH", help="(default 1)")
     add("--sigmoid", action="store_true", help="instead: rewards are any numbers, seen through the sigmoid")
-    add("--threshold", type=number, metavar="T", help="instead: what counts is whether a reward is above T")
+    add("--threshold", type=number, metavar="T", help="instead: a reward counts as 1 if it is above T, else as 0")
     add("--mechanism", metavar="M", help=f"{' or '.join(MECHANISMS.kinds)} (default bernoulli: bits)")
     rules = ", ".join(kind for kind in RULES.kinds if kind != "ucb")
     add("--rule", metavar="R", help=f"how the agent chooses: {rules}, paper, or JSON (default: see docs/rules.md)")
@@ -46,11 +46,16 @@ def add_create(parser: argparse.ArgumentParser) -> None:
         type=number,
         metavar="S",
         help="seconds from the arm to the response: for web pages 20 to 30"
-        " (default 300; 0: at once, and then its time tells of the reward)",
+        " (default 300; 0: at once, and then its time reveals the reward)",
     )
     add("--sticky", type=number, metavar="S", help="seconds for which a device keeps its arm (default 604800: 7 days)")
     add("--ticket-lifetime", type=number, metavar="S", help="seconds that a device has to answer (default 3600)")
-    add("--default-reward", type=number, metavar="R", help="what silence counts as (default 0, or LOW)")
+    add(
+        "--default-reward",
+        type=number,
+        metavar="R",
+        help="the reward that a device privatises when none comes (default 0, or LOW)",
+    )
     add("--minimum-share", type=number, metavar="P", help="least share of the traffic for each arm, such as 0.1")
     add("--warm-up", type=number, metavar="N", help="equal traffic until each arm has N responses")
     add("--ramp", metavar="P:N", help="an arm that is added later gets at most the share P until it has N responses")
@@ -59,7 +64,7 @@ def add_create(parser: argparse.ArgumentParser) -> None:
     stop, endings = "what to do at the verdict (default pause, if it decides)", ["pause", "ship", "never"]
     add("--stop-when-decided", choices=endings, help=stop)
     add("--stop-when-separated", dest="stop_when_decided", choices=endings, help=argparse.SUPPRESS)  # its old name
-    add("--expect", metavar="B:G", help="planned for a gain of G over a baseline of B, which is then found sooner")
+    add("--expect", metavar="B:G", help="the planned gain G over a baseline B: the verdict comes sooner")
     forged = "share of each arm's answers that may be forged: the verdict waits until it stands (default 0)"
     add("--forged", type=number, metavar="P", help=forged)
     add("--worth", type=number, metavar="G", help="gain over the control that matters: that no arm has it is a verdict")
@@ -68,7 +73,7 @@ def add_create(parser: argparse.ArgumentParser) -> None:
     add("--may-add-arms", action="store_true", default=None, help="arms may be added later; it takes more responses")
     drift = "stop also on verdicts of adaptive rules, which hold only if the means stayed what they were"
     add("--accept-drift-risk", action="store_true", default=None, help=drift)
-    silent = "a verdict rests on those who answered (default), or counts the others at worst"
+    silent = "answered: judge by those who answered (default); worst: count missing answers at worst"
     add("--missing", choices=["answered", "worst"], help=silent)
     look = "judge once, at N responses, in equal shares: nobody sees any result before"
     add("--one-look", type=number, metavar="N", help=look)
@@ -100,7 +105,7 @@ def create(admin: Admin, options: argparse.Namespace) -> Report:
     if "arms" not in given:
         raise ParameterError("an experiment needs arms: give --arm once for each")
     if not {"epsilon", "curator"} & given.keys():
-        raise ParameterError("--epsilon is needed: how much may a response tell?")
+        raise ParameterError("--epsilon is needed: the limit on the privacy loss of a response")
     return admin.create(options.name, given.pop("arms"), **given)
 
 

@@ -64,7 +64,7 @@ def _ship(admin: Admin, options: argparse.Namespace) -> int | None:
     arm = _arm(shown, options.arm)
     is_best = shown.best is None or shown.best.arm == arm
     beside = "" if is_best else f" (the best so far is {shown.best.name})"  # type: ignore[union-attr]
-    question = f"Show {shown.arms[arm].name}{beside} to everybody, and learn no more?"
+    question = f"Show {shown.arms[arm].name}{beside} to everybody, and collect no more responses?"
     if not agrees(lambda: question, yes=options.yes):
         return FAILED
     _tell(admin.ship(options.name, arm), options)
@@ -74,7 +74,7 @@ def _ship(admin: Admin, options: argparse.Namespace) -> int | None:
 def _close(admin: Admin, options: argparse.Namespace) -> int | None:
     def question() -> str:
         late = sum(arm.pending for arm in admin.show(options.name).arms)
-        return f"Close {options.name} for good? Of pulls that are out, {plural(late, 'response')} would come too late."
+        return f"Close {options.name} for good? The server would refuse {plural(late, 'pending response')}."
 
     if not agrees(question, yes=options.yes):
         return FAILED
@@ -159,7 +159,7 @@ VERBS = (
     Verb("retire-arm", "stop assigning an arm", _retire_arm, _name_and_arm),
     Verb(
         "forgive",
-        "make a new start for missing answers: those so far do not count any more",
+        "forgive the missing answers so far: missing counts start anew",
         _telling(lambda admin, options: admin.forgive(options.name)),
         _name,
     ),
