@@ -120,7 +120,7 @@ def test_nothing_is_replaced(database: Path, tmp_path: Path, capsys: pytest.Capt
         beside.unlink()
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 9
-    assert all("is there already" in line for line in lines)
+    assert all("exists already" in line for line in lines)
     assert copy.read_bytes() == content
     assert not new.exists()
     assert run("backup", tmp_path / "nowhere" / "copy.db", "--database", database) == 2

@@ -84,7 +84,7 @@ def test_a_file_that_was_made_beforehand_is_closed_to_others(tmp_path: Path, cap
     with closing(SqliteStore(database)):
         assert database.stat().st_mode & 0o777 == 0o640
     (line,) = caplog.messages
-    assert line == f"others than its owner may use the database {database}, which holds the signing secret: chmod 600"
+    assert line == f"other users may use the database {database}, which holds the signing secret: chmod 600"
 
 
 def test_a_file_of_several_names_is_refused(tmp_path: Path) -> None:
@@ -135,15 +135,15 @@ def test_what_may_be_lost_is_not_acknowledged(loss: str, tmp_path: Path, caplog:
         store.check()
         LOSSES[loss](database)
         for nonce in range(3, 6):
-            with pytest.raises(Unavailable, match="is gone"):
+            with pytest.raises(Unavailable, match="was deleted, moved or replaced"):
                 store.count([answer(nonce, 1, experiment=number)])
-            with pytest.raises(Unavailable, match="is gone"):
+            with pytest.raises(Unavailable, match="was deleted, moved or replaced"):
                 store.check()
-            with pytest.raises(Unavailable, match="is gone"):
+            with pytest.raises(Unavailable, match="was deleted, moved or replaced"):
                 next(store.export(number, 10))
     (line,) = caplog.records
     assert line.levelno == logging.ERROR
-    assert "nothing more is counted" in line.getMessage()
+    assert "counts no more responses" in line.getMessage()
 
 
 @pytest.mark.parametrize("link", ["agent.db", "."])
@@ -164,7 +164,7 @@ def test_a_link_that_leads_elsewhere_is_a_loss(link: str, tmp_path: Path) -> Non
         number = start(store)
         assert store.count([answer(1, 1, experiment=number)])[0] == [Outcome.COUNTED]
         newer.replace(given)
-        with pytest.raises(Unavailable, match=r"current/agent\.db is gone, or is another"):
+        with pytest.raises(Unavailable, match=r"current/agent\.db was deleted, moved or replaced"):
             store.count([answer(2, 1, experiment=number)])
     assert not list(later.iterdir())
 
@@ -195,7 +195,7 @@ def test_a_server_whose_database_is_gone_says_so(tmp_path: Path) -> None:
         for ticket in tickets:
             assert (server.respond(ticket, 1).status, server.respond(ticket, 1).json["code"]) == (503, "retry")
         server.stop()
-        assert server.printed().count("nothing more is counted") == 1
+        assert server.printed().count("counts no more responses") == 1
     assert [(tmp_path / name).read_text() for name in ("agent.db", "agent.db-wal")] == ["another file"] * 2
 
 

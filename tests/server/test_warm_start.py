@@ -194,14 +194,14 @@ def test_a_rule_that_reads_responses_in_its_own_way_needs_what_it_has_read(local
     start(local, "as-they-are", LAPLACE, rule={"kind": "imed-laplace", "epsilon": 0.5}, warm_start=known)
     plain = tallies(local, "as-they-are")
     assert [arm["read"] for arm in plain["arms"]] == [None, None]
-    why = "totals do not tell what it would have read"
+    why = "its readings cannot be computed from totals"
     assert refused(local, plain, curator=LAPLACE) == (
-        f"kl-ucb++-laplace-clip cannot start from what imed-laplace has read of responses: {why}"
+        f"kl-ucb++-laplace-clip cannot start from the readings of imed-laplace: {why}"
     )
     bit = {"kind": "imed-laplace-bit", "epsilon": 0.5}
     assert why in refused(local, known, curator=LAPLACE, rule=bit)
     without = {key: value for key, value in known.items() if key != "rule"}
-    assert "warm_start needs the rule that has read them before" in refused(local, without, curator=LAPLACE)
+    assert "warm_start needs the rule that has read the responses" in refused(local, without, curator=LAPLACE)
     for read in (None, 1 << 63):
         rows = [{**arm, "read": read} for arm in known["arms"]]
         assert "must have in read" in refused(local, {**known, "arms": rows}, curator=LAPLACE)

@@ -175,7 +175,7 @@ SENTENCES: list[tuple[str, dict[str, Any] | bytes, str]] = [
     ("/v1/responses", b'{"ticket": x}', "the body must be JSON; it is broken at byte 11"),
     ("/v1/responses", b'{"ticket": "a", "response": 1e999}', "the body has a number that is too large"),
     ("/v1/responses", b'{"ticket": "\xff"}', "the body must be JSON in UTF-8"),
-    ("/v1/responses", b"[" * 60_000, "the body is nested without end"),
+    ("/v1/responses", b"[" * 60_000, "the body is nested too deeply"),
     ("/v1/responses", {"ticket": "a"}, "response is missing; needed: ticket, response"),
 ]
 

@@ -119,8 +119,8 @@ def test_a_machine_that_has_no_room_for_a_worker_keeps_the_others(tmp_path: Path
         os.kill(first, signal.SIGKILL)
         server.wait_for("cannot be started: Too many open files; next try in", 3)
         server.process.send_signal(signal.SIGHUP)
-        server.wait_for("is replaced, one after the other")
-        server.wait_for("a new worker cannot be started: Too many open files: the others stay as they are")
+        server.wait_for("replacing every worker, one after the other")
+        server.wait_for("a new worker cannot be started: Too many open files: the other workers go on")
         assert server.worker() == second
         resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, before)
         assert second in server.workers()
@@ -182,7 +182,7 @@ def test_a_worker_that_dies_at_once_is_started_after_a_pause_that_grows(tmp_path
         server.wait_for("it is restarted in", times=4)
         pauses = re.findall(r"it is restarted in ([\d.]+) s", server.said)
         assert pauses[:4] == ["0.1", "0.1", "0.2", "0.2"]  # 0.05, 0.1, 0.2, and no more
-        assert "a worker cannot go on: the database is gone\n" in server.said
+        assert "a worker exits: the database is gone\n" in server.said
         assert "Traceback" not in server.said
         assert {server.worker() for _ in range(20)} == {second}
         (tmp_path / "no-start").unlink()
@@ -205,7 +205,7 @@ def test_a_renewal_by_workers_that_do_not_start_changes_nothing(tmp_path: Path) 
         before = server.workers()
         (tmp_path / "no-start").touch()
         server.process.send_signal(signal.SIGHUP)
-        server.wait_for("a new worker did not start: the others stay as they are")
+        server.wait_for("a new worker did not start: the other workers go on")
         assert server.workers() == before
 
 

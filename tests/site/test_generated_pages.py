@@ -49,7 +49,7 @@ def test_every_request_and_every_message_is_on_the_page() -> None:
         assert all(f"| `{field}` |" in section for field in schema.get("properties", ()))
     assert "### PATCH" not in text
     assert "nothing was changed" not in text  # of a 503 nobody can say that: the connection to a database may be lost
-    assert "whether it was written may not be known: send the same again" in text
+    assert "the database may or may not have the change: retry the same request" in text
 
 
 def test_every_public_name_is_on_the_page() -> None:

@@ -1,1 +1,1 @@
-"""UNTRUSTED: an agent over HTTP. It hands out arms and counts each private response exactly once."""
+"""UNTRUSTED: an agent over HTTP. It assigns arms and counts each private response exactly once."""

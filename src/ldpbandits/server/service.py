@@ -260,7 +260,7 @@ class Service:
             raise Refusal(
                 429,
                 Code.RETRY,
-                "this experiment counts no more responses now; send the same again later",
+                "this experiment counts no more responses now; retry later",
                 RETRY_AFTER_CAP_S,
             )
         experiment.traffic.counting += 1

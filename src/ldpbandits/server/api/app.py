@@ -131,7 +131,7 @@ async def _fail(_: Request, __: Exception) -> Response:
 
 
 def _broken() -> Response:
-    body = problem(Code.INTERNAL, "the server could not do this; that is a bug")
+    body = problem(Code.INTERNAL, "internal server error: this is a bug")
     return Response(body, 500, dict(HEADERS), media_type="application/json")
 
 

@@ -143,7 +143,7 @@ async def _body(receive: Receive, largest: int) -> bytes:
     while True:
         message: Message = await receive()
         if message["type"] == "http.disconnect":
-            raise Refusal(400, Code.MALFORMED, "the request was broken off")
+            raise Refusal(400, Code.MALFORMED, "the request ended before its body was complete")
         body += message.get("body", b"")
         if len(body) > largest:
             raise Refusal(413, Code.TOO_LARGE, f"a body has at most {largest} bytes")

@@ -88,7 +88,7 @@ class NewExperiment(Struct, frozen=True, forbid_unknown_fields=True):
     ] = 3600
     """In JSON 60.0 is a whole number too."""
     default_reward: Annotated[
-        Number | None, Meta(description="what a device privatises when no reward comes in time; null: 0, or low")
+        Number | None, Meta(description="the reward that a device privatises when none comes in time; null: 0, or low")
     ] = None
     report_after: Annotated[
         Annotated[float, Meta(ge=0, le=LONGEST_LIFETIME_S)] | None,
@@ -97,9 +97,9 @@ class NewExperiment(Struct, frozen=True, forbid_unknown_fields=True):
     sticky: Annotated[
         float, Meta(ge=0, le=LONGEST_STICKY_S, description="seconds for which a device keeps showing its arm")
     ] = STICKY_S
-    minimum_share: Annotated[Share | None, Meta(description="of the traffic, for each arm")] = None
+    minimum_share: Annotated[Share | None, Meta(description="least share of the traffic for each arm")] = None
     warm_up: Annotated[Responses | None, Meta(description="equal traffic for this many responses of each arm")] = None
-    ramp: Annotated[NewRamp | None, Meta(description="what an arm that is added later gets at most, until when")] = None
+    ramp: Annotated[NewRamp | None, Meta(description="largest share of the traffic for arms that are added")] = None
     goal: Annotated[
         Goal | None, Meta(description="decide which arm is best, then stop; or earn while it runs; null: by the rule")
     ] = None
@@ -108,10 +108,10 @@ class NewExperiment(Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
     stop_when_separated: Annotated[NewEnding | None, Meta(description="the old name of stop_when_decided")] = None
     expect: Annotated[
-        NewExpectation | None, Meta(description="the gain it is planned for, in reward units; found sooner")
+        NewExpectation | None, Meta(description="the planned gain, in units of the reward: the verdict comes sooner")
     ] = None
     forged: Annotated[
-        float, Meta(ge=0, le=0.5, description="share of each arm's answers in spite of which the verdict must stand")
+        float, Meta(ge=0, le=0.5, description="share of forged answers to each arm that the verdict must survive")
     ] = 0
     worth: Annotated[
         Positive | None, Meta(description="smallest gain over the control that matters: none of it is a verdict too")
@@ -146,14 +146,14 @@ class NewExperiment(Struct, frozen=True, forbid_unknown_fields=True):
             ge=0,
             le=MOST_RESPONSES,
             multiple_of=1,
-            description="counted at most; above it the experiment pauses itself; 0: no limit",
+            description="most responses counted in an hour; above it the experiment pauses itself; 0: no limit",
         ),
     ] = RESPONSES_PER_HOUR
     allowance_required: Annotated[
         bool, Meta(description="a decision needs an allowance that the site's own backend has signed")
     ] = False
     warm_start: Annotated[
-        "WarmStart | None", Meta(description="what another experiment of this curator has exported as its tallies")
+        "WarmStart | None", Meta(description="the exported tallies of another experiment with this curator")
     ] = None
 
 
@@ -307,7 +307,7 @@ class ResponseMessage(Struct, frozen=True, forbid_unknown_fields=True):
     ticket: Annotated[str, Meta(max_length=1000, extra={HIDDEN: True})]
     response: Annotated[float, Meta(extra={HIDDEN: True})]
     epsilon: Annotated[
-        float | None, Meta(description="by which it was drawn; needed where the curator leaves a choice")
+        float | None, Meta(description="the epsilon of the response; needed where the curator is a menu")
     ] = None
 
 

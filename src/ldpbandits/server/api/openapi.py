@@ -21,16 +21,16 @@ _REF = "#/components/schemas/{name}"
 _REFS = {"curator": {"$ref": _REF.format(name="Curator")}, "rule": {"$ref": _REF.format(name="Rule")}}
 
 _SENTENCES = {
-    400: "the body is not what is asked for",
+    400: "the body is malformed",
     401: "no valid key",
     403: "a valid key that may not do this, or a forged ticket",
-    404: "there is no such thing",
-    409: "it contradicts what is already there",
-    410: "it is too late: expired, or closed",
+    404: "not found",
+    409: "a conflict with the present state",
+    410: "too late: expired, or closed",
     413: "the body is too large",
     422: "understood, but impossible",
-    429: "this key asks too often: send the same again later",
-    503: "whether it was written may not be known: send the same again",
+    429: "rate limit exceeded: retry the same request later",
+    503: "the database may or may not have the change: retry the same request",
 }
 
 _PARAMETERS: dict[str, dict[str, Any]] = {

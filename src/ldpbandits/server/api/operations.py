@@ -257,7 +257,7 @@ OPERATIONS = (
     Operation(
         "POST",
         f"{EXPERIMENT}/forgive",
-        "make a new start for missing answers: those so far do not count any more",
+        "forgive the missing answers so far: missing counts start anew",
         lambda service, path, _: service.commands.forgive(path["name"]),
         Report,
         body=Nothing,
@@ -347,7 +347,7 @@ OPERATIONS = (
     Operation(
         "GET",
         "/metrics",
-        "counts, times and sizes for Prometheus",
+        "show metrics for Prometheus: counts, times and sizes",
         _metrics,
         "text/plain",
         Role.VIEWER,

@@ -45,5 +45,5 @@ class Reader:
         except UnicodeDecodeError:
             return "the body must be JSON in UTF-8"
         except RecursionError:
-            return "the body is nested without end"
+            return "the body is nested too deeply"
         return explain(fault, self._kind, value)

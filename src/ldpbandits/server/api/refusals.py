@@ -20,14 +20,12 @@ class Refusal(Exception):  # noqa: N818 - an answer, not a fault of the server
     @classmethod
     def unavailable(cls) -> "Refusal":
         """Return the refusal for a store that is unavailable."""
-        return cls(
-            503, Code.RETRY, "the database cannot be written now; send the same again: it counts once", retry_after=1
-        )
+        return cls(503, Code.RETRY, "the database cannot be written now; retry: a response counts once", retry_after=1)
 
     @classmethod
     def too_fast(cls, seconds: float) -> "Refusal":
         """Return the refusal for a key above its rate limit."""
-        return cls(429, Code.RETRY, "this key asks too often; send the same again later", retry_after=ceil(seconds))
+        return cls(429, Code.RETRY, "the rate limit of this key is exceeded; retry later", retry_after=ceil(seconds))
 
 
 REFUSED = {

@@ -148,7 +148,7 @@ class Commands:
         experiment = self._service.find(name)
         self._check_not_closed(experiment)
         if not experiment.settings.may_add_arms:
-            told = "was created without may_add_arms, which keeps a part of the error for later arms: create another"
+            told = "was created without may_add_arms, which reserves a part of the error for later arms: create another"
             raise Refusal(409, Code.FULL, f"the experiment {name} {told}")
         try:
             limits.check_arms(len(experiment.records) + 1)
@@ -183,10 +183,14 @@ class Commands:
         if not 0 <= arm < len(arms):
             raise self._no_arm(experiment)
         if experiment.is_hidden:
-            raise Refusal(409, Code.HIDDEN, "one look compares all arms: none is retired before, but it can be closed")
+            raise Refusal(
+                409,
+                Code.HIDDEN,
+                "one look compares all arms: no arm can be retired before; close the experiment instead",
+            )
         if not arms[arm].retired:
             if experiment.shipped == arm:
-                raise Refusal(409, Code.SHIPPED, "everybody gets this arm: ship another one or resume first")
+                raise Refusal(409, Code.SHIPPED, "this arm is shipped: ship another one or resume first")
             if sum(not other.retired for other in arms) == 1:
                 raise Refusal(409, Code.LAST, "the last arm cannot be retired: close the experiment instead")
             await self._service.committer.run(self._store.retire_arm, experiment.number, arm)

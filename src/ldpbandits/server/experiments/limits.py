@@ -70,7 +70,7 @@ def _check_size(sort: str, data: object) -> None:
     try:
         length = len(json.dumps(data))
     except RecursionError:
-        raise SpecError(f"the JSON of a {sort} is nested without end") from None
+        raise SpecError(f"the JSON of a {sort} is nested too deeply") from None
     if length > LONGEST_JSON:
         raise SpecError(f"the JSON of a {sort} has at most {LONGEST_JSON} characters")
 

@@ -59,7 +59,7 @@ class Settings(Struct, frozen=True, omit_defaults=True):
     Defaults are those of experiments that were stored before a setting existed.
 
     - `report_after`: seconds from the moment an arm is accepted to the moment its response is sent, the same whatever
-      the reward; 0 sends it at once, and then its time tells of the reward.
+      the reward; 0 sends it at once, and then its time reveals the reward.
     - `sticky`: seconds for which a device keeps showing the same arm.
     - `minimum_share`: the least share of the traffic that each arm gets.
     - `warm_up`: equal traffic until each of the first arms has this many responses.

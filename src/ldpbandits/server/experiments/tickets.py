@@ -29,7 +29,7 @@ _VERSION = 3
 """The format of tickets; in version 1 the HMAC's key was the secret itself."""
 
 _BODY_2 = Struct(">BHIHQ15s")
-"""The body of version 2, before tickets had a rival: tickets that are out when a server is upgraded are still read."""
+"""The body of version 2, before tickets had a rival: an upgraded server still reads open tickets of this version."""
 
 _NO_RIVAL = 0xFFFF
 """The rival in the ticket of a pull that no fair coin has chosen; arms have smaller numbers."""
@@ -93,8 +93,8 @@ class Signer:
         for place, number in enumerate(numbers):
             if number in numbers[:place]:
                 first, second = numbers.index(number) + 1, place + 1
-                told = "are the same" if secrets[first - 1] == secrets[place] else "cannot be told apart in tickets"
-                raise ParameterError(f"signing secrets {first} and {second} of the list {told}: put another in place")
+                told = "are the same" if secrets[first - 1] == secrets[place] else "have the same number in tickets"
+                raise ParameterError(f"signing secrets {first} and {second} of the list {told}: replace one of them")
         return cls(dict(zip(numbers, secrets, strict=True)), identity=identity, newest=numbers[0])
 
     def sign(self, ticket: Ticket) -> str:

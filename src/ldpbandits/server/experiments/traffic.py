@@ -14,7 +14,7 @@ most `report_after` + `ANSWER_DELAY_S`, which it is before there are answers. Wi
 time t,
     share  = responses since t - 3 T / decisions from t - 4 T to t - T    the part of due decisions that is answered
     coming = share (D(t) - D(t - T))                                      answers that are still to be expected
-    weight = coming / tickets that are out                                at most 1
+    weight = coming / open tickets                                        at most 1
 
 Where all devices answer the weight is 1. With twenty silent clients for each honest device it is the honest share.
 """

@@ -47,11 +47,11 @@ def _check_reading(start: WarmStart, menu: Menu, rule: Rule) -> bool:
         return False
     kind = getattr(rule, "kind", "this rule")
     if start.rule is None:
-        raise SpecError(f"{kind} reads responses in its own way: warm_start needs the rule that has read them before")
+        raise SpecError(f"{kind} has a reading of its own: warm_start needs the rule that has read the responses")
     before = bind_rule(limits.rule_of(start.rule, menu), menu)
     if (before.reading, before.parameters) != (wanted.reading, wanted.parameters):
-        why = "totals do not tell what it would have read"
-        raise SpecError(f"{kind} cannot start from what {start.rule.get('kind')} has read of responses: {why}")
+        why = "its readings cannot be computed from totals"
+        raise SpecError(f"{kind} cannot start from the readings of {start.rule.get('kind')}: {why}")
     return True
 
 
@@ -75,7 +75,7 @@ def _cells(number: int, arm: KnownArm, menu: Menu, *, is_read: bool) -> list[Cel
             raise SpecError(f"{name}: {count} responses sum to {least} at least and {most} at most, got {brief(sums)}")
     read = int(arm.read or 0) if is_read else 0
     if is_read and (arm.read is None or abs(read) > MOST_READ or (read and not pulls)):
-        raise SpecError(f"{name} must have in read what the rule has read of its responses")
+        raise SpecError(f"{name} must have in read the sum of the rule's readings of its responses")
     return [CellTotal(0, number, cell, count, sums, read) for cell, (count, sums) in enumerate(levels) if count]
 
 

@@ -123,7 +123,7 @@ class Peers:
                 if self._polled_at < came:
                     last = max(self._polled_at, self._failed_at)
                     if last >= came:  # a poll failed meanwhile, and would again
-                        raise Unavailable("the other workers cannot be asked")
+                        raise Unavailable("the changes of other workers cannot be polled")
                     await asyncio.sleep(last + pause - elapsed())
                     self._began_at = elapsed()
                     self._poll_task = asyncio.create_task(self._poll())
@@ -134,7 +134,7 @@ class Peers:
 
     @staticmethod
     def _timed_out() -> Unavailable:
-        return Unavailable(f"the other workers were not heard of for {POLL_TIMEOUT_S:g} s")
+        return Unavailable(f"a poll of the other workers took longer than {POLL_TIMEOUT_S:g} s")
 
     async def refresh(self, experiment: LiveExperiment) -> None:
         """Poll unless the state of this experiment is fresh; raise `Unavailable` when the poll fails."""
@@ -208,9 +208,11 @@ class Peers:
                 except Unavailable as error:
                     if not isinstance(result, Key):
                         raise
-                    _log.warning("a new key is shown, though %s", error)  # it is shown once, and must not be lost
+                    _log.warning(
+                        "the reply shows the new key, although %s", error
+                    )  # it is shown once, and must not be lost
             return result
-        raise Unavailable("other workers change experiments too often")
+        raise Unavailable("changes of other workers conflicted with each attempt: try again")
 
     async def _poll_from(self, version: int) -> None:
         """Let the next poll apply again what was changed after this version.

@@ -68,16 +68,14 @@ class Clock:
         elif self._candidate is None or abs(offset - self._candidate[0]) > CLOCK_TOLERANCE_S:
             self._candidate = (offset, steady)
             if self._trusted is not None:
-                warning = "the clock jumped ahead by %.1f days: it is trusted after a day"
-                _log.warning(
-                    f"{warning}, and until then used tickets are remembered", (offset - self._trusted) / _DAY_S
-                )
+                warning = "the clock jumped ahead by %.1f days: the server trusts it after a day"
+                _log.warning(f"{warning}, and keeps used nonces until then", (offset - self._trusted) / _DAY_S)
         elif steady - self._candidate[1] >= (START_CONFIRMATION_S if self._trusted is None else LEAP_CONFIRMATION_S):
             self._trusted, self._candidate = offset, None
 
     def _compare(self, wall: float, forgotten: int) -> None:
         is_behind = wall + CLOCK_TOLERANCE_S < forgotten
         if is_behind and not self._is_behind:
-            warning = "the clock is %.1f days behind the last forgotten tickets: it was wrong then, or is wrong now"
+            warning = "the clock is %.1f days behind the last removed nonces: it was wrong then, or is wrong now"
             _log.warning(f"{warning}; until it gets there the server's time stands still", (forgotten - wall) / _DAY_S)
         self._is_behind = is_behind

@@ -218,7 +218,7 @@ class Connection(HttpToolsProtocol):
             self._all.waiting[self] = None
         else:
             self._all.meters.refuse("connections", f"all {self._all.most} connections are being answered")
-            self._refuse(503, Code.RETRY, "too many requests are being answered; send the same again", "connections")
+            self._refuse(503, Code.RETRY, "too many requests are under way; retry", "connections")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Remove this connection from the open ones."""
@@ -375,7 +375,7 @@ class Connection(HttpToolsProtocol):
         """Refuse bodies with too much framing; stop reading once the reply is complete."""
         if self._unanswered:
             most = f"{self._limits.header_bytes} bytes, and 1 more for {BODY_BYTES_PER_FRAME} of it"
-            message = f"around a body there are at most {most}"
+            message = f"the framing of a body has at most {most}"
             self._refuse(413, Code.TOO_LARGE, message, "header_bytes")
         elif self._received > LARGEST_DRAIN_BYTES:
             self._all.closed["body_seconds"] += 1

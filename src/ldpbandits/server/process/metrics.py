@@ -200,7 +200,7 @@ def _disk_metrics(sizes: StoreSizes) -> Iterator[Metric]:
 
 async def _experiment_metrics(service: Service, totals: Totals) -> list[Metric]:
     by_arm = ("experiment", "arm")
-    decisions = _counter("decisions", f"Arms handed out: {SHOWN_EXPERIMENTS}.", (), by_arm)
+    decisions = _counter("decisions", f"Arms assigned: {SHOWN_EXPERIMENTS}.", (), by_arm)
     pulls = _counter("pulls", f"Responses counted: {SHOWN_EXPERIMENTS}.", (), by_arm)
     pending = GaugeMetricFamily(
         "ldpbandits_pending", f"Tickets neither answered nor expired: {SHOWN_EXPERIMENTS}.", labels=by_arm
@@ -233,7 +233,7 @@ async def _experiment_metrics(service: Service, totals: Totals) -> list[Metric]:
         rejected.add_metric(("", reason), count)
     of_all = "in all experiments that are not deleted."
     sums = [
-        CounterMetricFamily("ldpbandits_all_decisions", f"Arms handed out, {of_all}", value=totals.decisions),
+        CounterMetricFamily("ldpbandits_all_decisions", f"Arms assigned, {of_all}", value=totals.decisions),
         CounterMetricFamily("ldpbandits_all_pulls", f"Responses counted, {of_all}", value=totals.pulls),
         CounterMetricFamily("ldpbandits_all_missing", f"Accepted pulls unanswered, {of_all}", value=totals.missing),
         CounterMetricFamily("ldpbandits_all_accepted", f"Pulls accepted, {of_all}", totals.accepted),
@@ -243,7 +243,7 @@ async def _experiment_metrics(service: Service, totals: Totals) -> list[Metric]:
     for status, count in sorted(totals.status.items()):
         statuses.add_metric((status,), count)
     shown = sum(len(numbers) for _, numbers in totals.shown)
-    without = _gauge("arms_without_lines", "Arms that have no lines of their own on this page.", totals.arms - shown)
+    without = _gauge("arms_without_lines", "Arms without lines of their own on this page.", totals.arms - shown)
     return [decisions, accepted, pulls, pending, missing, unaccepted, rejected, incidents, *sums, statuses, without]
 
 
@@ -268,12 +268,15 @@ def _process_metrics(service: Service) -> Iterator[Metric]:
         ("operation", "status"),
     )
     yield _counter(
-        "unavailable", "Replies that say 503: send the same again.", _by_word(meters.unavailable), ("reason",)
+        "unavailable",
+        "Replies with status 503, after which a client retries.",
+        _by_word(meters.unavailable),
+        ("reason",),
     )
     yield _gauge("open_connections", "Connections that are open.", meters.open_connections())
     yield _counter(
         "closed_connections",
-        "Connections closed against their clients' will, by the limit that was reached.",
+        "Connections that the server closed, by the limit that was reached.",
         _by_word(meters.closed),
         ("limit",),
     )

@@ -83,7 +83,7 @@ def _begin(work: Work, listener: socket.socket, pipe: Connection) -> None:
     try:
         work(listener, Tie(pipe))
     except LDPBanditsError as error:
-        _log.error("a worker cannot go on: %s", error)
+        _log.error("a worker exits: %s", error)
         sys.exit(1)
     except Exception:  # noqa: BLE001 - every error is logged in one line
         _log.exception("a worker has failed")
@@ -131,7 +131,7 @@ class Workers:
             while not {signal.SIGTERM, signal.SIGINT} & set(caught):
                 if signal.SIGHUP in caught:
                     caught.remove(signal.SIGHUP)
-                    _log.info("every worker is replaced, one after the other", extra={"event": "renewal"})
+                    _log.info("replacing every worker, one after the other", extra={"event": "renewal"})
                     self._to_replace = deque(self._deaths)
                 self._start_due()
                 self._replace_next()
@@ -177,7 +177,7 @@ class Workers:
                     self._cancel_replacement(f"cannot be started: {error.strerror or error}")
 
     def _cancel_replacement(self, why: str) -> None:
-        _log.error("a new worker %s: the others stay as they are", why, extra={"event": "renewal"})
+        _log.error("a new worker %s: the other workers go on", why, extra={"event": "renewal"})
         self._replacement = None
         self._to_replace.clear()
 
@@ -256,7 +256,7 @@ class Workers:
         while workers := [worker for worker in self._all_workers() if worker.process.exitcode is None]:
             left = until - monotonic()
             if left <= 0 or len(caught) > told:
-                _log.error("%d workers have not stopped in time, and are killed", len(workers), extra={"event": "kill"})
+                _log.error("killing %d workers that did not stop in time", len(workers), extra={"event": "kill"})
                 for worker in workers:
                     worker.process.kill()
             wait([wake, *(worker.process.sentinel for worker in workers)], max(left, 0.05))

@@ -170,7 +170,7 @@ def _compare_tallies(
         for arm in range(of.arms):
             if brought[number, arm] != of.warm(arm):
                 place = f"arm {arm} of experiment {number}: {brought[number, arm]} of its pulls have no response"
-                findings.report(f"{place}, and it has brought along {of.warm(arm)}")
+                findings.report(f"{place}, and its warm start had {of.warm(arm)} pulls")
     return waiting
 
 

@@ -66,7 +66,7 @@ def display_name(url: str) -> str:
     name, host, port = (str(parts.get(part) or "") for part in ("dbname", "host", "port"))
     # A password that contains a slash or an at sign is parsed as one of these.
     if "@" in name or "@" in host[1:] or not all(one.isdigit() for one in port.split(",") if one):
-        raise _no_address("its parts cannot be told apart")
+        raise _no_address("it is ambiguous")
     return f"{name} at {host or 'this machine'}"
 
 
@@ -129,7 +129,7 @@ class Link:
                 self.close()  # it leads to a standby; the next one may not
                 raise
             if self.is_doubtful:
-                raise psycopg.OperationalError("a commit was not seen to reach the standby")
+                raise psycopg.OperationalError("the standby has not confirmed a commit")
 
     def _begin(self, stack: ExitStack) -> Connection[TupleRow]:
         try:

@@ -138,7 +138,7 @@ class Counting:
         rows, are_noted = self._send(connection, batch, worker, happened)
         self._failpoint("after commit")
         if self.link.is_doubtful:
-            raise psycopg.OperationalError("a commit was not seen to reach the standby")
+            raise psycopg.OperationalError("the standby has not confirmed a commit")
         left = [row[0] - 1 for row in rows if row[0] is not None and row[0] > 0]
         answered = {-row[0] - 1 for row in rows if row[0] is not None and row[0] < 0}
         added = [SlotTotal(row[1], self.slot, *row[2:]) for row in rows if row[0] is None]

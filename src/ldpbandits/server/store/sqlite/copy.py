@@ -29,7 +29,7 @@ _ALL_BESIDE = (*BESIDE, "-journal")
 def back_up(database: Path, copy: Path) -> None:
     """Copy a database, in use or not, to a path that does not exist yet."""
     if os.path.lexists(copy):
-        raise OutputError(f"{copy} is there already: a backup replaces nothing")
+        raise OutputError(f"{copy} exists already: a backup replaces no file")
     _copy(database, copy, lambda _: None)
 
 
@@ -38,7 +38,7 @@ def restore(backup: Path, database: Path) -> None:
     for suffix in _ALL_BESIDE:
         beside = Path(f"{database}{suffix}")
         if os.path.lexists(beside):  # SQLite would apply an old log to the new database
-            raise OutputError(f"{beside} is there already: restoring replaces nothing, move it away first")
+            raise OutputError(f"{beside} exists already: a restore replaces no file, move it away first")
     _check_pages(backup)  # before anything is made
     with _translate_copy_errors(database):
         lock = acquire_lock_file(database)

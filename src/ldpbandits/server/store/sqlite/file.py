@@ -90,8 +90,8 @@ class SqliteFile:
             lost = self._file_lock.find_lost()
             if lost is None:
                 return
-            self._lost_reason = f"{lost} is gone, or is another file by now"
-            _log.error("%s: nothing more is counted until the server is started again", self._lost_reason)
+            self._lost_reason = f"{lost} was deleted, moved or replaced"
+            _log.error("%s: the server counts no more responses until it is restarted", self._lost_reason)
             with suppress(sqlite3.Error):
                 self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         raise Unavailable(self._lost_reason)
@@ -236,7 +236,7 @@ class FileLock:
             raise DatabaseError(f"the database {self._path} was replaced while it was opened")
         self._found[str(self._given)] = self._found[str(self._path)]
         if sys.platform != "win32" and os.fstat(self._file.fileno()).st_mode & 0o077:
-            told = "others than its owner may use the database %s, which holds the signing secret: chmod 600"
+            told = "other users may use the database %s, which holds the signing secret: chmod 600"
             _log.warning(told, self._path)
 
     def find_lost(self) -> str | None:

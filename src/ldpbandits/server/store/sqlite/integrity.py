@@ -50,7 +50,7 @@ class _Reader:
         try:
             yield from self._connection.execute(sql)
         except sqlite3.Error as error:
-            self.faults.append(f"{what}: they cannot be read to their end: {error}")
+            self.faults.append(f"{what}: they cannot be read completely: {error}")
 
     def check_file(self) -> None:
         """Run SQLite's integrity check of every page, and check the invariants that its tables cannot express."""
