@@ -91,7 +91,7 @@ def test_what_is_no_agent_server_is_said_so(saying: Says, body: bytes) -> None:
     for status in ("200 OK", "404 Not Found"):
         if (body, status) != (b'{"message": 3}', "200 OK"):
             error = refusal(asking(saying(reply(body, status))))
-            assert (error.code, "is no agent server: is the URL right?" in str(error)) == ("unreadable", True)
+            assert (error.code, "is not from an agent server: check the URL." in str(error)) == ("unreadable", True)
 
 
 def test_a_key_follows_no_redirect(saying: Says) -> None:
@@ -166,7 +166,7 @@ def test_an_export_is_there_when_it_is_whole(saying: Says, tmp_path: Path) -> No
     [
         (WHOLE[:-5], "cannot be reached"),
         (WHOLE[:-15], "cannot be reached"),
-        (reply(CSV)[:-3], "the reply was broken off"),
+        (reply(CSV)[:-3], "the reply was truncated"),
         (b"HTTP/1.1 200 OK\r\n\r\n" + CSV, "has no length"),
         (reply(b'{"code": "not_found", "message": "no such"}', "404 Not Found"), r"refuses \(404\): no such"),
         (reply(b"[]", "202 Accepted"), "the server answers 202"),

@@ -47,7 +47,9 @@ def test_what_a_newer_server_says_beside_is_passed_over() -> None:
 def test_what_is_missing_is_named(name: str) -> None:
     """In one line."""
     rest = {key: value for key, value in SUMMARY.items() if key != name}
-    with pytest.raises(ServerError, match=f"^the server's reply has no Summary.{name}: its version is another one$"):
+    with pytest.raises(
+        ServerError, match=f"^the server's reply has no Summary.{name}: its version differs from this package's$"
+    ):
         read(Summary, rest)
 
 
@@ -69,7 +71,7 @@ def test_what_is_missing_is_named(name: str) -> None:
 )
 def test_what_is_something_else_is_named(kind: type[Any], data: Any, place: str) -> None:
     """By its place, without the value."""
-    with pytest.raises(ServerError, match=f"^the server's reply has something else in {place} than ") as caught:
+    with pytest.raises(ServerError, match=f"^the server's reply has an unexpected value in {place}$") as caught:
         read(kind, data)
     assert caught.value.code == "unreadable"
 

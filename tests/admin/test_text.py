@@ -72,7 +72,7 @@ def test_a_terminal_without_such_letters_gets_others() -> None:
         ({"arms": (replace(BLUE, warm_pulls=200), GREEN)}, "\n200 of the responses came from another experiment"),
         ({"warnings": ("7 % are missing",)}, "\nWarning: 7 % are missing.\n"),
         ({"rejected": Rejected(0, 1_200, 3, 0, 0, 9)}, "not counted: 1,200 expired, 3 impossible.\n"),
-        ({"rejected": Rejected(7, 0, 0, 0, 1, 0)}, "not counted: 1 closed, 7 forged (in all of the server).\n"),
+        ({"rejected": Rejected(7, 0, 0, 0, 1, 0)}, "not counted: 1 closed, 7 forged (in all experiments).\n"),
         ({"best": None, "responses": 0}, "\nNo responses yet.\n"),
         (
             {

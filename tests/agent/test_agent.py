@@ -221,7 +221,7 @@ def test_a_pull_that_is_out_is_settled_by_its_response_or_given_up() -> None:
     agent.take_back("red")
     assert (agent.t, agent.pulls) == (1, (1, 0))
     for arm in ("blue", Arm(1)):
-        with pytest.raises(ArmError, match=r"no pull of arm .* is out"):
+        with pytest.raises(ArmError, match=r"arm .* has no pending pull"):
             agent.take_back(arm)
     for unknown in ("green", 9, None):
         with pytest.raises(ArmError, match="arm must be"):

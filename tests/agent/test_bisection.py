@@ -105,5 +105,5 @@ def test_what_is_no_response_is_refused() -> None:
     for bad in (0.5, 2.0, -1.0, float("nan")):
         with pytest.raises(ResponseError, match="a response of CTB is 0 or 1"):
             Bisection(0, 1, 1).update(Response(bad))
-    with pytest.raises(ResponseError, match="of 2 responses there cannot be 3 ones"):
+    with pytest.raises(ResponseError, match="3 ones are impossible among 2 responses"):
         Bisection(0, 1, 1).count(2, 3)

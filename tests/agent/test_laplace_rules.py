@@ -189,7 +189,7 @@ def test_what_a_rule_reads_is_kept_beside_the_responses() -> None:
         with pytest.raises(SnapshotError):
             Agent.from_json({**told, **change})
     del told["read"]
-    with pytest.raises(SnapshotError, match="has the key read just where its rule reads responses"):
+    with pytest.raises(SnapshotError, match="has the key read if its rule has a reading"):
         Agent.from_json(told)
 
 

@@ -126,7 +126,7 @@ def test_a_reward_is_never_written(device: "Device", path: Path) -> None:
     [
         ({"curator": {"mechanism": "bernoulli", "epsilon": 2}}, Limits(UNIT, 1, 10), "asks for epsilon = 2 a response"),
         ({}, Limits(UNIT, 1, 0.4), "on top of the 0 spent is too much"),
-        ({"report_after": 0}, Limits(UNIT, 1, 10), "responses at once, which tells when a reward came"),
+        ({"report_after": 0}, Limits(UNIT, 1, 10), "responses at once, which reveals when a reward came"),
         (
             {},
             Limits(Range(0, 2), 1, 10),
@@ -205,7 +205,7 @@ def test_a_pull_is_observed_by_its_own_experiment_only(agent: "FakeAgent", devic
     drawn.clear()
     for stranger in (device("colour"), device(url=f"{agent.url}/other")):
         assert stranger.pulls() == []
-        with pytest.raises(TicketError, match="not of this device and experiment"):
+        with pytest.raises(TicketError, match="belongs to another device or experiment"):
             stranger.observe(str(pull.ticket), 1)
         stranger.flush(now=1e12)
     assert drawn == []

@@ -119,7 +119,7 @@ class Admin:
           of it as one `curator`.
         - `rule`: an object, JSON, or a kind such as "imed"; "paper" for the paper's.
         - `report_after`: seconds from the arm to the response, the same whatever the reward. 0 sends it at once, and
-          then its time tells of the reward.
+          then its time reveals the reward.
         - `sticky`: seconds for which a device keeps its arm.
         - `ticket_lifetime`: seconds that a device has to answer. `default_reward`: what silence counts as.
         - `minimum_share`: of the traffic, for each arm. `warm_up`: equal traffic for this many responses of each arm.

@@ -1,10 +1,10 @@
 """The search for a threshold on a live server: each step is an experiment of its own, `NAME-calibration-1`, `-2`, ...
 
-All of them have the arms of the experiment proper, and CTB behind the threshold of their step; arms are handed out in
+All of them have the arms of the experiment proper, and CTB behind the threshold of their step; arms are assigned in
 turn. A step is closed once its tally decides it, and only then is its tally read for good: a closed experiment counts
 nothing more. The search is therefore a function of the server's stored data. The process that runs it may be killed at
 any time and start again: it goes through the closed steps as before, and takes up the one that is open. Each response
-is counted once, as ever. A response that is still out when its step is closed is refused, though its user has spent
+is counted once, as ever. A response that is pending when its step is closed is refused, though its user has spent
 epsilon.
 
 It sees tallies only.

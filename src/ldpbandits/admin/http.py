@@ -62,7 +62,7 @@ class Experimenter:
                 _read(reply.status, reply.read(MAX_REPLY_BYTES), reply.getheader("Location"))
                 raise ServerError(f"the server answers {reply.status}", status=reply.status, code=UNREADABLE)
             if not reply.chunked and reply.length is None:
-                raise ServerError("the server's reply has no length: nobody could tell whether it is whole")
+                raise ServerError("the server's reply has no length, so that a truncated one would go unnoticed")
             while chunk := reply.read1(CHUNK_BYTES):
                 yield chunk
                 connection.set_deadline(monotonic() + self._timeout)
@@ -84,7 +84,7 @@ class Experimenter:
 def _check_whole(reply: HTTPResponse) -> None:
     """Refuse a reply that is shorter than it says."""
     if reply.length:
-        raise ConnectionResetError("the reply was broken off")
+        raise ConnectionResetError("the reply was truncated")
 
 
 def _read(status: int, text: bytes, location: str | None) -> Any:  # noqa: ANN401 - JSON
@@ -98,7 +98,7 @@ def _read(status: int, text: bytes, location: str | None) -> Any:  # noqa: ANN40
         raise ServerError(_refusal(status, printable(sentence), code), status=status, code=printable(code))
     target = "" if location is None else f" It points to {brief(location)}."
     raise ServerError(
-        f"what answers there ({status}) is no agent server: is the URL right?{target}", status=status, code=UNREADABLE
+        f"the reply ({status}) is not from an agent server: check the URL.{target}", status=status, code=UNREADABLE
     )
 
 

@@ -43,7 +43,7 @@ def _value(kind: Any, data: object, place: str) -> Any:  # noqa: ANN401 - any ty
         return float(data)  # JSON may write 1.0 as 1
     if _is_plain(kind, data):
         return data
-    raise ServerError(f"the server's reply has something else in {place} than ldpbandits expects", code=UNREADABLE)
+    raise ServerError(f"the server's reply has an unexpected value in {place}", code=UNREADABLE)
 
 
 def _is_plain(kind: Any, data: object) -> bool:  # noqa: ANN401 - any type
@@ -61,7 +61,7 @@ def _message(kind: Any, data: Mapping[str, Any], place: str) -> Any:  # noqa: AN
         if name in data:
             given[name] = _value(inner, data[name], f"{place}.{name}")
         elif is_needed:
-            version = "its version is another one"
+            version = "its version differs from this package's"
             raise ServerError(f"the server's reply has no {place}.{name}: {version}", code=UNREADABLE)
     return kind(**given)
 

@@ -138,7 +138,7 @@ def _remarks(shown: Report) -> list[str]:
         remarks.append(f"{warm:,} of the responses came from another experiment (warm start).")
     reasons = ("expired", "impossible", "changed", "closed", "forged")
     counts = [f"{count:,} {reason}" for reason in reasons if (count := getattr(shown.rejected, reason))]
-    counts = [*counts[:-1], f"{counts[-1]} (in all of the server)"] if shown.rejected.forged else counts
+    counts = [*counts[:-1], f"{counts[-1]} (in all experiments)"] if shown.rejected.forged else counts
     return [*remarks, *([f"Responses that were not counted: {', '.join(counts)}."] if counts else [])]
 
 

@@ -163,7 +163,7 @@ class Agent:
         """Count one pull of this arm as no longer out: it expired, and its response will not come."""
         number = self._number(arm)
         if not self.tally.arms[number].out:
-            raise ArmError(f"no pull of arm {brief(arm)} is out")
+            raise ArmError(f"arm {brief(arm)} has no pending pull")
         self.tally.take_back(number)
 
     def update(
@@ -408,9 +408,9 @@ class Agent:
         asked = snapshot.get("curator")
         agent = cls(rule, names, curator=None if asked is None else Menu.from_json(asked))
         if "cells" in snapshot and agent.bound_rule.levels is None:
-            raise SnapshotError("a snapshot has the key cells just where its curator leaves a choice of epsilons")
+            raise SnapshotError("a snapshot has the key cells if its curator is a menu, and only then")
         if ("read" in snapshot) != (agent.bound_rule.reading is not None):
-            raise SnapshotError("a snapshot has the key read just where its rule reads responses in a way of its own")
+            raise SnapshotError("a snapshot has the key read if its rule has a reading, and only then")
         if agent.bound_rule.levels is not None:
             _read_cells(snapshot.get("cells"), tallies, agent.bound_rule.levels.count)
         agent.tally = Tally(tallies, agent.bound_rule.levels)

@@ -113,7 +113,7 @@ class Bisection:
     def count(self, pulls: int, ones: int) -> "Bisection":
         """Count `pulls` responses to `curator`, then test the sum once; a search that is done does not change."""
         if not 0 <= ones <= pulls:
-            raise ResponseError(f"of {brief(pulls)} responses there cannot be {brief(ones)} ones")
+            raise ResponseError(f"{brief(ones)} ones are impossible among {brief(pulls)} responses")
         if self.done:
             return self
         lead, taken, spent = self.lead + 2 * ones - pulls, self.pulls + pulls, self.spent + pulls

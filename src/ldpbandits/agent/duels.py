@@ -157,7 +157,7 @@ class DuelTally:
     def challenger(self, leader: int, arms: Sequence[Arm], tallies: Sequence[ArmTally]) -> Arm:
         """Return the arm that the leader, at this place of `arms`, duels with next.
 
-        Pulls of an arm that are out count as if against the leader.
+        Pending pulls of an arm count as if against the leader.
         """
         known = self._duels.get(arms[leader], {})
         gaps, answered = zip(*(known.get(arm, UNKNOWN_DUEL) for arm in arms), strict=True)

@@ -11,14 +11,14 @@ Parameters: TypeAlias = tuple[float, ...]
 
 
 class ArmView(NamedTuple):
-    """The numbers that a rule sees of an arm. A pull is out when it was handed out and is not answered yet."""
+    """The numbers that a rule sees of an arm. A pull is pending (out) from its assignment until its response."""
 
     mean: float
     """The mean of the arm's responses."""
     pulls: float
     """The number of the arm's responses."""
     out: float
-    """The number of its pulls that are out."""
+    """The number of its pending pulls."""
     n: float
     """The number of its pulls, answered or out: the paper's N = pulls + out."""
     t: float
@@ -59,7 +59,7 @@ def as_it_is(response: float, _: Parameters) -> float:
 def ucb_index(arm: ArmView, _: Random, parameters: Parameters) -> float:
     """Mean + width sqrt(log t / N), with parameters = (width,).
 
-    Pulls that are out count as if their responses were in, but only for the width: nothing is assumed about them.
+    Pending pulls count as if their responses were in, but only for the width: nothing is assumed about them.
     """
     return arm.mean + parameters[0] * sqrt(log(arm.t) / arm.n)
 

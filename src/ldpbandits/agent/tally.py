@@ -1,4 +1,4 @@
-"""The statistics of an agent: for each arm the number and the sum of its responses, and its pulls that are out."""
+"""The statistics of an agent: for each arm the number and the sum of its responses, and its pending pulls."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ class LevelTally(NamedTuple):
 
 @dataclass(slots=True)
 class ArmTally:
-    """The number and the sum of an arm's responses, its pulls that are out, and whether it is still handed out."""
+    """The number and the sum of an arm's responses, its pending pulls, and whether it was retired."""
 
     pulls: int = 0
     total: float = 0.0
@@ -51,7 +51,7 @@ class ArmTally:
 class Tally:
     """The tallies of all arms, and rows (one list per statistic) of the arms in use, which the kernels take.
 
-    An arm whose pulls are all still out has no mean of its own. It gets the mean of all responses: no response is made
+    An arm whose pulls are all pending has no mean of its own. It gets the mean of all responses: no response is made
     up for it, and it looks neither better nor worse than the others. `silent` has these arms. `touched` has the places
     in the rows that changed since a reader last cleared it; a new layout of the rows has a new set.
     """
@@ -115,7 +115,7 @@ class Tally:
         self._change_out(arm, -1)
 
     def set_out(self, arm: Arm, out: int) -> None:
-        """Set the number of pulls of this arm that are out."""
+        """Set the number of pending pulls of this arm."""
         if out != self.arms[arm].out:
             self._change_out(arm, out - self.arms[arm].out)
 

@@ -77,7 +77,7 @@ class Limits:
         """Refuse to send responses at once, unless the owner allows it by name."""
         if report_after == 0 and not self.at_once:
             raise LimitError(
-                "the agent asks for responses at once, which tells when a reward came; "
+                "the agent asks for responses at once, which reveals when a reward came; "
                 "the owner of this device allows that only by Limits(at_once=True)"
             )
 

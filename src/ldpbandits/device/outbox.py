@@ -194,7 +194,7 @@ class Outbox:
         with self.database.transaction() as transaction:
             entry = self._entry_of(transaction, ticket)
         if entry is None:
-            raise TicketError("unknown pull: its response was sent, or it is not of this device and experiment")
+            raise TicketError("unknown pull: its response was sent, or it belongs to another device or experiment")
         if entry.is_observed:
             raise TicketError("this pull has had its reward")
         if not entry.is_open(now):

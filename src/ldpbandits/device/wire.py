@@ -113,7 +113,7 @@ def read_reply(status: int, body: bytes) -> Reply:
     """Return the reply as JSON; raise a ServerError for a refusal, and for a reply that is not a JSON object."""
     reply = decode_json(body)
     if not isinstance(reply, dict):
-        raise ServerError(f"the server's reply ({status}) is not an agent's", status=status, code=UNREADABLE)
+        raise ServerError(f"the reply ({status}) is not from an agent server", status=status, code=UNREADABLE)
     if status != HTTPStatus.OK:
         sentence, code = reply.get("message"), reply.get("code")
         reason = printable(sentence) if isinstance(sentence, str) else "unknown"

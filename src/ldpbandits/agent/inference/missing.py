@@ -1,9 +1,9 @@
 """Worst-case intervals under missing data: they hold whatever the unanswered would have said.
 
-An arm was handed out N times; n of these are answered, the rest, the *unanswered*, are missing or still out. Whether
+An arm was assigned N times; n of these are answered, the rest, the *unanswered*, are missing or pending. Whether
 somebody answers, and when, may depend on the reward: those who click leave the page at once, those who do not stay, or
 are lost. Then the n responses are a biased sample, and an interval from them alone covers another mean. But all N have
-the law of the arm. In the order in which the arm was handed out, their responses are independent and have the arm's
+the law of the arm. In the order in which the arm was assigned, their responses are independent and have the arm's
 mean, and the confidence sequence of all N covers it at all times, whatever decides which of them are seen. The interval
 here is the union of that sequence's intervals over all possible responses of the unanswered. Where there are none it is
 the interval itself.
@@ -64,7 +64,7 @@ def missing_interval(answered: int, missing: int, out: int, alpha: float) -> tup
     """Return an anytime-valid interval for the share of an arm's decisions that end without an answer.
 
     Answers come soon, but a missing answer is known only when its ticket has expired, so a new arm has none at first.
-    The interval holds whatever becomes of the pulls that are out, by the argument for bits above.
+    The interval holds whatever becomes of the pending pulls, by the argument for bits above.
     """
     decisions = answered + missing + out
     if decisions == 0:
