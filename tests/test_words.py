@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FOLDERS, SUFFIXES = ("src", "docs", "sdk/js/src"), (".py", ".md", ".js")
+FOLDERS, SUFFIXES = ("src", "docs", "sdk/js/src"), (".py", ".md", ".js", ".html")
+PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "sdk/js/README.md", "benchmarks/README.md")
 
 MIN_DOCSTRING_WORDS = 5
 UNITS = [
@@ -56,6 +57,11 @@ OPENINGS = ("What ", "Of ", "So ", "Whoever ")
 
 SENTENCE = re.compile(r"(?<=[.!?])[\"')\]*_]*\s+(?=[\"'(*_]*[A-Z])")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+RULE = re.compile(r"^\*\*How we write\.\*\*.*?(?=^\*\*Commits)", re.MULTILINE | re.DOTALL)
+"""The writing rule in CONTRIBUTING, which quotes odd sentences."""
+TEMPLATE = re.compile(r"\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}|<[^>]*>", re.DOTALL)
+SENTENCE_WORDS = 4
+"""Fewest words of a string constant that is read as a sentence."""
 CODE = re.compile(r"`[^`]*`")
 
 
@@ -123,10 +129,17 @@ def odd_sentences(text: str) -> list[str]:
 
 
 def python_prose(source: str) -> Iterator[str]:
-    """Yield docstrings, the texts below constants and fields, and comments."""
+    """Yield docstrings, the texts below constants and fields, other strings of some words, and comments."""
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            yield node.value.value
+        match node:
+            case ast.Constant(value=str(text)):
+                pass
+            case ast.JoinedStr(values=parts):
+                text = "".join(part.value if isinstance(part, ast.Constant) else "it" for part in parts)
+            case _:
+                continue
+        if len(text.split()) >= SENTENCE_WORDS:
+            yield text
     comment: list[str] = []
     last = 0
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
@@ -154,14 +167,16 @@ def prose(path: Path) -> list[str]:
         case ".py":
             return list(python_prose(source))
         case ".md":
-            return [FENCE.sub("", source)]
+            return [RULE.sub("", FENCE.sub("", source))]
+        case ".html":
+            return [TEMPLATE.sub("\n\n", source)]
         case _:
             return list(javascript_prose(source))
 
 
 def files(*suffixes: str) -> list[str]:
     """Return the files of these kinds that are checked, as seen from the root."""
-    every = [ROOT / "README.md", *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*"))]
+    every = [*(ROOT / page for page in PAGES), *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*"))]
     named = [path.relative_to(ROOT).as_posix() for path in every if path.suffix in suffixes]
     return sorted(named)
 
@@ -179,7 +194,7 @@ def test_a_constant_that_is_a_time_or_a_size_names_its_unit() -> None:
 
 
 def test_sentences_have_a_subject() -> None:
-    """No sentence begins with What, Whoever, Of or So unless it asks something, and parameters go by their names."""
+    """Also in pages, templates and errors: no What, Whoever, Of or So begins one unless it asks something."""
     found = {name: [odd for text in prose(ROOT / name) for odd in odd_sentences(text)] for name in files(*SUFFIXES)}
     assert {name: sentences for name, sentences in found.items() if sentences} == {}
     assert len(found) > 50
@@ -230,8 +245,10 @@ def test_odd_sentences_are_found(text: str, found: int) -> None:
 
 
 def test_prose_is_found_in_each_language() -> None:
-    """Docstrings, texts below constants, comments over several lines, and comments of JavaScript."""
-    source = '"""Module."""\nX = 1\n"""Below."""\n# One\n# sentence.\n\ny = 2  # Two.\n'
-    assert sorted(python_prose(source)) == ["Below.", "Module.", "One sentence.", "Two."]
+    """Docstrings, texts below constants, errors, comments over several lines, and comments of JavaScript."""
+    source = '"""A module of few words."""\nX = 1\n"""A text of it below."""\n# One\n# sentence.\n\ny = 2  # Two.\n'
+    assert sorted(python_prose(source)) == ["A module of few words.", "A text of it below.", "One sentence.", "Two."]
+    assert "it is no known arm" in python_prose('raise Error(f"{name} is no known arm")')
+    assert list(python_prose('x = "short"')) == []
     found = javascript_prose("/** A block\n * of two lines. */\n// A line.\n")
     assert [" ".join(text.split()) for text in found] == ["A block of two lines.", "A line."]
