@@ -44,7 +44,7 @@ class Prospect:
     arm: ArmTally
     alpha: float
     answered: int
-    """Its answered pulls that were handed out here; responses of a warm start have no missing answers."""
+    """Its answered pulls that were assigned here; responses of a warm start have no missing answers."""
     missing: float
     out: int
     share: float
