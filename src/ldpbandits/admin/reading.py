@@ -24,7 +24,7 @@ def read(kind: type[Message], data: object) -> Message:
     Best(arm=1, name='green', separated=False)
     >>> read(Best, {"arm": 1, "name": "green"})
     Traceback (most recent call last):
-    ldpbandits.errors.ServerError: the server's reply has no Best.separated: its version is another one
+    ldpbandits.errors.ServerError: the server's reply has no Best.separated: its version differs from this package's
     """
     message: Message = _value(kind, data, kind.__name__)
     return message
