@@ -135,7 +135,7 @@ def python_prose(source: str) -> Iterator[str]:
             case ast.Constant(value=str(text)):
                 pass
             case ast.JoinedStr(values=parts):
-                text = "".join(part.value if isinstance(part, ast.Constant) else "it" for part in parts)
+                text = "".join(str(part.value) if isinstance(part, ast.Constant) else "it" for part in parts)
             case _:
                 continue
         if len(text.split()) >= SENTENCE_WORDS:
