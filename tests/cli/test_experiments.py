@@ -90,7 +90,7 @@ def test_show_is_a_table_with_bars_and_json(name: str, capsys: pytest.CaptureFix
     code, out, err = run(capsys, "show", name, "--json")
     shown = json.loads(out)
     assert (code, err, shown["responses"], len(shown["arms"])) == (0, "", 3, 2)
-    assert shown["settings"]["report_after"] == 300
+    assert shown["settings"]["report_after"] == 25
 
 
 def test_an_output_without_such_letters_gets_others(name: str) -> None:

@@ -81,7 +81,7 @@ def test_the_table_of_the_page_is_what_show_prints() -> None:
         verdict=Verdict("better", "Rain at last", 6.06e13, 60.0, True, 0.124, 2_600, sentence),  # noqa: FBT003 - as printed
         comparisons=(Comparison(0, "Blue skies ahead", 0.3784, 0.2696, 0.4881, 1.879, 0.872, 5.669, 2.4645e24),),
         settings=Settings(
-            report_after=300, sticky=604_800, stop_when_decided="pause", stop_after=86_400, responses_per_hour=10_000
+            report_after=25, sticky=604_800, stop_when_decided="pause", stop_after=86_400, responses_per_hour=10_000
         ),
     )
     assert f"\n```text\n{shown}\n```\n" in PAGE

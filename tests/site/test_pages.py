@@ -68,7 +68,7 @@ def test_the_tutorial_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
         shown = capsys.readouterr().out
         assert shown.startswith("headline: running; 40 responses at epsilon = 2, by duels")
         assert shown.endswith(
-            "Settings: devices report after 5 minutes; they keep an arm for 7 days; once it\n"
+            "Settings: devices report after 25 seconds; they keep an arm for 7 days; once it\n"
             "is decided, it pauses, 1 day after its creation at the earliest; it counts at\n"
             "most 10,000 responses an hour.\n"
         )

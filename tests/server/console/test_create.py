@@ -40,7 +40,7 @@ def test_a_few_words_make_an_experiment(service: Service) -> None:
         report = await service.report("headline")
         assert [arm.name for arm in report.arms] == ["Blue skies", "Rain, at last"]
         assert report.curator["epsilon"] == 1
-        assert (report.settings.report_after, report.rule["kind"]) == (300, "duels")
+        assert (report.settings.report_after, report.rule["kind"]) == (25, "duels")
 
     run(service, life)
 

@@ -261,7 +261,7 @@ def test_the_page_of_an_experiment_says_what_the_api_says(service: Service) -> N
         assert "Privacy cost epsilon 1 per response" in said
         assert "at most 2.7 times surer of a reward; a bit is flipped with a chance of 27 %" in said
         assert (
-            "Reporting moment 5 minutes after the arm was shown, whatever the reward; a ticket is valid for 1 hour"
+            "Reporting moment 25 seconds after the arm was shown, whatever the reward; a ticket is valid for 1 hour"
             in said
         )
         assert "Default reward 0, where a device observes none" in said

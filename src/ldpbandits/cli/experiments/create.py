@@ -45,8 +45,8 @@ def add_create(parser: argparse.ArgumentParser) -> None:
         "--report-after",
         type=number,
         metavar="S",
-        help="seconds from the arm to the response: for web pages 20 to 30"
-        " (default 300; 0: at once, and then its time reveals the reward)",
+        help="seconds from the arm to the response, within which a reward may come"
+        " (default 25, as web pages need it; 0: at once, and then its time reveals the reward)",
     )
     add("--sticky", type=number, metavar="S", help="seconds for which a device keeps its arm (default 604800: 7 days)")
     add("--ticket-lifetime", type=number, metavar="S", help="seconds that a device has to answer (default 3600)")

@@ -92,7 +92,7 @@ class NewExperiment(Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
     report_after: Annotated[
         Annotated[float, Meta(ge=0, le=LONGEST_LIFETIME_S)] | None,
-        Meta(description="seconds from the arm to the response; null: 300; 0: at once"),
+        Meta(description="seconds from the arm to the response; null: 25; 0: at once"),
     ] = None
     sticky: Annotated[
         float, Meta(ge=0, le=LONGEST_STICKY_S, description="seconds for which a device keeps showing its arm")

@@ -10,8 +10,8 @@ from msgspec import Meta, Struct
 
 from ldpbandits.errors import DatabaseError, ParameterError
 
-REPORT_AFTER_S = 300
-"""Default of `report_after`: users leave most pages sooner."""
+REPORT_AFTER_S = 25
+"""Default of `report_after`: browsers let the service worker of a page that is left live for about 30 s."""
 
 LATEST_REPORT_SHARE = 0.9
 """The share of a ticket's lifetime within which a device reports: the rest is for retries."""
