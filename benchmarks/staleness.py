@@ -14,7 +14,8 @@ from multiprocessing import Pool
 from random import Random
 from statistics import fmean, stdev
 
-from ldpbandits.server.experiments.live import LiveExperiment, restore
+from ldpbandits.server.experiments.live import LiveExperiment
+from ldpbandits.server.experiments.restoring import restore
 from ldpbandits.server.experiments.tickets import Ticket
 from ldpbandits.server.store import CellTotal, Definition, Outcome, StoredArm, StoredExperiment
 from ldpbandits.spec.mechanisms import response_mean

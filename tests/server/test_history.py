@@ -17,7 +17,7 @@ from ldpbandits.agent.inference.estimates import estimate_arm, share
 from ldpbandits.agent.inference.separation import ALPHA
 from ldpbandits.server.api.app import application
 from ldpbandits.server.api.messages import NewArm, NewExperiment
-from ldpbandits.server.experiments import live as experiments
+from ldpbandits.server.experiments.definition import define
 from ldpbandits.server.experiments.history import MOST_MOMENTS, Moment, Trail, replay
 from ldpbandits.server.experiments.settings import Settings
 from ldpbandits.server.reports import report as report_module
@@ -187,7 +187,7 @@ def test_it_begins_at_what_was_known_at_the_start(place: Place) -> None:
     """Totals that an experiment was created with count from its first moment on, also after a restart."""
     service = place.service
     known = [CellTotal(0, 0, 0, 1000, 400), CellTotal(0, 1, 0, 500, 300)]
-    definition = experiments.define(new("a", "b"), Menu.from_json(new("a").curator), UCB(1e6), 1_000)
+    definition = define(new("a", "b"), Menu.from_json(new("a").curator), UCB(1e6), 1_000)
     settings = msgspec.structs.replace(Settings.from_json(definition.settings), warm_pulls=(1000, 500))
     service._store.create(replace(definition, settings=settings.to_json()), ["a", "b"], known)
 

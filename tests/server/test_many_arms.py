@@ -20,8 +20,8 @@ from ldpbandits.agent.tally import ArmTally, Tally
 from ldpbandits.server.api.messages import NewExperiment
 from ldpbandits.server.console.words import MOST_SHOWN
 from ldpbandits.server.experiments import limits
+from ldpbandits.server.experiments.definition import define
 from ldpbandits.server.experiments.guardrails import Guardrails
-from ldpbandits.server.experiments.live import define
 from ldpbandits.server.experiments.settings import Settings
 from ldpbandits.server.process.metrics import MOST_ARMS as MOST_METRIC_ARMS
 from ldpbandits.server.reports.conclusions import MOST_WARNINGS, ArmFacts, warnings

@@ -17,8 +17,10 @@ from ldpbandits.server.console_links import Links
 from ldpbandits.server.experiments import history, one_look
 from ldpbandits.server.experiments.allowances import Allowances
 from ldpbandits.server.experiments.commands import Commands
-from ldpbandits.server.experiments.live import MISSING, UNACCEPTED, LiveExperiment, restore
+from ldpbandits.server.experiments.events import MISSING, UNACCEPTED
+from ldpbandits.server.experiments.live import LiveExperiment
 from ldpbandits.server.experiments.offers import EncodedOffer, make_offer
+from ldpbandits.server.experiments.restoring import restore
 from ldpbandits.server.experiments.tickets import Ticket
 from ldpbandits.server.keys import Keys, Role
 from ldpbandits.server.peers.peers import Peers

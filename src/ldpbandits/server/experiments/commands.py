@@ -10,8 +10,9 @@ from ldpbandits.errors import ParameterError
 from ldpbandits.server.api.messages import Key, NewArm, NewExperiment, NewKey, ShippedArm
 from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.experiments import limits
+from ldpbandits.server.experiments.definition import define
 from ldpbandits.server.experiments.guardrails import check_room
-from ldpbandits.server.experiments.live import LiveExperiment, define
+from ldpbandits.server.experiments.live import LiveExperiment
 from ldpbandits.server.experiments.look_alikes import look_alike
 from ldpbandits.server.experiments.settings import Settings
 from ldpbandits.server.experiments.warm_start import known_totals

@@ -1,163 +1,54 @@
 """An experiment in memory: its agent, its open tickets, and its counts of events."""
 
-import json
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil, inf
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ldpbandits.agent.agent import Agent
-from ldpbandits.agent.bound_rule import BoundRule, bind_rule
-from ldpbandits.agent.duels import Choice, Design
-from ldpbandits.agent.rules import Rule, rule_from_json, rule_to_json
-from ldpbandits.agent.tally import ArmTally, LevelTally, Tally
-from ldpbandits.checks import brief
-from ldpbandits.errors import DatabaseError, ParameterError
-from ldpbandits.server.api.messages import NewExperiment, ResponseMessage
+from ldpbandits.agent.duels import Choice
+from ldpbandits.agent.rules import Rule
+from ldpbandits.agent.tally import ArmTally
+from ldpbandits.server.api.messages import ResponseMessage
+from ldpbandits.server.experiments.arm_record import ArmRecord
 from ldpbandits.server.experiments.cells import by_level, cell_of, split_cell
-from ldpbandits.server.experiments.guardrails import Guardrails, check_room
+from ldpbandits.server.experiments.events import (
+    DECISION,
+    FORGIVEN,
+    INCIDENTS,
+    JUMP,
+    MISSING,
+    OF_TICKETS,
+    STOPPED,
+    UNACCEPTED,
+    UNKNOWN_VERDICT,
+)
+from ldpbandits.server.experiments.guardrails import Guardrails
 from ldpbandits.server.experiments.history import MOST_RIVALS, Moment, Trail
 from ldpbandits.server.experiments.kept_verdicts import KeptVerdict, is_kept_verdict, read_verdicts
 from ldpbandits.server.experiments.one_look import Look, is_look, read_look
-from ldpbandits.server.experiments.settings import Goal, Settings, report_delay
+from ldpbandits.server.experiments.settings import Settings
+from ldpbandits.server.experiments.stored_agent import READING_UNIT, agent_with
 from ldpbandits.server.experiments.tickets import OpenTickets, Ticket, new_nonce
 from ldpbandits.server.experiments.traffic import Traffic
 from ldpbandits.server.process.clock import elapsed
-from ldpbandits.server.store import (
-    ACCEPTANCES,
-    Answer,
-    CellTotal,
-    Definition,
-    Event,
-    Outcome,
-    Status,
-    StoredArm,
-    StoredExperiment,
-)
-from ldpbandits.spec.mechanisms import is_bits
+from ldpbandits.server.store import ACCEPTANCES, Answer, CellTotal, Event, Outcome, Status, StoredExperiment
 from ldpbandits.spec.menu import Menu
 from ldpbandits.types import Arm
 
 if TYPE_CHECKING:
     from ldpbandits.server.experiments.offers import EncodedOffer
 
-READING_UNIT = 2.0**-20
-"""The unit in which a rule's readings are stored as integers: sums are exact, and our rules lose nothing."""
-
-
 MOST_LISTED = 20
-
-DECISION, MISSING, UNACCEPTED, STOPPED = "decision", "missing", "unaccepted", "stopped"
-"""Kinds of events; the other kinds are the outcomes of rejected responses.
-
-`missing`: an accepted ticket expired without a response. `unaccepted`: a ticket expired that nobody had accepted.
-`stopped`: the experiment stopped itself.
-"""
-
-FORGIVEN = "forgiven"
-"""The kind of the event by which an experimenter makes a new start for the missing: it takes those so far off."""
-
-OF_TICKETS = (DECISION, MISSING, UNACCEPTED)
-"""Kinds of events whose totals agree with the open tickets: each decision is answered, open, missing or unaccepted."""
-
-UNKNOWN_VERDICT = "unknown"
-"""The kind of the verdict by which an experiment was stopped before the start, or by another worker."""
-
-JUMP, CAPPED = "jump", "capped"
-"""Kinds of incidents, which are events too: the traffic jumped; the experiment paused itself above its cap."""
-
-INCIDENTS = {
-    JUMP: "the traffic of the experiment %s has jumped within a minute: it will not ship an arm by itself",
-    CAPPED: "the experiment %s paused itself: more responses came within an hour than its responses_per_hour",
-}
-"""The log line of each incident."""
 
 _log = logging.getLogger(__name__)
 
 Note: TypeAlias = Callable[[int, int, str, int], None]
 """Called with an event: experiment, arm, kind, and the number of times it happened."""
-
-
-@dataclass
-class ArmRecord:
-    """An arm's name, its exact totals, in units, its events and its open tickets."""
-
-    name: str
-    cells: dict[int, CellTotal] = field(default_factory=dict)
-    here: Counter[str] = field(default_factory=Counter)
-    """Events of this process, by kind."""
-    elsewhere: Counter[str] = field(default_factory=Counter)
-    """Events before this process started, or of other workers, by kind."""
-    out_here: int = 0
-    """Open tickets that were issued here, minus answers here to tickets of other workers."""
-    out_elsewhere: int = 0
-    """The same of other workers, or of the time before this process started."""
-    acceptances: CellTotal | None = None
-    """The cell of its acceptances."""
-    has_dropped: bool = False
-    """Whether single responses of it were dropped."""
-
-    @property
-    def waiting(self) -> int:
-        """The number of accepted pulls without a response, open or missing ever. It is exact, and durable."""
-        return 0 if self.acceptances is None else self.acceptances.total
-
-    @property
-    def unanswered(self) -> int:
-        """The number of accepted pulls without a response, without those that were forgiven."""
-        return max(0, self.waiting - self.forgiven)
-
-    @property
-    def forgiven(self) -> int:
-        """The number of missing answers that an experimenter has forgiven."""
-        return self.here[FORGIVEN] + self.elsewhere[FORGIVEN]
-
-    @property
-    def out(self) -> int:
-        """The number of open tickets of all workers."""
-        return max(0, self.out_here + self.out_elsewhere)
-
-    @property
-    def decisions(self) -> int:
-        """The number of decisions for this arm."""
-        return self.here[DECISION] + self.elsewhere[DECISION]
-
-    @property
-    def missing(self) -> int:
-        """The number of its accepted pulls whose tickets expired without a response, without those forgiven."""
-        return max(0, self.missing_ever - self.forgiven)
-
-    @property
-    def missing_ever(self) -> int:
-        """The number of missing answers, also those that were forgiven.
-
-        Events may be a few ahead of the exact counts, as after a crash: those are unaccepted, and all adds up.
-        """
-        return max(0, min(self.missing_events, self.expired, self.waiting))
-
-    @property
-    def unaccepted(self) -> int:
-        """The number of its tickets that expired, and that no device had accepted."""
-        return self.expired - self.missing_ever
-
-    @property
-    def expired(self) -> int:
-        """The number of its tickets that expired without a response."""
-        return max(0, self.missing_events + self.here[UNACCEPTED] + self.elsewhere[UNACCEPTED])
-
-    @property
-    def missing_events(self) -> int:
-        """The total of the events of missing answers; for a while it may be ahead of `expired` after a restart."""
-        return self.here[MISSING] + self.elsewhere[MISSING]
-
-    @property
-    def total(self) -> int:
-        """The sum of its responses, in units."""
-        return sum(cell.total for cell in self.cells.values())
 
 
 @dataclass
@@ -562,7 +453,7 @@ class LiveExperiment:
     def copy(self) -> "LiveExperiment":
         """Return a copy of the experiment for another thread or process, without open tickets and history."""
         arms = [replace(arm, cells=arm.cells.copy()) for arm in self.arms]
-        agent = _agent(self.rule, self.menu, arms, Random(0))  # noqa: S311 - a copy draws nothing, and is pickled
+        agent = agent_with(self.rule, self.menu, arms, Random(0))  # noqa: S311 - a copy draws nothing, and is pickled
         if agent.duels is not None and self.agent.duels is not None:
             agent.duels.cells = {place: cells.copy() for place, cells in self.agent.duels.cells.items()}
         records = [
@@ -582,108 +473,6 @@ class LiveExperiment:
         )
 
 
-def _ignore(_experiment: int, _arm: int, _kind: str, _times: int) -> None:
-    """Ignore the events of a copy."""
-
-
-def define(  # noqa: PLR0913 - what an experiment is made of
-    new: NewExperiment, menu: Menu, rule: Rule, now: int, known: Sequence[CellTotal] = (), *, goal: Goal = "earn"
-) -> Definition:
-    """Return the stored definition of a new experiment of this goal, which starts from these known totals."""
-    if new.one_look is not None:
-        check_one_look(new, menu, rule)
-    asked = new.stop_when_decided or new.stop_when_separated or ("pause" if goal == "decide" else "never")
-    if rule.design is not Design.ADAPTIVE and (new.minimum_share is not None or new.warm_up is not None):
-        told = "minimum_share and warm_up are for goal earn: under goal decide a fair coin divides the traffic"
-        raise ParameterError(told)
-    brought = [0] * len(new.arms)
-    for cell in known:
-        brought[cell.arm] += cell.pulls
-    settings = Settings(
-        report_after=report_delay(new.report_after, int(new.ticket_lifetime)),
-        sticky=new.sticky,
-        minimum_share=new.minimum_share,
-        warm_up=None if new.warm_up is None else int(new.warm_up),
-        ramp=new.ramp,
-        stop_when_decided=None if asked == "never" else asked,
-        stop_after=new.stop_after,
-        responses_per_hour=int(new.responses_per_hour) or None,
-        allowance_required=new.allowance_required,
-        first_arms=len(new.arms),
-        warm_pulls=tuple(brought) if any(brought) else (),
-        goal=goal,
-        expect=new.expect,
-        forged=new.forged,
-        worth=new.worth,
-        harm=new.harm,
-        control=_control(new),
-        may_add_arms=goal == "earn" if new.may_add_arms is None else new.may_add_arms,
-        accept_drift_risk=new.accept_drift_risk,
-        missing=new.missing,
-        one_look=None if new.one_look is None else int(new.one_look),
-        retain=new.retain,
-    )
-    check_room(settings, len(new.arms))
-    default = menu.transform.default_reward if new.default_reward is None else float(new.default_reward)
-    return Definition(
-        name=new.name,
-        curator=json.dumps(menu.to_json()),
-        rule=json.dumps(rule_to_json(rule)),
-        settings=settings.to_json(),
-        ticket_lifetime=int(new.ticket_lifetime),
-        default_reward=default,
-        created_at=now,
-    )
-
-
-def check_one_look(new: NewExperiment, menu: Menu, rule: Rule) -> None:
-    """Refuse one look with settings that it excludes: they look earlier, or its test does not allow for them."""
-    if not is_bits(menu.first):
-        raise ParameterError("one_look needs bits, as of the mechanism bernoulli: its exact test counts ones")
-    if bind_rule(rule, menu).design is not Design.EQUAL:
-        raise ParameterError("one_look needs equal shares, the rule equal: other rules look at every response")
-    if len(new.arms) == 1:
-        raise ParameterError("one_look compares arms: an experiment with one look has two or more")
-    is_excluded = {
-        "warm_start": new.warm_start is not None,
-        "may_add_arms": bool(new.may_add_arms),
-        "ramp": new.ramp is not None,
-        "expect": new.expect is not None,
-        "worth": new.worth is not None,
-        "harm": new.harm is not None,
-        "missing = worst": new.missing == "worst",
-    }
-    told = [name for name, is_set in is_excluded.items() if is_set]
-    if told:
-        raise ParameterError(f"one_look excludes {told[0]}: its test compares the first responses of all arms, once")
-
-
-def _control(new: NewExperiment) -> int:
-    """Return the number of the control."""
-    number = new.control if isinstance(new.control, int) else [*new.arms, new.control].index(new.control)
-    if not 0 <= number < len(new.arms):
-        raise ParameterError(f"control must be an arm, by its number or name, got {brief(new.control)}")
-    return number
-
-
-def _agent(rule: Rule, menu: Menu, arms: list[ArmTally], random: Random | None = None) -> Agent:
-    agent = Agent(rule, len(arms), curator=menu, random=random)
-    agent.tally = Tally(arms, agent.bound_rule.levels)
-    return agent
-
-
-def restored_agent(stored: Sequence[StoredArm], rule: Rule, menu: Menu, plays_by: BoundRule) -> Agent:
-    """Return the agent with all totals of stored arms, also those by pair of arms."""
-    agent = _agent(rule, menu, [tally_of(arm, menu, plays_by) for arm in stored])
-    if agent.duels is not None:
-        for number, arm in enumerate(stored):
-            for cell in arm.cells:
-                level, rival = split_cell(cell.cell, len(menu))
-                counted = cell.total * menu.unit if plays_by.reading is None else cell.read * READING_UNIT
-                agent.duels.add(Choice(Arm(number), rival), cell.pulls, counted, level)
-    return agent
-
-
 def moment_of(records: Sequence[ArmRecord], levels: int) -> Moment:
     """Return the present totals of all arms: by level of the menu, and by rival unless there are too many arms."""
     if len(records) <= MOST_RIVALS:
@@ -693,75 +482,5 @@ def moment_of(records: Sequence[ArmRecord], levels: int) -> Moment:
     return Moment(sum(cell.pulls for cell in cells), cells)
 
 
-def tally_of(arm: StoredArm, menu: Menu, plays_by: BoundRule) -> ArmTally:
-    """Return the agent's tally of a stored arm."""
-    cells = by_level(arm.cells, len(menu))
-    kept = {cell.cell: LevelTally(cell.pulls, cell.total * menu.unit) for cell in cells}
-    levels = 0 if plays_by.levels is None else plays_by.levels.count
-    return ArmTally(
-        pulls=arm.pulls,
-        total=arm.total * menu.unit,
-        retired=arm.retired,
-        read=None if plays_by.reading is None else arm.read * READING_UNIT,
-        cells=[kept.get(level, LevelTally()) for level in range(levels)],
-    )
-
-
-def played_by(definition: Definition) -> tuple[Menu, Rule, BoundRule]:
-    """Parse the menu and the rule of an experiment, and fit the rule; raise DatabaseError when one is unknown."""
-    try:
-        menu = Menu.from_json(json.loads(definition.curator))
-        rule = rule_from_json(json.loads(definition.rule))
-        return menu, rule, bind_rule(rule, menu)
-    except ValueError as error:
-        needs = "if it has a mechanism, a transform or a rule of your own, load the module that registers it"
-        raise DatabaseError(f"the experiment {definition.name} cannot be loaded: {error} ({needs})") from None
-
-
-def restore(
-    stored: StoredExperiment, events: Iterable[Event], note: Note, now: int, *, is_shared: bool = False
-) -> LiveExperiment:
-    """Load an experiment from the store.
-
-    Which tickets are open is not stored, but their number is known: decisions that are neither answered nor expired.
-    They count as pending until they must have expired. Where workers share the store, its `pending` table has them.
-    """
-    definition = stored.definition
-    settings = Settings.from_json(definition.settings)
-    menu, rule, plays_by = played_by(definition)
-    records = [
-        ArmRecord(
-            arm.name, {cell.cell: cell for cell in arm.cells}, acceptances=arm.acceptances, has_dropped=arm.has_dropped
-        )
-        for arm in stored.arms
-    ]
-    counted = sum(arm.pulls for arm in stored.arms)
-    restored = LiveExperiment(
-        number=stored.number,
-        name=definition.name,
-        menu=menu,
-        rule=rule,
-        settings=settings,
-        ticket_lifetime=definition.ticket_lifetime,
-        default_reward=definition.default_reward,
-        status=stored.status,
-        shipped=stored.shipped,
-        created_at=definition.created_at,
-        agent=restored_agent(stored.arms, rule, menu, plays_by),
-        records=records,
-        open=OpenTickets(definition.ticket_lifetime),
-        accepted=OpenTickets(definition.ticket_lifetime),
-        lost_until=None if is_shared else now + definition.ticket_lifetime,
-        note=note,
-        trail=Trail(moment_of(records, len(menu)), unread=counted - sum(settings.warm_pulls)),
-        traffic=Traffic(settings.responses_per_hour, settings.report_after, definition.ticket_lifetime),
-        is_shared=is_shared,
-        fresh_until=-inf if is_shared else inf,
-        guardrails=Guardrails.of(settings),
-    )
-    restored.apply_peer_events(events)
-    restored.start_traffic(now)
-    if not is_shared:
-        for number, record in enumerate(records):
-            restored.set_out_elsewhere(number, record.decisions - restored.settled(number))
-    return restored
+def _ignore(_experiment: int, _arm: int, _kind: str, _times: int) -> None:
+    """Ignore the events of a copy."""

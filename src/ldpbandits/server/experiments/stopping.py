@@ -14,7 +14,8 @@ first, it pauses itself above its cap, and after a jump of its traffic it is pau
 from functools import partial
 
 from ldpbandits.server.api.messages import ShippedArm
-from ldpbandits.server.experiments.live import CAPPED, STOPPED, UNKNOWN_VERDICT, LiveExperiment
+from ldpbandits.server.experiments.events import CAPPED, STOPPED, UNKNOWN_VERDICT
+from ldpbandits.server.experiments.live import LiveExperiment
 from ldpbandits.server.reports.verdicts import Finding
 from ldpbandits.server.service import Service
 

@@ -15,7 +15,8 @@ from time import time
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from ldpbandits.server.api.messages import Key
-from ldpbandits.server.experiments.live import MISSING, OF_TICKETS, UNACCEPTED, LiveExperiment
+from ldpbandits.server.experiments.events import MISSING, OF_TICKETS, UNACCEPTED
+from ldpbandits.server.experiments.live import LiveExperiment
 from ldpbandits.server.process.clock import elapsed
 from ldpbandits.server.single_flight import retrieve_error
 from ldpbandits.server.store import (

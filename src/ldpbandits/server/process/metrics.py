@@ -26,7 +26,8 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
-from ldpbandits.server.experiments.live import DECISION, MISSING, UNACCEPTED, LiveExperiment
+from ldpbandits.server.experiments.events import DECISION, MISSING, UNACCEPTED
+from ldpbandits.server.experiments.live import LiveExperiment
 from ldpbandits.server.peers.peers import Peers
 from ldpbandits.server.process.meters import Histogram
 from ldpbandits.server.service import Service

@@ -7,7 +7,8 @@ from ldpbandits.agent.inference.estimates import Estimate, estimate_arm, share
 from ldpbandits.agent.inference.missing import missing_interval, worst_case
 from ldpbandits.agent.inference.separation import ALPHA
 from ldpbandits.output.numbers import percent
-from ldpbandits.server.experiments.live import CAPPED, JUMP, LiveExperiment
+from ldpbandits.server.experiments.events import CAPPED, JUMP
+from ldpbandits.server.experiments.live import LiveExperiment
 
 MANY_MISSING = 0.05
 """The share of an arm's missing answers above which there is a warning."""

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from ldpbandits.agent.inference.verdicts import LARGEST_LOG_EVIDENCE, leader_of, log_evidence
 from ldpbandits.server.experiments.history import MOST_RIVALS, KnownEvidence, Moment
-from ldpbandits.server.experiments.live import LiveExperiment, restored_agent
+from ldpbandits.server.experiments.live import LiveExperiment
+from ldpbandits.server.experiments.stored_agent import restored_agent
 from ldpbandits.server.reports.verdicts import criteria_of
 from ldpbandits.server.store import StoredArm
 

@@ -9,9 +9,11 @@ from typing import cast
 from ldpbandits.agent.inference.estimates import estimate_arm, share
 from ldpbandits.agent.inference.separation import ALPHA
 from ldpbandits.agent.rules import rule_to_json
+from ldpbandits.server.experiments.arm_record import ArmRecord
 from ldpbandits.server.experiments.cells import by_level, split_cell
 from ldpbandits.server.experiments.history import MOST_MOMENTS, Known, KnownEvidence, Moment
-from ldpbandits.server.experiments.live import ArmRecord, LiveExperiment, tally_of
+from ldpbandits.server.experiments.live import LiveExperiment
+from ldpbandits.server.experiments.stored_agent import tally_of
 from ldpbandits.server.reports import conclusions
 from ldpbandits.server.reports import forecast as forecasting
 from ldpbandits.server.reports.conclusions import ArmFacts

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple, TypeAlias
 from ldpbandits.agent.duels import Design
 from ldpbandits.errors import DatabaseError
 from ldpbandits.server.experiments.cells import split_cell
-from ldpbandits.server.experiments.live import READING_UNIT, played_by
+from ldpbandits.server.experiments.definition import played_by
 from ldpbandits.server.experiments.settings import Settings
+from ldpbandits.server.experiments.stored_agent import READING_UNIT
 from ldpbandits.server.store import ACCEPTANCES, CellTotal, StoredExperiment, dropped_cell
 
 MOST_LINES = 1000
