@@ -160,7 +160,7 @@ def test_asking_without_answering_does_not_keep_the_rule_from_exploring(place: P
 
     async def play() -> tuple[int, int]:
         service = place.service
-        await service.commands.create(experiment(responses_per_hour=0))
+        await service.commands.create(experiment(responses_per_hour=0, report_after=300))
         waiting: list[tuple[float, str]] = []
         for _ in range(40):
             decisions = [service.decide("one") for _ in range(210)]
