@@ -14,7 +14,7 @@ BUDGETS = (1, 2, 3, 5, 10)
 
 
 def table() -> list[str]:
-    """Return the table of docs/privacy.md."""
+    """Return the table of docs/budgets.md."""
     lines = [
         "| budget | " + " | ".join(f"{100 * prior:g} %" for prior in PRIORS) + " |",
         "|---" * (len(PRIORS) + 1) + "|",

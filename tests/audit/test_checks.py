@@ -1,4 +1,4 @@
-"""The table of checks is the one that docs/privacy.md shows, and an audit is what the table says."""
+"""The table of checks is the one that docs/audit.md shows, and an audit is what the table says."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ from ldpbandits.audit.checks import BOUND, BOUND_SHARE, CHECKS, Check
 from ldpbandits.audit.evidence import Evidence
 from ldpbandits.audit.result import Finding
 
-TEXT = (Path(__file__).parent.parent.parent / "docs" / "privacy.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parent.parent.parent / "docs" / "audit.md").read_text(encoding="utf-8")
 
 
 def test_the_docs_show_this_table() -> None:

@@ -14,5 +14,5 @@ def test_the_page_has_the_table_that_the_script_prints(root: Path, monkeypatch: 
     sys.modules.pop("budgets", None)
     import budgets  # noqa: PLC0415 - a script
 
-    assert "\n".join(budgets.table()) in (root / "docs" / "privacy.md").read_text(encoding="utf-8")
+    assert "\n".join(budgets.table()) in (root / "docs" / "budgets.md").read_text(encoding="utf-8")
     assert round(posterior(0.04, 1), 2) == 0.10

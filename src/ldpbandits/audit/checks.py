@@ -1,4 +1,4 @@
-"""The table of checks: what an audit looks at, in the order of its layers. `docs/privacy.md` shows the same table.
+"""The table of checks: what an audit looks at, in the order of its layers. `docs/audit.md` shows the same table.
 
 A check has a name, and for each box a function and a share of the chance of a false alarm. The white box is a curator
 whose code the audit knows; the black box is anything else, of which it sees responses only. To add a check, write a
@@ -7,7 +7,7 @@ function from the evidence and the check's own level to a finding, and add a lin
 Shares. By the union bound an honest curator is called violated, or some lower bound lies above its true epsilon, with
 probability at most the sum of the shares times 1 - confidence; the shares of a box add up to 1. Much of it goes to
 the checks that give the lower bound: a share of 0.4 instead of 1 costs that bound 0.3 standard errors. A check in which
-no chance is involved has no share. Why each check keeps its level is in `docs/privacy.md`.
+no chance is involved has no share. Why each check keeps its level is in `docs/audit.md`.
 """
 
 from collections.abc import Callable
