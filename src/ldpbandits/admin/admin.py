@@ -111,6 +111,7 @@ class Admin:
         missing: MissingMode | None = None,
         one_look: int | None = None,
         retain: Retain | None = None,
+        about_page: bool | None = None,
     ) -> Report:
         """Create an experiment, and start it. Names of experiments are lower-case letters, digits and hyphens.
 
@@ -136,6 +137,7 @@ class Admin:
           hold only if the means stayed what they were.
         - `one_look`: judge once, at this number of responses, in equal shares; nobody sees any result before.
         - `retain`: "tallies" drops single responses when the experiment is shipped or closed; exact tallies stay.
+        - `about_page`: anybody may read the page `/about/NAME` on what the experiment asks of a device.
         - `responses_per_hour`: above this number, by default 10,000, the experiment pauses itself. 0 is no limit.
         - `allowance_required`: a decision needs an allowance that the site's own backend has signed.
         - `warm_start`: what `tallies` has returned of another experiment.

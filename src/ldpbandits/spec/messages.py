@@ -166,6 +166,7 @@ class Settings:
     missing: MissingMode = "worst"
     one_look: int | None = None
     retain: Retain = "responses"
+    about_page: bool = False
 
 
 def criteria_words(settings: Settings, control: str) -> list[tuple[str, str]]:

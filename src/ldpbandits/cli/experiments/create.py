@@ -79,6 +79,7 @@ def add_create(parser: argparse.ArgumentParser) -> None:
     add("--one-look", type=number, metavar="N", help=look)
     kept = "keep single responses (default), or drop them at ship or close: exact tallies stay"
     add("--retain", choices=["responses", "tallies"], help=kept)
+    add("--about-page", action="store_true", default=None, help="show a public page for visitors: /about/NAME")
     least = "seconds from creation before which it never stops by itself (default 86400, a day)"
     add("--stop-after", type=number, metavar="S", help=least)
     cap = "responses counted in an hour at most; above it the experiment pauses itself (default 10000; 0: no limit)"

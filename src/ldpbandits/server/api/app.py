@@ -105,7 +105,7 @@ def application(service: Service, front_door: FrontDoor = DEFAULT, prefix: str =
     paths["/openapi.json"] = {"GET": request_response(show_openapi)}
     routes = [Route(path, Methods(methods)) for path, methods in paths.items()]
     console = Console(service, rates)
-    pages = ("/console", "/console/{rest:path}", "/docs")
+    pages = ("/console", "/console/{rest:path}", "/docs", "/about/{name}")
     routes += [Route(path, console) for path in pages]  # last: devices never ask for them
     app = Application(
         routes=routes,

@@ -136,6 +136,9 @@ class NewExperiment(Struct, frozen=True, forbid_unknown_fields=True):
     retain: Annotated[
         Retain, Meta(description="keep single responses, or drop them at ship or close; exact tallies stay")
     ] = "responses"
+    about_page: Annotated[
+        bool, Meta(description="show a public page, /about/NAME, on what the experiment asks of a device")
+    ] = False
     stop_after: Annotated[
         float,
         Meta(ge=0, le=LONGEST_STICKY_S, description="seconds from creation before which it never stops by itself"),

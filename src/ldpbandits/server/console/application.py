@@ -13,7 +13,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from ldpbandits.server.api.rate_limits import RateLimits
 from ldpbandits.server.api.refusals import Refusal
-from ldpbandits.server.console import actions, create, pages
+from ldpbandits.server.console import about, actions, create, pages
 from ldpbandits.server.console.forms import check_csrf, read_form
 from ldpbandits.server.console.live import Live
 from ldpbandits.server.console.replies import page
@@ -47,6 +47,7 @@ class Page:
 ONE = "/console/experiments/{name}"
 PAGES = (
     Page("GET", "/docs", pages.interface, None),
+    Page("GET", "/about/{name}", about.show, None),
     Page("GET", "/console", pages.root, None),
     Page("GET", "/console/static/{file:path}", pages.static_file, None),
     Page("GET", "/console/sign-in", pages.sign_in_page, None),
@@ -71,7 +72,7 @@ PAGES = (
 
 
 class Console:
-    """Serves all paths below /console, and /docs. It accepts its own cookies, and no other keys."""
+    """Serves all paths below /console and /about, and /docs. It accepts its own cookies, and no other keys."""
 
     def __init__(self, service: Service, rates: RateLimits) -> None:
         """Serve the experiments of this service within the rate limits of the keys; start without sessions."""

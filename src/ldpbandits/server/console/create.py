@@ -44,6 +44,7 @@ FOLDED = {
     "may_add_arms": "",
     "accept_drift_risk": "",
     "retain": "",
+    "about_page": "",
     "warm_start": "",
 }
 FIRST = {
@@ -107,8 +108,7 @@ def message(fields: Mapping[str, str]) -> dict[str, Any]:
         new["rule"] = "paper" if fields["rule"] == "paper" else {"kind": fields["rule"]}
     if fields["stop_after"]:
         new["stop_after"] = _number("stop_after", fields["stop_after"]) * 3600
-    if fields["allowance_required"]:
-        new["allowance_required"] = True
+    new |= {name: True for name in ("allowance_required", "about_page") if fields[name]}
     if fields["retain"]:
         new["retain"] = fields["retain"]
     if fields["warm_start"]:

@@ -41,7 +41,7 @@ class Visit:
         """The way from this page up to the console's own folder; all that we link to is below it."""
         raw: bytes = self.request.scope.get("raw_path") or self.request.scope["path"].encode()
         if not raw.startswith(ROOT):
-            return "console/"
+            return "../" * (raw.count(b"/") - 1) + "console/"
         return "../" * raw.removeprefix(ROOT).count(b"/") or "./"
 
     @property

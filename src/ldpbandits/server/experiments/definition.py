@@ -52,6 +52,7 @@ def define(  # noqa: PLR0913 - what an experiment is made of
         missing=new.missing,
         one_look=None if new.one_look is None else int(new.one_look),
         retain=new.retain,
+        about_page=new.about_page,
     )
     check_room(settings, len(new.arms))
     default = menu.transform.default_reward if new.default_reward is None else float(new.default_reward)

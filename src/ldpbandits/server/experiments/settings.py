@@ -80,6 +80,7 @@ class Settings(Struct, frozen=True, omit_defaults=True):
     - `missing`: a verdict rests on those who answered, or holds whatever the others would have said.
     - `one_look`: the number of responses at which it is judged, once; before, nobody sees any result.
     - `retain`: keep single responses, or drop them when the experiment is shipped or closed; tallies stay.
+    - `about_page`: anybody may read the page `/about/NAME` on what the experiment asks of a device.
     """
 
     report_after: float
@@ -104,6 +105,7 @@ class Settings(Struct, frozen=True, omit_defaults=True):
     missing: MissingMode = "worst"
     one_look: int | None = None
     retain: Retain = "responses"
+    about_page: bool = False
 
     def warm(self, arm: int) -> int:
         """Return the number of responses of this arm's warm start."""
