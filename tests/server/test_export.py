@@ -15,8 +15,8 @@ FORMULAS = ['=HYPERLINK("https://evil.example";"blue")', "+1", "-1+1", "@SUM(A1)
 
 
 def exported(local: Local, name: str = "headline") -> list[dict[str, str]]:
-    """Return the rows, as a reader of CSV has them."""
-    reply = local("GET", f"/v1/experiments/{name}/responses.csv")
+    """Return the rows in the order of counting, as a reader of CSV has them."""
+    reply = local("GET", f"/v1/experiments/{name}/responses-in-order.csv")
     assert reply.status == 200
     return list(csv.DictReader(io.StringIO(reply.body.decode(), newline="")))
 
