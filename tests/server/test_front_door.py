@@ -320,7 +320,7 @@ def test_a_body_without_an_end_does_not_delay_sigterm(tmp_path: Path) -> None:
             assert connection.recv(100).startswith(b"HTTP/1.1 100")
             begun = monotonic()
             assert server.stop() == 0
-            assert monotonic() - begun < 5
+            assert monotonic() - begun < 9  # without it: 10 s
         assert "Traceback" not in server.printed()
 
 
