@@ -86,11 +86,11 @@ def test_the_thread_ends_with_the_client(agent: "FakeAgent", path: Path) -> None
 
 def test_a_closed_client_sends_no_more(agent: "FakeAgent", device: "Device") -> None:
     """What was kept when it was closed is left to the next one."""
-    agent.decision["report_after"] = 0.2
+    agent.decision["report_after"] = 1.5
     client = device(background=True)
     client.decide()
     client.close(keep=True)
-    assert not threading.Event().wait(0.3)
+    assert not threading.Event().wait(1.7)
     assert agent.counted == {}
     assert device().flush(now=1e12).acknowledged == 1
 

@@ -91,7 +91,7 @@ def test_a_second_reward_is_refused(agent: "FakeAgent", device: "Device", drawn:
     for observe in (pull.observe, lambda reward: client.observe("ticket-1", reward)):
         with pytest.raises(TicketError, match="this pull has had its reward"):
             observe(0)
-    with pytest.raises(TicketError, match="not of this device and experiment"):
+    with pytest.raises(TicketError, match="belongs to another device or experiment"):
         client.observe("never seen", 0)
     assert drawn == []
     client.leave()
