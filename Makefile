@@ -165,6 +165,7 @@ bench: $(READY) $(SDK_READY)  ## what we claim about speed, measured beside the 
 	$(BIN)/python benchmarks/balance.py
 	$(BIN)/python benchmarks/staleness.py
 	$(BIN)/python benchmarks/budgets.py
+	$(BIN)/python benchmarks/shuffling.py
 	$(BIN)/python benchmarks/audit.py
 	$(BIN)/python benchmarks/audit_time.py
 	$(BIN)/python benchmarks/audit_peers.py

@@ -19,11 +19,11 @@ const cleanups = [];
 before(async () => {
   const t = { after: (end) => cleanups.unshift(end) };
   [browser, agent] = await Promise.all([startBrowser(t), startAgent(t)]);
-  await create("silent", { ticket_lifetime: 5 });
-  for (let i = 0; i < 30; i++) { // all are accepted, and nobody will answer
+  await create("silent", { ticket_lifetime: 8 });
+  await Promise.all(Array.from({ length: 30 }, async () => { // all are accepted, and nobody will answer
     const { ticket } = await agent.ask("/v1/experiments/silent/decisions", {});
     await agent.ask("/v1/acceptances", { ticket });
-  }
+  }));
 });
 after(async () => {
   for (const end of cleanups) await end();

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 import ldpbandits
 from ldpbandits.cli import (
+    account,
     allow,
     audit,
     backup,
@@ -36,6 +37,7 @@ COMMANDS = (
     simulate.COMMAND,
     reproduce.COMMAND,
     bounds.COMMAND,
+    account.COMMAND,
     calibrate.COMMAND,
     serve.COMMAND,
     health.COMMAND,
