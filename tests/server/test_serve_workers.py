@@ -68,6 +68,8 @@ def test_several_workers_are_one_server(postgres: Postgres, tmp_path: Path) -> N
         assert server.printed().count("New keys, shown this once:") == 1
         assert server.ask("POST", "/v1/experiments", HEADLINE).status == 201
         until(lambda: len(workers(server)) == 2, server.printed)
+        titles = [Path(f"/proc/{pid}/comm").read_text() for pid in (server.process.pid, *sorted(workers(server)))]
+        assert titles == ["ldpbandits\n", "ldpbandits-w0\n", "ldpbandits-w1\n"]
         first, second = workers(server)
         crowd = Crowd(server)
         crowd.start()

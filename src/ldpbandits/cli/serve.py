@@ -23,6 +23,7 @@ from ldpbandits.server.keys import Role, from_environment
 from ldpbandits.server.process import logs
 from ldpbandits.server.process.front_door import FrontDoor
 from ldpbandits.server.process.sockets import Listeners, notify_systemd, open_listeners, unix_listening, url_of
+from ldpbandits.server.process.title import set_title
 from ldpbandits.server.store import Unavailable
 from ldpbandits.server.store.opening import is_shared, open_store
 
@@ -67,6 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Serve until the process is interrupted."""
     setup = _setup(options)
+    set_title()
     logs.set_up(setup.serving.log_format)
     for told in _doubts(options):
         _log.warning(told, extra={"event": "options"})

@@ -23,6 +23,7 @@ from typing import TypeAlias
 
 from ldpbandits.errors import LDPBanditsError
 from ldpbandits.server.process.sockets import Listeners
+from ldpbandits.server.process.title import set_title
 
 STEADY_UPTIME_S = 30.0
 """Seconds after which a death of a worker no longer counts as a crash at start."""
@@ -76,8 +77,9 @@ Work: TypeAlias = Callable[[socket.socket, Tie], None]
 it must be a function of a module."""
 
 
-def _begin(work: Work, listener: socket.socket, pipe: Connection) -> None:
+def _begin(place: int, work: Work, listener: socket.socket, pipe: Connection) -> None:
     """Run `work` in a new worker process."""
+    set_title(f"w{place}")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process: the parent stops the workers
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
@@ -145,7 +147,10 @@ class Workers:
     def _start(self, place: int) -> _Worker:
         ours, theirs = _SPAWN.Pipe()
         process = _SPAWN.Process(
-            target=_begin, args=(self._work, self._listeners[place], theirs), name=f"worker {place}", daemon=True
+            target=_begin,
+            args=(place, self._work, self._listeners[place], theirs),
+            name=f"worker {place}",
+            daemon=True,
         )
         process.start()
         theirs.close()  # only the worker holds it now

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from ldpbandits.server.experiments.history import Moment
 from ldpbandits.server.experiments.live import LiveExperiment
+from ldpbandits.server.process.title import set_title
 from ldpbandits.server.reports import conclusions, report
 from ldpbandits.server.reports.verdicts import Finding, find_verdict
 from ldpbandits.server.single_flight import retrieve_error
@@ -130,6 +131,7 @@ def _without_secrets() -> Iterator[None]:
 
 def _prepare_process() -> None:
     """Lower the priority, leave signals to the server, and end with it however it ends."""
+    set_title("calc")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     if hasattr(os, "nice"):
