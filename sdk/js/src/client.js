@@ -8,7 +8,7 @@
  * acknowledged it.
  *
  * @import { Limits } from "./limits.js"
- * @import { State, StoredPull } from "./ledger.js"
+ * @import { KeptArm, State, StoredPull } from "./ledger.js"
  * @import { Storage } from "./storage.js"
  * @import { Asked, Offer } from "./wire.js"
  *
@@ -47,16 +47,16 @@
 import { accept, choose } from "./decision.js";
 import { checkConsent } from "./consent.js";
 import { checkLimits, clear, erase, remaining, spent } from "./limits.js";
-import { checkChoice, checkFlag, checkOptions, checkPositive, checkText, checkUrl, clipOf } from "./checks.js";
+import { checkFlag, checkPositive, checkText, checkUrl, clipOf } from "./checks.js";
 import { curatorFromSpec } from "./curators.js";
 import { LedgerError, ParameterError, ServerError, TicketError } from "./errors.js";
 import { LEAVE_TIMEOUT_MS, onConsent, tellConsent, tellWhenLeft, watch } from "./lifecycle.js";
 import { change, momentOf, read } from "./ledger.js";
 import { Outbox } from "./outbox.js";
 import { systemWords } from "./randomness.js";
-import { quoted } from "./spec.js";
+import { checkChoice, checkFields, refuse } from "./spec.js";
 import { defaultStorage } from "./storage.js";
-import { askDecision, DEADLINE, exchanger, readOffer } from "./wire.js";
+import { askDecision, DEADLINE, exchanger, readOffer, unreadable } from "./wire.js";
 
 /** A timer holds no more milliseconds than this. */
 const LONGEST_TIMER = 2 ** 31 - 1;
@@ -105,7 +105,7 @@ export class Client {
       key, limits, allowance, worker, consent = "given", allowAutomated = false, storage = defaultStorage(),
       onLeave = worker || !storage?.note ? (worker ? "next-visit" : "send") : undefined,
       fetch = globalThis.fetch, clock = () => Date.now() / 1000,
-    } = checkOptions("Client", options, [
+    } = checkFields("Client", options, [
       "key", "limits", "allowance", "storage", "onLeave", "worker", "consent", "allowAutomated", "fetch", "clock",
     ]);
     checkUrl(url);
@@ -115,15 +115,17 @@ export class Client {
       throw new ParameterError("key must be a string of ASCII characters, and not empty");
     }
     if (typeof storage?.read !== "function" || typeof storage.change !== "function") {
-      throw new ParameterError("storage must have read and change, as memoryStorage() has");
+      throw new ParameterError("storage must have read and change");
     }
     for (const [name, value] of Object.entries({ fetch, clock })) {
-      if (typeof value !== "function") throw new ParameterError(`${name} must be a function, got ${quoted(value)}`);
+      if (typeof value !== "function") refuse(name, "a function", value);
     }
     checkPositive("what clock gives", clock());
     checkFlag("allowAutomated", allowAutomated);
     checkChoice("consent", consent, ["given", "required"]);
-    checkChoice("onLeave", onLeave, ["send", "next-visit"], ON_LEAVE);
+    if (onLeave !== "send" && onLeave !== "next-visit") {
+      refuse("onLeave", '"send", which tells when a page was left, or "next-visit", which tells who comes back', onLeave);
+    }
     this.#place = { url: url.replace(/\/+$/, ""), experiment };
     this.#key = key;
     this.#allowance = allowance;
@@ -143,7 +145,8 @@ export class Client {
       clear: (state, pulls, now) => clear(state, pulls, this.#limits, now),
     });
     watch();
-    this.#unlisten = onConsent(() => void this.#dropRemoved());
+    // After somebody has opted out no page sends from its memory.
+    this.#unlisten = onConsent(async () => void this.#disown(await this.#look().catch(() => [])));
     this.#schedule();
   }
 
@@ -161,7 +164,7 @@ export class Client {
    * @returns {Promise<Pull>}
    */
   async decide(options = {}) {
-    const { epsilon, qa } = checkOptions("decide", options, ["epsilon", "qa"]);
+    const { epsilon, qa } = checkFields("decide", options, ["epsilon", "qa"]);
     if (epsilon !== undefined) checkPositive("epsilon", epsilon);
     this.#checkOpen();
     if (qa !== undefined) {
@@ -180,10 +183,11 @@ export class Client {
       throw error;
     }
     const { status, shipped } = offer;
-    if (this.#isTakenBack(state, offer)) await change(this.#storage, (state) => this.#dropKept(state));
+    const keeps = this.#keeps(offer);
+    if (!state.arms.every(keeps)) await change(this.#storage, (state) => void (state.arms = state.arms.filter(keeps)));
     if (shipped) return unasked(shipped);
-    if (!offer.terms) throw new ServerError(`the experiment is ${status}: it assigns no arms`, status === "paused" ? 409 : 410, status);
-    const kept = this.#kept(state, offer);
+    if (!offer.terms) throw new ServerError(`the experiment is ${status}`, status === "paused" ? 409 : 410, status);
+    const kept = this.#kept({ ...state, arms: state.arms.filter(keeps) });
     if (kept) return kept;
     choose(state, offer.terms, this.#limits, this.#clock(), epsilon);
     const allowance = typeof this.#allowance === "function" ? await this.#allowance() : this.#allowance;
@@ -191,7 +195,7 @@ export class Client {
     const decision = await askDecision(this.#exchange, this.#place.experiment, this.#key, allowance);
     if (decision.ticket === null) return unasked(decision);
     if (!agree(decision, offer) && !agree(decision, await this.#readOffer("reload"))) {
-      throw new ServerError("the agent's decision differs from its offer", 200, "unreadable");
+      throw unreadable("a decision that differs from the agent's offer");
     }
     const hasWorker = Boolean(await this.#workerOf());
     const isEarly = this.#sendsEarly && !hasWorker;
@@ -202,9 +206,7 @@ export class Client {
     const pull = await change(this.#storage, (state) => {
       this.#checkOpen();
       this.#checkConsent(state);
-      const now = this.#clock();
-      state.arms = state.arms.filter(({ until }) => now < until);
-      return this.#kept(state) ? undefined : accept(state, this.#place, decision, this.#limits, now, epsilon, sending);
+      return this.#kept(state) ? undefined : accept(state, this.#place, decision, this.#limits, this.#clock(), epsilon, sending);
     });
     if (!pull) return this.decide(options); // another tab was first to keep an arm
     await this.#callWorker(); // before anybody sees the arm, and leaves
@@ -380,7 +382,7 @@ export class Client {
    * @param {{ keep?: boolean }} [options] with `keep` open pulls stay unchanged, for an app that goes on elsewhere
    */
   async close(options = {}) {
-    const { keep = false } = checkOptions("close", options, ["keep"]);
+    const { keep = false } = checkFields("close", options, ["keep"]);
     checkFlag("keep", keep);
     this.#closed = true;
     clearTimeout(this.#timer);
@@ -397,8 +399,8 @@ export class Client {
   /** Report the pulls of a page or process that is being left; a page's own work is done when this returns a promise. */
   #leave = async (/** @type {number} */ timeoutMs = 0) => {
     tellWhenLeft(this.#leave, false);
-    const pulls = this.#mine(this.#own.values());
-    this.#forgetOwn();
+    const pulls = this.#disown([]);
+    this.#known = [];
     const timer = timeoutMs && setTimeout(this.#exchange.end, timeoutMs);
     try {
       await (this.#storage.note ? this.#outbox.leave(pulls) : this.#outbox.flush(pulls.map(({ ticket }) => ticket)));
@@ -409,15 +411,16 @@ export class Client {
     this.#schedule();
   };
 
-  #forgetOwn() {
-    for (const { ticket } of this.#mine(this.#own.values())) this.#own.delete(ticket);
-    this.#known = [];
-  }
-
-  /** After somebody has opted out no page sends from its memory. */
-  async #dropRemoved() {
-    const open = (await this.#look().catch(() => [])).map(({ ticket }) => ticket);
-    for (const { ticket } of this.#mine(this.#own.values())) if (!open.includes(ticket)) this.#own.delete(ticket);
+  /**
+   * The pulls that this page sends early no more: all but those that are kept.
+   *
+   * @param {StoredPull[]} kept
+   */
+  #disown(kept) {
+    const tickets = kept.map(({ ticket }) => ticket);
+    const gone = this.#mine(this.#own.values()).filter(({ ticket }) => !tickets.includes(ticket));
+    for (const { ticket } of gone) this.#own.delete(ticket);
+    return gone;
   }
 
   /** Read the pulls of this experiment. */
@@ -488,31 +491,27 @@ export class Client {
   }
 
   /**
-   * The sticky arm of this device: its open pull, or the arm alone. An offer may have taken it back.
+   * The sticky arm of this device: its open pull, or the arm alone.
    *
    * @param {State} state
-   * @param {Offer} [offer]
    */
-  #kept(state, offer) {
+  #kept(state) {
     const arm = this.#mine(state.arms).find(({ until }) => this.#clock() < until);
-    if (!arm || offer?.retired.includes(arm.arm)) return undefined;
+    if (!arm) return undefined;
     this.#known = this.#mine(state.pulls);
     const [open] = this.#awaiting(this.#known);
     return open ? this.#shown(open) : unasked(arm);
   }
 
   /**
-   * @param {State} state
+   * Which sticky arms are kept: until their time is over, or an offer has taken them back.
+   *
    * @param {Offer} offer
+   * @returns {(arm: KeptArm) => boolean}
    */
-  #isTakenBack(state, { terms, retired }) {
-    return this.#mine(state.arms).some(({ arm }) => !terms || retired.includes(arm));
-  }
-
-  /** @param {State} state */
-  #dropKept(state) {
-    const mine = this.#mine(state.arms);
-    state.arms = state.arms.filter((arm) => !mine.includes(arm));
+  #keeps({ terms, retired }) {
+    const now = this.#clock();
+    return (arm) => now < arm.until && (!this.#mine([arm]).length || Boolean(terms && !retired.includes(arm.arm)));
   }
 
   /** @param {StoredPull[]} pulls */
@@ -527,7 +526,7 @@ export class Client {
    */
   #whyClosed(pull) {
     if (!pull || (pull.ofPage && !this.#own.has(pull.ticket))) {
-      return "no pull awaits a reward under this ticket: its response is sent, or it was never decided here";
+      return "no pull awaits a reward under this ticket";
     }
     if (pull.observed) return OBSERVED;
     const now = this.#clock();
@@ -552,8 +551,7 @@ export class Client {
 }
 
 const OBSERVED = "this pull has had its reward";
-const PASSED = "the reporting moment of this pull has passed: its response is sent as it is";
-const ON_LEAVE = '"send" tells when a page was left, "next-visit" tells who comes back, a worker tells neither';
+const PASSED = "the reporting moment of this pull has passed";
 
 /**
  * Whether a decision asks for what was offered.

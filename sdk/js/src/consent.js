@@ -21,9 +21,9 @@ export function checkConsent({ consent: said }, consent, allowAutomated) {
   const { webdriver, userAgent = "", globalPrivacyControl } = /** @type {any} */ (globalThis.navigator ?? {});
   if (said === "out") throw new LimitError("this device's owner has opted out", "opted_out");
   if (!allowAutomated && (webdriver || CRAWLERS.test(userAgent))) {
-    throw new LimitError("this browser is automated: allowAutomated lets it take part", "automated");
+    throw new LimitError("this browser is automated, see allowAutomated", "automated");
   }
   if (said === "in") return;
   if (consent === "required") throw new LimitError("this device's owner has not opted in", "consent_required");
-  if (globalPrivacyControl) throw new LimitError("this browser sends Global Privacy Control: optIn() lets it take part", "signal");
+  if (globalPrivacyControl) throw new LimitError("this browser sends Global Privacy Control, see optIn", "signal");
 }

@@ -9,8 +9,9 @@
 
 import { charge, checkBudget, checkRewards, clear, fits } from "./limits.js";
 import { curatorFromSpec } from "./curators.js";
-import { LimitError, ServerError } from "./errors.js";
+import { LimitError } from "./errors.js";
 import { shown } from "./spec.js";
+import { unreadable } from "./wire.js";
 
 /**
  * The curator that is taken of those an agent offers; a LimitError if none is within the owner's limits.
@@ -25,11 +26,11 @@ export function choose(state, { curators, reportAfter }, limits, now, epsilon) {
   const offered = curators.filter((curator) => epsilon === undefined || curator.epsilon === epsilon);
   if (!offered.length) {
     const listed = curators.map((curator) => curator.epsilon).join(", ");
-    throw new LimitError(`the agent offers epsilon ${listed}, and not ${shown(epsilon)}`);
+    throw new LimitError(`the agent offers epsilon ${listed}, not ${shown(epsilon)}`);
   }
   checkRewards(offered[0].transform, limits);
   if (reportAfter === 0 && !limits.atOnce) {
-    throw new LimitError("the agent wants responses at once, which tell when there was a reward: limits.atOnce allows it");
+    throw new LimitError("the agent asks for responses at once; this device allows none without limits.atOnce");
   }
   const curator = offered.find(({ epsilon }) => fits(state.spends, epsilon, limits, now)) ?? offered.slice(-1)[0];
   checkBudget(state, curator.epsilon, limits, now);
@@ -52,7 +53,7 @@ export function accept(state, place, decision, limits, now, epsilon, sending) {
   const { arm, name, ticket, reportAfter, sticky, expiresIn } = decision;
   const curator = choose(state, decision, limits, now, epsilon);
   if (state.pulls.some((pull) => pull.ticket === ticket)) {
-    throw new ServerError("the agent gave a ticket twice", 200, "unreadable");
+    throw unreadable("a ticket that the agent gave twice");
   }
   charge(state, curator.epsilon, limits, now);
   const atOnce = reportAfter === 0;

@@ -32,24 +32,21 @@
  */
 
 import { checkFlag, checkPositive } from "./checks.js";
-import { LimitError, ParameterError } from "./errors.js";
-import { checkTransform, refuseOthers } from "./spec.js";
+import { LimitError } from "./errors.js";
+import { checkFields, checkTransform } from "./spec.js";
 
 /**
  * @param {Limits} limits
  * @returns {Required<Limits>} a copy that nobody else can change
  */
 export function checkLimits(limits) {
-  const { rewards, epsilon, budget, window, atOnce = false, ...others } = limits ?? {};
-  if (!rewards) {
-    throw new ParameterError('limits.rewards must say what rewards are, such as { kind: "range", low: 0, high: 1 }');
-  }
+  const { rewards, epsilon, budget, window, atOnce = false } =
+    checkFields("limits", limits, ["rewards", "epsilon", "budget", "window", "atOnce"]);
   for (const [name, value] of Object.entries({ epsilon, budget, window })) {
     checkPositive(`limits.${name}`, value);
   }
   checkFlag("limits.atOnce", atOnce);
-  refuseOthers("limits", others);
-  const isAnyThreshold = rewards.kind === "threshold" && !("theta" in rewards);
+  const isAnyThreshold = rewards?.kind === "threshold" && !("theta" in rewards);
   return { rewards: isAnyThreshold ? { kind: "threshold" } : checkTransform(rewards, "limits.rewards"), epsilon, budget, window, atOnce };
 }
 
@@ -62,7 +59,7 @@ export function checkLimits(limits) {
 export function checkRewards(asked, { rewards }) {
   const said = Object.entries(rewards);
   if (said.some(([name, value]) => /** @type {any} */ (asked)[name] !== value)) {
-    throw new LimitError(`the agent asks for rewards of ${JSON.stringify(asked)}; this device's are ${JSON.stringify(rewards)}`);
+    throw new LimitError(`the agent asks for rewards of ${JSON.stringify(asked)}; this device allows ${JSON.stringify(rewards)}`);
   }
 }
 

@@ -20,9 +20,9 @@
  * @property {string} [qa] the name of an arm, as for `client.decide`
  */
 
-import { checkOptions, checkText } from "./checks.js";
+import { checkText } from "./checks.js";
 import { ParameterError } from "./errors.js";
-import { shown } from "./spec.js";
+import { checkFields, shown } from "./spec.js";
 import { checkShown, unknownArm } from "./values.js";
 
 /** @implements {Provider} */
@@ -41,7 +41,7 @@ export class LDPBanditsProvider {
    */
   constructor(flags, options = {}) {
     const { warn = (/** @type {Error} */ error) => console.warn(error.message) } =
-      checkOptions("LDPBanditsProvider", options, ["warn"]);
+      checkFields("LDPBanditsProvider", options, ["warn"]);
     if (typeof warn !== "function") throw new ParameterError("warn must be a function");
     this.#warn = warn;
     this.#flags = new Map(Object.entries(flags ?? {}));
@@ -50,7 +50,7 @@ export class LDPBanditsProvider {
     }
     for (const [key, flag] of this.#flags) {
       const what = `the flag ${shown(key)}`;
-      const { client, values, event = key } = checkOptions(what, flag, ["client", "values", "event", "qa"]);
+      const { client, values, event = key } = checkFields(what, flag, ["client", "values", "event", "qa"]);
       checkShown(what, client, values);
       checkText(`the event of ${what}`, event);
     }

@@ -180,7 +180,7 @@ export class Outbox {
     });
     for (const { lease } of mine(ended)) {
       if (lease) continue; // it has left, and may well have arrived
-      this.refused.push(new ServerError("the ticket ended before its response had arrived", 410, "expired"));
+      this.refused.push(new ServerError("the ticket ended before its response arrived", 410, "expired"));
     }
     if (held) this.backOff();
     return { ready, waiting: held + leased, unknown };

@@ -21,7 +21,7 @@
  * @typedef {{ readonly mechanism: "bernoulli" | "laplace", readonly epsilon: number, readonly transform: Transform }} CuratorSpec
  */
 
-import { SpecError } from "./errors.js";
+import { ParameterError, SpecError } from "./errors.js";
 
 /** Below 1e-6 a response says next to nothing, above 50 it hides nothing. */
 const SMALLEST_EPSILON = 1e-6;
@@ -30,6 +30,9 @@ const LARGEST_EPSILON = 50;
 /** Beyond it there might be no finite reward on the other side. */
 const LARGEST_THETA = 1e300;
 
+/** The fields of each kind of transform, with their defaults. @type {Record<string, object>} */
+const TRANSFORMS = { range: { low: 0, high: 1 }, sigmoid: {}, threshold: { theta: undefined }, "real-line": {} };
+
 /**
  * Read a spec, or say what is wrong with it; a key that is not known is refused, not ignored.
  *
@@ -37,15 +40,10 @@ const LARGEST_THETA = 1e300;
  * @returns {CuratorSpec} frozen, with every default written out
  */
 export function checkSpec(data) {
-  const { mechanism, epsilon, transform = { kind: "range" }, ...others } = object("a curator spec", data);
-  refuseOthers("a curator spec", others);
-  if (mechanism !== "bernoulli" && mechanism !== "laplace") {
-    throw new SpecError(`mechanism must be bernoulli or laplace, got ${quoted(mechanism)}`);
-  }
+  const { mechanism, epsilon, transform = { kind: "range" } } = specFields(data);
+  checkChoice("mechanism", mechanism, ["bernoulli", "laplace"], SpecError);
   if (!isNumber(epsilon) || epsilon < SMALLEST_EPSILON || epsilon > LARGEST_EPSILON) {
-    throw new SpecError(
-      `epsilon must be a number, finite and > 0, from ${SMALLEST_EPSILON} to ${LARGEST_EPSILON}, got ${quoted(epsilon)}`,
-    );
+    refuse("epsilon", `a number from ${SMALLEST_EPSILON} to ${LARGEST_EPSILON}`, epsilon, SpecError);
   }
   const checked = checkTransform(transform);
   if (mechanism === "bernoulli" && checked.kind === "real-line") {
@@ -53,6 +51,9 @@ export function checkSpec(data) {
   }
   return Object.freeze({ mechanism, epsilon, transform: Object.freeze(checked) });
 }
+
+/** @param {unknown} data */
+const specFields = (data) => checkFields("a curator spec", /** @type {any} */ (data), ["mechanism", "epsilon", "transform"], SpecError);
 
 /** Epsilons on a menu. */
 const MOST = 8;
@@ -64,68 +65,74 @@ const MOST = 8;
  * @returns {CuratorSpec[]} one for each epsilon, the largest first
  */
 export function checkMenu(data) {
-  const spec = object("a curator spec", data);
-  if (!Array.isArray(spec.epsilon)) return [checkSpec(spec)];
-  const listed = spec.epsilon;
-  if (listed.length < 1 || listed.length > MOST || listed.some((epsilon, place) => place && !(epsilon > listed[place - 1]))) {
-    throw new SpecError(`a menu has from 1 to ${MOST} epsilons, which rise`);
+  const spec = specFields(data);
+  const listed = [spec.epsilon].flat();
+  const isMenu = listed.every((epsilon, place) => !place || epsilon > listed[place - 1]) && listed.length && listed.length <= MOST;
+  if (!isMenu || (listed.length > 1 && spec.mechanism !== "bernoulli")) {
+    throw new SpecError(`a menu has from 1 to ${MOST} epsilons, which rise, and more than 1 for bits only`);
   }
-  if (listed.length > 1 && spec.mechanism !== "bernoulli") throw new SpecError("a menu of several epsilons is for bits");
   return listed.map((epsilon) => checkSpec({ ...spec, epsilon })).reverse();
 }
 
 /**
- * @param {unknown} data
+ * @param {any} data
  * @param {string} [what] it is
  * @returns {Transform}
  */
 export function checkTransform(data, what = "a transform") {
-  const { kind, ...others } = object(what, data);
-  if (kind === "range") {
-    const { low = 0, high = 1, ...unknown } = others;
-    refuseOthers("a range", unknown);
-    // A difference that overflows is no number either: such a range is wider than the largest double.
-    if (!isNumber(low) || !isNumber(high) || low >= high || !isNumber(high - low)) {
-      throw new SpecError(`a range needs two finite numbers low < high, got [${quoted(low)}, ${quoted(high)}]`);
-    }
-    return { kind, low, high };
+  const kind = data?.kind;
+  checkChoice(`the kind of ${what}`, kind, Object.keys(TRANSFORMS), SpecError);
+  const defaults = TRANSFORMS[kind];
+  const checked = { kind, ...defaults, ...checkFields(what, data, ["kind", ...Object.keys(defaults)], SpecError) };
+  const { low, high, theta } = checked;
+  // A difference that overflows is no number either: such a range is wider than the largest double.
+  if (kind === "range" && (!isNumber(low) || !isNumber(high) || low >= high || !isNumber(high - low))) {
+    throw new SpecError(`a range must have finite numbers low < high, got [${quoted(low)}, ${quoted(high)}]`);
   }
-  if (kind === "threshold") {
-    const { theta, ...unknown } = others;
-    refuseOthers("a threshold", unknown);
-    if (!isNumber(theta) || Math.abs(theta) > LARGEST_THETA) {
-      throw new SpecError(`a threshold needs a finite theta of size <= ${LARGEST_THETA}, got ${quoted(theta)}`);
-    }
-    return { kind, theta };
+  if (kind === "threshold" && (!isNumber(theta) || Math.abs(theta) > LARGEST_THETA)) {
+    refuse("theta", `a finite number of size <= ${LARGEST_THETA}`, theta, SpecError);
   }
-  if (kind !== "sigmoid" && kind !== "real-line") {
-    throw new SpecError(`the kind of ${what} must be range, sigmoid, threshold or real-line, got ${quoted(kind)}`);
-  }
-  refuseOthers(`a ${kind}`, others);
-  return { kind };
+  return checked;
 }
 
 /**
- * @param {string} what
- * @param {unknown} data
- * @returns {Record<string, unknown>}
+ * @param {string} name
+ * @param {string} rule
+ * @param {unknown} value that is not a key and not a reward
+ * @param {typeof ParameterError} [Kind] of error
+ * @returns {never}
  */
-function object(what, data) {
-  if (!data || typeof data !== "object" || Array.isArray(data)) {
-    throw new SpecError(`${what} must be an object, got ${quoted(data)}`);
-  }
-  return /** @type {Record<string, unknown>} */ (data);
+export function refuse(name, rule, value, Kind = ParameterError) {
+  throw new Kind(`${name} must be ${rule}, got ${quoted(value)}`);
 }
 
 /**
- * @param {string} what
- * @param {object} others
+ * @param {string} name
+ * @param {unknown} value
+ * @param {unknown[]} choices
+ * @param {typeof ParameterError} [Kind] of error
  */
-export function refuseOthers(what, others) {
-  const unknown = Object.keys(others);
-  if (unknown.length) {
-    throw new SpecError(`${what} has no ${shown(unknown.join(", "))}`);
+export function checkChoice(name, value, choices, Kind) {
+  if (!choices.includes(value)) refuse(name, `one of ${choices.join(", ")}`, value, Kind);
+}
+
+/**
+ * An object with these fields and no others. The error shows no value: it may be a reward.
+ *
+ * @template {object} T
+ * @param {string} what
+ * @param {T} data
+ * @param {string[]} names
+ * @param {typeof ParameterError} [Kind] of error
+ * @returns {T}
+ */
+export function checkFields(what, data, names, Kind = ParameterError) {
+  const isObject = data && typeof data === "object" && !Array.isArray(data);
+  const unknown = isObject && Object.keys(data).find((name) => !names.includes(name));
+  if (!isObject || unknown !== undefined) {
+    throw new Kind(`${what} takes an object with any of ${names.join(", ")}${isObject ? `, and no ${shown(unknown)}` : ""}`);
   }
+  return data;
 }
 
 /**

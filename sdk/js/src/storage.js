@@ -40,7 +40,7 @@ function inMemory(atFirst) {
   };
 }
 
-const shared = inMemory(() => console.warn("ldpbandits: the ledger is in memory, each start has a new budget: use fileStorage"));
+const shared = inMemory(() => console.warn("ldpbandits: the ledger is in memory, and each start has a new budget, see fileStorage"));
 
 /**
  * The storage of a web page, else one memory for all clients of this process: there is one ledger, not one a client.

@@ -32,6 +32,7 @@ import { checkMenu, isNumber, isText, shown } from "./spec.js";
 import { transformed } from "./transforms.js";
 
 const UNREADABLE = "unreadable";
+const ASKED = "what the agent asks for";
 
 /** For a whole exchange, in seconds. */
 export const DEADLINE = 10;
@@ -120,7 +121,11 @@ const isArm = (arm) => Number.isInteger(arm) && Number(arm) >= 0 && Number(arm) 
 const pathOf = (/** @type {string} */ experiment, /** @type {string} */ what) =>
   `/v1/experiments/${encodeURIComponent(experiment)}/${what}`;
 
-const unreadable = (/** @type {string} */ message, /** @type {unknown} */ cause = undefined) => new ServerError(message, 200, UNREADABLE, cause);
+/**
+ * @param {string} what
+ * @param {unknown} [cause]
+ */
+export const unreadable = (what, cause) => new ServerError(`${what} cannot be read`, 200, UNREADABLE, cause);
 
 /**
  * Believe nothing about what an agent asks for that was not checked.
@@ -130,13 +135,13 @@ const unreadable = (/** @type {string} */ message, /** @type {unknown} */ cause 
  */
 function termsOf({ curator, default: reward, report_after: reportAfter, sticky = 0 }) {
   const isReadable = [reportAfter, sticky].every((seconds) => isNumber(seconds) && seconds >= 0 && seconds <= YEAR);
-  if (!isReadable) throw unreadable("what the agent asks for cannot be read");
+  if (!isReadable) throw unreadable(ASKED);
   try {
     const curators = checkMenu(curator);
     transformed(curators[0].transform, reward);
     return { curators, default: reward, reportAfter, sticky };
   } catch (cause) {
-    throw unreadable("the agent asks for a curator there is not, or its default is no reward", cause);
+    throw unreadable(ASKED, cause);
   }
 }
 
@@ -161,7 +166,7 @@ export async function readOffer(exchange, experiment, cache) {
   const isReadable =
     ["running", "paused", "shipped", "closed"].includes(status) && Array.isArray(retired) && retired.every(isArm) &&
     isNumber(maxAge) && maxAge >= 0 && (status === "shipped" ? isArm(shipped?.arm) && isText(shipped.name) : !shipped);
-  if (!isReadable) throw unreadable("the agent's offer cannot be read");
+  if (!isReadable) throw unreadable("the agent's offer");
   return { status, terms: status === "running" ? termsOf(answer) : undefined, shipped, retired, maxAge: Math.min(maxAge, LONGEST_AGE) };
 }
 
@@ -182,7 +187,7 @@ export async function askDecision(exchange, experiment, key, allowance) {
     return { arm, name, ticket };
   }
   const isAsked = isText(ticket) && ticket && isNumber(expiresIn) && expiresIn <= YEAR && answer.report_after < expiresIn;
-  if (!isShown || !isAsked) throw unreadable("the agent's decision cannot be read");
+  if (!isShown || !isAsked) throw unreadable("the agent's decision");
   return { arm, name, ticket, expiresIn, ...termsOf(answer) };
 }
 
@@ -215,9 +220,7 @@ export async function sendResponse(exchange, ticket, response, epsilon) {
  * @param {string} status where it is not known from an earlier try
  */
 function checkAcknowledged(answer, status) {
-  if (![status, "duplicate"].includes(answer?.status)) {
-    throw new ServerError("the agent's acknowledgement cannot be read", 200, UNREADABLE);
-  }
+  if (![status, "duplicate"].includes(answer?.status)) throw unreadable("the agent's acknowledgement");
 }
 
 /** The agent's codes for a response that it refuses for good. */

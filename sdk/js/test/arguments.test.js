@@ -28,28 +28,28 @@ const SYMBOL = Symbol("s");
 
 test("each wrong argument of Client is refused by the rule and the value, but for keys", () => {
   const cases = [
-    [() => new Client(URL_, "buttons"), "the options of Client must be an object, with any of: key, limits, allowance, storage, onLeave, worker, consent, allowAutomated, fetch, clock"],
-    [() => new Client(URL_, "buttons", KEY), "the options of Client must be an object"],
-    [() => new Client(URL_, "buttons", [good]), "the options of Client must be an object"],
-    [make(null), "the options of Client must be an object"],
-    [make({ limit: LIMITS }), "Client has no option limit, only: key, limits, allowance"],
+    [() => new Client(URL_, "buttons"), "Client takes an object with any of key, limits, allowance, storage, onLeave, worker, consent, allowAutomated, fetch, clock"],
+    [() => new Client(URL_, "buttons", KEY), "Client takes an object with any of key"],
+    [() => new Client(URL_, "buttons", [good]), "Client takes an object with any of key"],
+    [make(null), "Client takes an object with any of key"],
+    [make({ limit: LIMITS }), ["Client takes an object with any of key, limits, allowance", ", and no limit"]],
     ...[undefined, null, "", 5, {}, SYMBOL].map((url) => [() => new Client(url, "buttons", good), ["url must be a well-formed string", url && typeof url === "object" ? "an object" : `got ${String(url)}`]]),
     ...["agent.example", "ftp://agent.example", "javascript:alert(1)", "/agent", "https://", " https://agent.example", "https://agent.example/ ", "https://a.example?x=1", "https://a.example#x", "https://a.example?", "https://a.example#"].map((url) => [make({}, url), ["url must be an http or https address", `got "${url}"`]]),
     [make({}, "https://user:hunter2@agent.example"), ["without user", "https://...@agent.example"]],
     ...[undefined, null, "", 5, {}, "half \ud83d"].map((name) => [() => new Client(URL_, name, good), "experiment must be a well-formed string, and not empty, got"]),
     ...[undefined, null, "", 5, `${KEY}\n`, `${KEY}\u00fc`, [KEY]].map((key) => [make({ key }), "key must be a string of ASCII characters, and not empty"]),
-    ...[null, 5, {}, { read() {} }, { getItem() {}, setItem() {} }].map((storage) => [make({ storage }), "storage must have read and change, as memoryStorage() has"]),
+    ...[null, 5, {}, { read() {} }, { getItem() {}, setItem() {} }].map((storage) => [make({ storage }), "storage must have read and change"]),
     ...["fetch", "clock"].map((name) => [make({ [name]: 5 }), `${name} must be a function, got 5`]),
     ...[undefined, NaN, "1", async () => 1].map((time) => [make({ clock: () => time }), "what clock gives must be a number, finite and > 0, got"]),
-    ...[null, 5, "all", []].map((limits) => [make({ limits }), "limits.rewards must say what rewards are"]),
+    ...[null, 5, "all", []].map((limits) => [make({ limits }), "limits takes an object with any of rewards, epsilon, budget, window, atOnce"]),
     [make({ limits: { ...LIMITS, epsilon: -1 } }), "limits.epsilon must be a number, finite and > 0, got -1"],
     [make({ limits: { ...LIMITS, budget: "5" } }), 'limits.budget must be a number, finite and > 0, got "5"'],
     [make({ limits: { ...LIMITS, budget: 5n } }), "limits.budget must be a number, finite and > 0, got 5n"],
     [make({ limits: { ...LIMITS, window: Infinity } }), "limits.window must be a number, finite and > 0, got Infinity"],
-    [make({ limits: { ...LIMITS, atOnce: "yes" } }), "limits.atOnce must be true or false, got \"yes\""],
-    [make({ limits: { ...LIMITS, rewards: "range" } }), 'limits.rewards must be an object, got "range"'],
-    [make({ limits: { ...LIMITS, rewards: { kind: "log" } } }), 'the kind of limits.rewards must be range, sigmoid, threshold or real-line, got "log"'],
-    [make({ limits: { ...LIMITS, at_once: true } }), "limits has no at_once"],
+    [make({ limits: { ...LIMITS, atOnce: "yes" } }), 'limits.atOnce must be one of true, false, got "yes"'],
+    [make({ limits: { ...LIMITS, rewards: "range" } }), 'the kind of limits.rewards must be one of range, sigmoid, threshold, real-line, got undefined'],
+    [make({ limits: { ...LIMITS, rewards: { kind: "log" } } }), 'the kind of limits.rewards must be one of range, sigmoid, threshold, real-line, got "log"'],
+    [make({ limits: { ...LIMITS, at_once: true } }), ["limits takes an object with any of rewards", "and no at_once"]],
   ];
   for (const [call, words] of cases) assert.throws(call, told(words), String(call));
 });
@@ -69,12 +69,12 @@ test("each wrong argument of decide and close is refused by the rule and the val
     await assert.rejects(client.decide({ epsilon }), told(["epsilon must be a number, finite and > 0, got", epsilon && typeof epsilon === "object" ? "an object" : String(epsilon)]));
   }
   for (const options of [null, 1, "x", []]) {
-    await assert.rejects(client.decide(options), told("the options of decide must be an object, with any of: epsilon"));
-    await assert.rejects(client.close(options), told("the options of close must be an object, with any of: keep"));
+    await assert.rejects(client.decide(options), told("decide takes an object with any of epsilon, qa"));
+    await assert.rejects(client.close(options), told("close takes an object with any of keep"));
   }
-  await assert.rejects(client.decide({ epsilons: 1 }), told("decide has no option epsilons, only: epsilon"));
-  await assert.rejects(client.close({ leave: true }), told("close has no option leave, only: keep"));
-  await assert.rejects(client.close({ keep: 1 }), told("keep must be true or false, got 1"));
+  await assert.rejects(client.decide({ epsilons: 1 }), told("decide takes an object with any of epsilon, qa, and no epsilons"));
+  await assert.rejects(client.close({ leave: true }), told("close takes an object with any of keep, and no leave"));
+  await assert.rejects(client.close({ keep: 1 }), told("keep must be one of true, false, got 1"));
   assert.equal(agent.requests.length, 0);
   assert.equal((await client.decide()).arm, 1, "and the client goes on");
 });
@@ -90,7 +90,7 @@ test("no wrong argument of observe or respond is shown, in whatever order they c
   for (const call of [() => client.observe(REWARD, pull.ticket), () => client.observe(REWARD), () => client.observe(null, REWARD), () => client.observe(undefined, REWARD)]) {
     await assert.rejects(call, hidden("ticket must be a string, as pull.ticket is"));
   }
-  const options = [[REWARD, "observe must be an object"], [[REWARD], "must be an object"], [null, "must be an object"], [{ clip: REWARD }, "clip must be true or false"], [{ clamp: REWARD }, "no option clamp, only: clip"]];
+  const options = [[REWARD, "observe takes an object with any of clip"], [[REWARD], "takes an object"], [null, "takes an object"], [{ clip: REWARD }, "clip must be true or false"], [{ clamp: REWARD }, "with any of clip, and no clamp"]];
   for (const [given, words] of options) {
     await assert.rejects(pull.observe(REWARD, given), hidden(words));
     assert.throws(() => curator.respond(REWARD, given), hidden(words.replace("observe", "respond")));
@@ -110,11 +110,11 @@ test("no wrong argument of observe or respond is shown, in whatever order they c
 test("each wrong argument of fileStorage and curatorFromSpec is refused by the rule and the value", () => {
   for (const path of [undefined, null, "", 5, {}]) assert.throws(() => fileStorage(path), told("the path of a ledger must be a well-formed string, and not empty, got"));
   for (const [spec, words] of [
-    [undefined, "a curator spec must be an object, got undefined"], [[], "a curator spec must be an object"],
-    [{ ...CTB, mechanism: "gauss" }, 'mechanism must be bernoulli or laplace, got "gauss"'],
-    [{ ...CTB, epsilon: "1" }, 'epsilon must be a number, finite and > 0, from 0.000001 to 50, got "1"'],
-    [{ ...CTB, eps: 1 }, "a curator spec has no eps"], [{ ...CTB, transform: { kind: "log" } }, 'got "log"'],
-    [{ ...CTB, mechanism: () => "secret" }, "mechanism must be bernoulli or laplace, got a function"],
+    [undefined, "a curator spec takes an object with any of mechanism, epsilon, transform"], [[], "a curator spec takes an object"],
+    [{ ...CTB, mechanism: "gauss" }, 'mechanism must be one of bernoulli, laplace, got "gauss"'],
+    [{ ...CTB, epsilon: "1" }, 'epsilon must be a number from 0.000001 to 50, got "1"'],
+    [{ ...CTB, eps: 1 }, ", and no eps"], [{ ...CTB, transform: { kind: "log" } }, 'got "log"'],
+    [{ ...CTB, mechanism: () => "secret" }, "mechanism must be one of bernoulli, laplace, got a function"],
   ]) assert.throws(() => curatorFromSpec(spec), told(words));
 });
 

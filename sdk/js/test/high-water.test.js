@@ -243,6 +243,6 @@ test("Node's default, a ledger in memory, warns once, when it is first used; mem
     console.warn("begun");
     for (const client of [one, other, one]) await client.decide();
   `], { cwd: fileURLToPath(new URL("..", import.meta.url)), encoding: "utf8" });
-  assert.equal(run("").stderr, "begun\nldpbandits: the ledger is in memory, each start has a new budget: use fileStorage\n");
+  assert.equal(run("").stderr, "begun\nldpbandits: the ledger is in memory, and each start has a new budget, see fileStorage\n");
   assert.equal(run("storage: memoryStorage()").stderr, "begun\n");
 });

@@ -33,7 +33,7 @@ test("a page without a service worker names what becomes of its responses, and t
   for (const onLeave of [null, "", "later", 5]) assert.throws(() => device(t, { storage, onLeave }), ParameterError);
   assert.throws(
     () => device(t, { storage, onLeave: null }),
-    /onLeave must be "send" or "next-visit", got null: "send" tells when a page was left, "next-visit" tells who comes back/,
+    /onLeave must be "send", which tells when a page was left, or "next-visit", which tells who comes back, got null$/,
   );
 });
 

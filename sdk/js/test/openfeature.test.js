@@ -107,10 +107,10 @@ test("wrong arguments are refused by the rule; a server's SDK is refused", (t) =
   const button = { client, values: LABELS };
   const cases = [
     [[undefined], /needs flags/], [[{}], /needs flags/], [[{ button: client }], /the flag button/], [[{ button: { values: LABELS } }], /the flag button needs a Client/],
-    [[{ button: { client } }], /a value for each arm/], [[{ button: { ...button, arms: 1 } }], /the flag button has no option arms/],
+    [[{ button: { client } }], /a value for each arm/], [[{ button: { ...button, arms: 1 } }], /the flag button takes .*, and no arms/],
     [["button"], /needs flags/], [[[button]], /needs flags/], [[{ button: { client, values: ["Buy"] } }], /a value for each arm/],
     ...[null, "", 5, ["buy"]].map((event) => [[{ button: { ...button, event } }], /the event of the flag button must be a well-formed string/]),
-    [[{ button }, 5], /options of LDPBanditsProvider/], [[{ button }, { warn: 5 }], /warn must be a function/],
+    [[{ button }, 5], /LDPBanditsProvider takes an object with any of warn/], [[{ button }, { warn: 5 }], /warn must be a function/],
   ];
   for (const [given, words] of cases) assert.throws(() => new LDPBanditsProvider(...given), (error) => error instanceof ParameterError && words.test(error.message));
   assert.equal(new LDPBanditsProvider({ button }).runsOn, "client");
