@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 from tests.server.console.browsing import Browser, browser, text
+from tests.server.console.conftest import Clock
 from tests.server.console.life import answer, run
 
-from ldpbandits.server.api.messages import NewArm, ShippedArm
+from ldpbandits.server.api.messages import AcceptanceMessage, NewArm, ShippedArm
 from ldpbandits.server.console.actions import ACTIONS, DONE
 from ldpbandits.server.service import Service
 
@@ -64,6 +65,37 @@ def test_every_action_asks_first_and_says_what_it_did(service: Service) -> None:
         visitor = await do("delete", name="headline")
         assert visitor.url.endswith("/console/?done=delete")
         assert service.experiments == {}
+
+    run(service, life)
+
+
+def test_missing_answers_are_forgiven_once_confirmed(service: Service, clock: Clock) -> None:
+    """Their button is there while answers are missing; its page counts them, and only its own button forgives them."""
+
+    async def life(service: Service) -> None:
+        visitor = browser(service)
+        await visitor.sign_in("admin")
+
+        async def has_button() -> bool:
+            await visitor.visit(f"{visitor.origin}/console/experiments/headline")
+            return 'href="headline/forgive"' in visitor.page
+
+        async def missing() -> tuple[int, int]:
+            arms = (await service.report("headline")).arms
+            return sum(arm.missing for arm in arms), sum(arm.forgiven for arm in arms)
+
+        for _ in range(3):
+            await service.accept(AcceptanceMessage(service.decide("headline").ticket or ""))
+        assert not await has_button()
+        clock.now += 7200
+        assert await has_button()
+        visitor = await admin_at(service, "forgive")
+        assert "3 missing answers will count no more" in text(visitor.page)
+        assert await missing() == (3, 0)
+        await visitor.submit("forgive", {})
+        assert DONE["forgive"] in text(visitor.page)
+        assert await missing() == (0, 3)
+        assert not await has_button()
 
     run(service, life)
 

@@ -37,7 +37,7 @@ class Action:
     is_grave: bool = False
     """Whether the action cannot be undone."""
     is_listed: bool = True
-    """Whether it has a button beside the others; retiring has one beside each arm."""
+    """Whether it has a button beside the others; retiring and forgiving have theirs at the table of the arms."""
 
 
 def _is_open(report: Report) -> bool:
@@ -47,6 +47,10 @@ def _is_open(report: Report) -> bool:
 def _is_hidden(report: Report) -> bool:
     """Tell whether an open experiment waits for its one look."""
     return report.settings.one_look is not None and report.best is None
+
+
+def _missing(report: Report) -> int:
+    return sum(arm.missing for arm in report.arms)
 
 
 def _out(report: Report) -> str:
@@ -135,6 +139,21 @@ ACTIONS = (
         lambda report: _is_open(report) and not _is_hidden(report) and sum(not arm.retired for arm in report.arms) > 1,
         _retire,
         "The arm is retired.",
+        is_grave=True,
+        is_listed=False,
+    ),
+    Action(
+        "forgive",
+        "Forgive the missing answers",
+        lambda report: f"Forgive the missing answers of {report.name}?",
+        lambda report: [
+            f"{plural(_missing(report), 'missing answer')} will count no more, neither in the table nor for the verdict.",
+            "Do this only after you have found and removed the reason: the verdict then trusts those who answered.",
+            "Answers that go missing later count again. The report shows how many were forgiven. This cannot be undone.",
+        ],
+        lambda report: _missing(report) > 0,
+        lambda service, name, _: service.commands.forgive(name),
+        "The missing answers are forgiven.",
         is_grave=True,
         is_listed=False,
     ),
