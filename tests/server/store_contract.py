@@ -472,6 +472,33 @@ def an_acceptance_beside_its_response_counts_the_pull_once(place: Place) -> None
 
 
 @rule
+def a_batch_of_every_kind_tells_each_answer_its_own_outcome(place: Place) -> None:
+    """New, repeated and changed, accepted before or not, of an open or a closed experiment: none changes another's."""
+    with opened(place) as store:
+        number, closed = start(store), start(store, "two")
+        store.count([accepted(nonce, experiment=number) for nonce in range(1, 7)])
+        store.count([answer(nonce, 1, experiment=number) for nonce in (1, 2)])
+        store.count([answer(9, 1, experiment=closed)])
+        store.set_status(closed, "closed")
+        batch = [
+            (answer(3, 1, experiment=number), ANSWERED),
+            (accepted(1, experiment=number), DUPLICATE),
+            (answer(1, 1, experiment=number), DUPLICATE),
+            (answer(2, 0, experiment=number), CHANGED),
+            (accepted(7, experiment=number), ACCEPTED),
+            (answer(8, 1, experiment=number), COUNTED),
+            (answer(9, 1, experiment=closed), DUPLICATE),
+            (answer(10, 1, experiment=closed), CLOSED),
+            (answer(4, 0, experiment=number), ANSWERED),
+        ]
+        assert store.count([each for each, _ in batch])[0] == [outcome for _, outcome in batch]
+        assert waiting(store, number) == [3, 0]
+        assert arm_totals(store, number) == [(5, 4), (0, 0)]
+        everything_so_far = [each for each, outcome in batch if outcome not in (CHANGED, CLOSED)]
+        assert set(store.count(everything_so_far)[0]) == {DUPLICATE}
+
+
+@rule
 def acceptances_expire_and_close_as_responses_do(place: Place) -> None:
     """A closed or deleted experiment takes no new one, and knows the old; a forgotten nonce is expired."""
     with opened(place) as store:

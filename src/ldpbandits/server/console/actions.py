@@ -147,9 +147,10 @@ ACTIONS = (
         "Forgive the missing answers",
         lambda report: f"Forgive the missing answers of {report.name}?",
         lambda report: [
-            f"{plural(_missing(report), 'missing answer')} will count no more, neither in the table nor for the verdict.",
+            f"{plural(_missing(report), 'missing answer')} will count no more, nor change the verdict.",
             "Do this only after you have found and removed the reason: the verdict then trusts those who answered.",
-            "Answers that go missing later count again. The report shows how many were forgiven. This cannot be undone.",
+            "Answers that go missing later count again. The report shows how many were forgiven.",
+            "This cannot be undone.",
         ],
         lambda report: _missing(report) > 0,
         lambda service, name, _: service.commands.forgive(name),

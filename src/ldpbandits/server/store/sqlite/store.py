@@ -10,7 +10,7 @@ from dataclasses import astuple
 from pathlib import Path
 from shutil import disk_usage
 from sqlite3 import Connection
-from typing import Any
+from typing import Any, TypeAlias
 
 from ldpbandits.errors import DatabaseError
 from ldpbandits.server.store import (
@@ -37,6 +37,8 @@ _USE_NONCE = (
     "INSERT INTO nonces VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET commitment = excluded.commitment"
     " WHERE commitment IS NULL AND excluded.commitment IS NOT NULL RETURNING accepted"
 )
+_NEW_NONCE = "INSERT INTO nonces VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+_ANSWER_ACCEPTED = "UPDATE nonces SET commitment = ? WHERE (expires_at, id) = (?, ?) AND commitment IS NULL"
 _COMMITMENT = "SELECT commitment FROM nonces WHERE (expires_at, id) = (?, ?)"
 _LAST_RESPONSE = (
     "SELECT coalesce(max((SELECT max(id) FROM responses WHERE experiment = experiments.id)), 0) FROM experiments"
@@ -58,6 +60,14 @@ TOTALS = "SELECT experiment, arm, cell, pulls, total, read FROM cells"
 _LARGEST = (1 << 63) - 1
 _FIRST_NONCE, _LAST_NONCE = (-1, b""), (_LARGEST, b"")
 """Cursors before and after all nonces."""
+
+
+NonceRow: TypeAlias = tuple[int, bytes, int, bytes | None, bool]
+"""A row of `nonces`: the hour of expiry, the id, the experiment, the commitment, and whether the pull was accepted."""
+
+
+def _nonce_row(answer: Answer) -> NonceRow:
+    return (*place_of(answer.ticket), answer.ticket.experiment, commitment_of(answer), answer.is_acceptance)
 
 
 def _pass(_: str) -> None:
@@ -194,7 +204,7 @@ class SqliteStore(SqlStore):
         self._failpoint("before transaction")
         with self.file.transaction() as connection:
             connection.executemany(_ADD_EVENT, events)
-            outcomes = [self._use_nonce(connection, answer) for answer in answers]
+            outcomes = self._use_nonces(connection, answers)
             self._failpoint("between nonce and tally")
             pairs = list(zip(answers, outcomes, strict=True))
             responses = [answer for answer, outcome in pairs if outcome in {Outcome.COUNTED, Outcome.ANSWERED}]
@@ -206,15 +216,56 @@ class SqliteStore(SqlStore):
         self._failpoint("after commit")
         return outcomes, totals
 
+    def _use_nonces(self, connection: Connection, answers: Sequence[Answer]) -> list[Outcome]:
+        """Use the nonces that are new; return the outcome of each answer.
+
+        Nearly always all acceptances are new, and all responses answer accepted pulls, or none does: then one call for
+        all of them is faster than one for each. A response beside its acceptance comes after it.
+        """
+        outcomes: list[Outcome | None] = [None] * len(answers)
+        takes = [self._takes_answers(answer) for answer in answers]
+        for is_acceptance in (True, False):
+            places = [i for i, answer in enumerate(answers) if takes[i] and answer.is_acceptance == is_acceptance]
+            used = self._use_all(connection, [_nonce_row(answers[i]) for i in places], is_acceptance=is_acceptance)
+            for i in places:
+                outcomes[i] = used
+        return [
+            self._use_nonce(connection, answer) if outcome is None else outcome
+            for answer, outcome in zip(answers, outcomes, strict=True)
+        ]
+
+    def _takes_answers(self, answer: Answer) -> bool:
+        ticket = answer.ticket
+        return ticket.expires_at > self.forgotten and ticket.experiment not in self._closed
+
+    @staticmethod
+    def _use_all(connection: Connection, rows: Sequence[NonceRow], *, is_acceptance: bool) -> Outcome | None:
+        """Use all these nonces in one call, and return the outcome that they share; else use none, and return None."""
+        new = (Outcome.ACCEPTED if is_acceptance else Outcome.COUNTED, _NEW_NONCE, rows)
+        answered = (
+            Outcome.ANSWERED,
+            _ANSWER_ACCEPTED,
+            [(commitment, hour, nonce) for hour, nonce, _, commitment, _ in rows],
+        )
+        if len(rows) > 1:  # else there is nothing to gain
+            for outcome, sql, values in (new,) if is_acceptance else (answered, new):
+                connection.execute("SAVEPOINT nonces")
+                is_done = connection.executemany(sql, values).rowcount == len(rows)
+                if not is_done:
+                    connection.execute("ROLLBACK TO nonces")
+                connection.execute("RELEASE nonces")  # an open savepoint makes SQLite copy every page before a change
+                if is_done:
+                    return outcome
+        return None
+
     def _use_nonce(self, connection: Connection, answer: Answer) -> Outcome:
         """Use the nonce of a response or an acceptance if it is new; return the outcome."""
         ticket = answer.ticket
         if ticket.expires_at <= self.forgotten:
             return Outcome.EXPIRED
         place, commitment = place_of(ticket), commitment_of(answer)
-        if ticket.experiment not in self._closed:
-            row = (*place, ticket.experiment, commitment, answer.is_acceptance)
-            used = connection.execute(_USE_NONCE, row).fetchone()
+        if self._takes_answers(answer):
+            used = connection.execute(_USE_NONCE, _nonce_row(answer)).fetchone()
             if used is not None:
                 return Outcome.ACCEPTED if answer.is_acceptance else Outcome.ANSWERED if used[0] else Outcome.COUNTED
         known = connection.execute(_COMMITMENT, place).fetchone()
