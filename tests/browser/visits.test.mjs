@@ -56,6 +56,34 @@ test("with a service worker the response leaves at its moment, whether its page 
   }));
 });
 
+for (const [mode, options] of Object.entries({ "a service worker": WORKER, "the next visit": NEXT_VISIT })) {
+  test(`what leaves by ${mode} is the same, reward or not, but for the response`, async (t) => {
+    const traces = await Promise.all([null, 0, 1].map(async (reward) => {
+      const agent = new Agent();
+      Object.assign(agent.decision, { report_after: 3, expires_in: 600 });
+      const { agentUrl, context, site } = await newVisitor(t, browser, { agent });
+      const page = await open(context, site.url, agentUrl, LIMITS, options);
+      if (options.worker) await workerOf(context, page);
+      await page.evaluate(async (reward) => {
+        const pull = await window.client.decide();
+        if (reward !== null) await pull.observe(reward);
+      }, reward);
+      await until(() => agent.accepted.length === 1);
+      await page.close();
+      await sleep(4000);
+      if (!options.worker) await open(context, site.url, agentUrl, LIMITS, options);
+      await until(() => agent.counted.size === 1, 15);
+      return agent.requests.map(({ method, path, headers, body }) => {
+        const { origin, host, "content-length": length, ...others } = headers; // the ports are others
+        return [method, path, Object.keys(headers), others, length, body?.replace(/"response":[01]/, "")];
+      });
+    }));
+    assert.ok(traces[0].length >= 4, "offer, decision, acceptance, response");
+    assert.deepEqual(traces[1], traces[0]);
+    assert.deepEqual(traces[2], traces[0]);
+  });
+}
+
 test("several tabs and a service worker send each response once, and a reward on a later page is in it", async (t) => {
   const agent = loud(5);
   const { agentUrl, context, site } = await newVisitor(t, browser, { agent });

@@ -195,7 +195,7 @@ export class Client {
     const decision = await askDecision(this.#exchange, this.#place.experiment, this.#key, allowance);
     if (decision.ticket === null) return unasked(decision);
     if (!agree(decision, offer) && !agree(decision, await this.#readOffer("reload"))) {
-      throw unreadable("a decision that differs from the agent's offer");
+      throw unreadable("the agent's decision, which differs from its offer,");
     }
     const hasWorker = Boolean(await this.#workerOf());
     const isEarly = this.#sendsEarly && !hasWorker;

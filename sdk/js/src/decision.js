@@ -53,7 +53,7 @@ export function accept(state, place, decision, limits, now, epsilon, sending) {
   const { arm, name, ticket, reportAfter, sticky, expiresIn } = decision;
   const curator = choose(state, decision, limits, now, epsilon);
   if (state.pulls.some((pull) => pull.ticket === ticket)) {
-    throw unreadable("a ticket that the agent gave twice");
+    throw unreadable("the agent's ticket, which it gave before,");
   }
   charge(state, curator.epsilon, limits, now);
   const atOnce = reportAfter === 0;
