@@ -84,6 +84,23 @@ for (const [mode, options] of Object.entries({ "a service worker": WORKER, "the 
   });
 }
 
+test("a site's own service worker imports the SDK's, and its registration is found by getRegistration()", async (t) => {
+  const agent = loud(3);
+  const { agentUrl, context, site } = await newVisitor(t, browser, { agent, files: { "/own.js": 'importScripts("/worker.js"); self.isOwn = true;' } });
+  const page = await open(context, site.url, agentUrl, LOUD.limits, NEXT_VISIT);
+  await page.evaluate(() => navigator.serviceWorker.register("/own.js"));
+  await workerOf(context, page);
+  assert.ok(await context.serviceWorkers()[0].evaluate(() => self.isOwn));
+  await page.evaluate(async ([url, limits]) => {
+    const worker = () => navigator.serviceWorker?.getRegistration();
+    const client = new window.sdk.Client(url, "buttons", { key: "the-client-key", limits, allowAutomated: true, worker });
+    await (await client.decide()).observe(1);
+  }, [agentUrl, LOUD.limits]);
+  await page.close();
+  await until(() => agent.counted.size === 1, 15);
+  assert.deepEqual([...agent.counted.values()], [1]);
+});
+
 test("several tabs and a service worker send each response once, and a reward on a later page is in it", async (t) => {
   const agent = loud(5);
   const { agentUrl, context, site } = await newVisitor(t, browser, { agent });

@@ -68,6 +68,7 @@ def test_the_python_client_takes_part(tmp_path: Path, curator: dict[str, object]
         report = agent.ask("/v1/experiments/colour")
         tallies = agent.ask("/v1/experiments/colour/tallies")
     assert report["responses"] == PULLS
+    assert sum(arm["pending"] + arm["unaccepted"] for arm in report["arms"]) == 0  # what is refused takes no ticket
     assert [arm["pulls"] for arm in report["arms"]] == [arm["pulls"] for arm in tallies["arms"]]
     by_epsilon = [row for arm in tallies["arms"] for row in arm["by_epsilon"]]
     assert sum(row["pulls"] for row in by_epsilon if row["epsilon"] == 1) == PULLS

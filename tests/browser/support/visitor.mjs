@@ -10,13 +10,13 @@ import { newContext, startSite } from "./browser.mjs";
 const LAB = `<!doctype html><title>lab</title><link rel="icon" href="data:,"><a id="away" href="/elsewhere">away</a>
 <script type="module">import * as sdk from "/ldpbandits/src/index.js"; Object.assign(window, { sdk });</script>`;
 
-/** A new visitor of a site with this page, and a fake agent. */
-export async function newVisitor(t, browser, { page = LAB, agent = new Agent() } = {}) {
+/** A new visitor of a site with this page and these further files, and a fake agent. */
+export async function newVisitor(t, browser, { page = LAB, agent = new Agent(), files = {} } = {}) {
   const { url, stop } = await agent.serve();
   t.after(stop);
   const context = await newContext(t, browser);
   const elsewhere = await startSite(t, { "/": "<title>elsewhere</title>" });
-  const site = await startSite(t, { "/": page.replace("/elsewhere", elsewhere.url) });
+  const site = await startSite(t, { "/": page.replace("/elsewhere", elsewhere.url), ...files });
   return { agent, agentUrl: url, context, site, elsewhere };
 }
 
