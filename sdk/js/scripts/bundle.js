@@ -20,7 +20,7 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const FILES = { index: "ldpbandits.min.js", worker: "ldpbandits-worker.min.js" };
 
 /** What a page has to load: the most that an entry may have, bundled, minified and gzipped, in bytes. */
-export const BUDGET = { curators: 2048, index: 10624, openfeature: 1600, react: 1088, worker: 3072 };
+export const BUDGET = { curators: 2048, index: 10624, openfeature: 1792, react: 1088, worker: 3072 };
 
 /**
  * One entry in one file, minified.

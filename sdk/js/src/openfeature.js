@@ -10,7 +10,7 @@
  * The provider takes one decision for each flag when it starts: name the flags that this page shows. It neither reads nor
  * sends the evaluation context, which may describe the visitor.
  *
- * @import { EvaluationContext, JsonValue, Provider, ResolutionDetails, TrackingEventDetails } from "@openfeature/web-sdk"
+ * @import { AnyProviderEvent, EvaluationContext, EventHandler, JsonValue, Provider, ProviderEventEmitter, ResolutionDetails, TrackingEventDetails } from "@openfeature/web-sdk"
  * @import { Client, Pull } from "./client.js"
  *
  * @typedef {object} Flag
@@ -25,11 +25,58 @@ import { ParameterError } from "./errors.js";
 import { checkFields, shown } from "./spec.js";
 import { checkShown, unknownArm } from "./values.js";
 
+/** The event by which a flag is evaluated again. */
+const CHANGED = /** @type {any} */ ("PROVIDER_CONFIGURATION_CHANGED");
+
+/** The part of OpenFeature's emitter that its SDK calls. @implements {ProviderEventEmitter<any>} */
+class Events {
+  /** @type {[AnyProviderEvent, EventHandler][]} */ #handlers = [];
+
+  /**
+   * @param {AnyProviderEvent} type
+   * @param {EventHandler} handler
+   */
+  addHandler(type, handler) {
+    this.#handlers.push([type, handler]);
+  }
+
+  /**
+   * @param {AnyProviderEvent} type
+   * @param {EventHandler} handler
+   */
+  removeHandler(type, handler) {
+    this.#handlers = this.#handlers.filter((each) => each[0] !== type || each[1] !== handler);
+  }
+
+  /** @param {AnyProviderEvent} [type] all of them unless given */
+  removeAllHandlers(type) {
+    this.#handlers = this.#handlers.filter((each) => type && each[0] !== type);
+  }
+
+  /** @param {AnyProviderEvent} type */
+  getHandlers(type) {
+    return this.#handlers.filter((each) => each[0] === type).map(([, handler]) => handler);
+  }
+
+  /**
+   * @param {AnyProviderEvent} type
+   * @param {any} details
+   */
+  emit(type, details) {
+    for (const handler of this.getHandlers(type)) void handler(details);
+  }
+
+  setLogger() {
+    return this;
+  }
+}
+
 /** @implements {Provider} */
 export class LDPBanditsProvider {
   metadata = /** @type {const} */ ({ name: "ldpbandits" });
   /** A server would answer for many people from one ledger. */
   runsOn = /** @type {const} */ ("client");
+  events = new Events();
   /** @type {Map<string, Flag>} */ #flags;
   /** @type {Map<string, Pull | Error>} */ #decided = new Map();
   /** @type {Promise<unknown> | undefined} */ #started;
@@ -58,12 +105,15 @@ export class LDPBanditsProvider {
 
   /**
    * Take a decision for each flag. A refusal shows when the flag is evaluated: the page goes on with its default. When the
-   * visitor opts in or out, the decision is taken again.
+   * visitor opts in or out, the decision is taken again, and OpenFeature is told that the flag has changed.
    */
   async initialize() {
     await (this.#started ??= Promise.all(
       [...this.#flags].map(async (flag) => {
-        flag[1].client.onConsent(() => void this.#decide(flag));
+        flag[1].client.onConsent(async () => {
+          await this.#decide(flag);
+          this.events.emit(CHANGED, { flagsChanged: [flag[0]] });
+        });
         await this.#decide(flag);
       }),
     ));

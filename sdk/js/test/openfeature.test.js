@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { OpenFeature, StandardResolutionReasons } from "@openfeature/web-sdk";
+import { OpenFeature, ProviderEvents, StandardResolutionReasons } from "@openfeature/web-sdk";
 
 import { ParameterError } from "ldpbandits";
 import { LDPBanditsProvider } from "ldpbandits/openfeature";
@@ -124,7 +124,10 @@ test("who opts out gets the default, who opts in again the arm, and with qa an a
   await client.optIn();
   await settled();
   assert.equal(flags.getStringValue("button", "none"), "Buy now");
+  const changed = [];
+  flags.addHandler(ProviderEvents.ConfigurationChanged, ({ flagsChanged }) => changed.push(...flagsChanged, flags.getStringValue("button", "none")));
   await client.optOut();
   await settled();
   assert.equal(flags.getStringValue("button", "none"), "none");
+  assert.deepEqual(changed.sort(), ["button", "none", "none", "tested"], "a page that shows the flag hears of it");
 });

@@ -69,7 +69,7 @@ test("the single file is the same to the byte wherever it is built, and its hash
 });
 
 test("curators alone are at most 2 kB, all at most 10.4 kB, the worker at most 3 kB, and the README says how much", async () => {
-  assert.deepEqual(BUDGET, { curators: 2048, index: 10624, openfeature: 1600, react: 1088, worker: 3072 });
+  assert.deepEqual(BUDGET, { curators: 2048, index: 10624, openfeature: 1792, react: 1088, worker: 3072 });
   for (const [entry, most] of Object.entries(BUDGET)) {
     const { bytes } = await bundled(entry);
     assert.ok(bytes <= most, `${entry}: ${bytes} bytes`);
