@@ -231,32 +231,37 @@ def session(
     rewards: list[Reward],
     make: Make = Client,
     limits: Limits = LIMITS,
+    *,
+    by_name: bool = False,
 ) -> list[Sent]:
-    """Let a device take part once for each reward, and close its app at the end; return everything that left it."""
+    """Let a device take part once for each reward, and close its app at the end; return everything that left it.
+
+    It observes by ticket, or by the name of the experiment.
+    """
     with world.running(patch):
         ledger = Ledger(":memory:")
         options: dict[str, Any] = {"key": "k", "limits": limits, "ledger": ledger, "timeout": 10, "background": False}
         if issubclass(make, AsyncClient):
-            asyncio.run(_take_part_async(make("http://agent", "one", **options), world, rewards))
+            asyncio.run(_take_part_async(make("http://agent", "one", **options), world, rewards, by_name=by_name))
         else:
-            _take_part(make("http://agent", "one", **options), world, rewards)
+            _take_part(make("http://agent", "one", **options), world, rewards, by_name=by_name)
         ledger.close()
     return world.sent
 
 
-def _take_part(client: Client, world: World, rewards: list[Reward]) -> None:
+def _take_part(client: Client, world: World, rewards: list[Reward], *, by_name: bool) -> None:
     for number, reward in enumerate(rewards):
         _go_on(client, world, number * PAUSE)
         with suppress(LDPBanditsError):
             pull = client.decide()
             _go_on(client, world, world.passed + LOOK)
             if reward is not None:
-                pull.observe(reward)
+                (client.observe_latest if by_name else pull.observe)(reward)
     _go_on(client, world, world.passed + END)
     client.close()
 
 
-async def _take_part_async(client: AsyncClient, world: World, rewards: list[Reward]) -> None:
+async def _take_part_async(client: AsyncClient, world: World, rewards: list[Reward], *, by_name: bool) -> None:
     async with client:
         inner = client._client
         assert inner is not None
@@ -266,7 +271,7 @@ async def _take_part_async(client: AsyncClient, world: World, rewards: list[Rewa
                 pull = await client.decide()
                 _go_on(inner, world, world.passed + LOOK)
                 if reward is not None:
-                    await pull.observe(reward)
+                    await (client.observe_latest if by_name else pull.observe)(reward)
         _go_on(inner, world, world.passed + END)
 
 

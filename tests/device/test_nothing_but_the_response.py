@@ -280,6 +280,20 @@ def test_with_the_same_noise_all_is_the_same_whatever_the_reward(
         assert len(seen) == 1
 
 
+@pytest.mark.parametrize("make", [Client, AsyncClient])
+@pytest.mark.parametrize("name", AGENTS)
+def test_nobody_can_tell_a_reward_by_name_from_one_by_ticket(
+    monkeypatch: pytest.MonkeyPatch, name: str, make: Make
+) -> None:
+    """With the same noise all that leaves but the response is equal, so the tests above hold for both."""
+    rewards: list[Reward] = [1, None, 0.4]
+    both = [
+        FEATURES["everything"](session(monkeypatch, World(AGENTS[name](), 1), rewards, make, by_name=by_name))
+        for by_name in (False, True)
+    ]
+    assert both[0] == both[1]
+
+
 @pytest.mark.parametrize("name", AGENTS)
 def test_nobody_can_tell_one_client_from_the_other(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """With the same noise both send the same bytes on the same connections, and at the same times, to 0.1 seconds."""
