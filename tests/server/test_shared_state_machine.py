@@ -40,6 +40,8 @@ class SharedLife(Life):
         self.workers: dict[int, Service] = {}
         super().__init__()
         self.patch.setattr(peers, "UNKNOWN_POLL_INTERVAL_S", 0.0)
+        # Else a request polls, and expires tickets, where a step takes longer than that on a busy machine.
+        self.patch.setattr(peers, "FRESH_FOR_S", 3600.0)
         self.patch.setattr(postgres_module, "HEARTBEAT_TIMEOUT_S", 3600.0)
         self.disk_connection = psycopg.connect(self.url, autocommit=True)
 
