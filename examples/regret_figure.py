@@ -1,6 +1,6 @@
 """Draw docs/regret.svg, the picture of docs/paper.md: private regret beside that of the same rules without privacy.
 
-Prints the numbers that the page says of it.
+Beside it is the same for dark pages. Prints the numbers that the page says of it.
 """
 
 from pathlib import Path
@@ -13,6 +13,7 @@ from ldpbandits.lab.algorithms import algorithm
 from ldpbandits.lab.experiments import simulate
 from ldpbandits.lab.panels import paper
 from ldpbandits.output.colours import BLACK, BLUE, GREEN, PURPLE, VERMILION
+from ldpbandits.output.dark import dark
 from ldpbandits.output.progress import bar
 from ldpbandits.output.style import STYLE, save
 
@@ -51,8 +52,10 @@ def main() -> None:
     axes.set_title(f"20 Bernoulli arms, epsilon = {EPSILON:g}, mean of {TRIALS} trials", loc="left")
     axes.grid(visible=True, alpha=0.2, linewidth=0.5)
     axes.legend(loc="lower right", handlelength=3.5)
-    OUT.write_bytes(save(figure, "svg"))
-    print(f"wrote {OUT.name}")
+    light = save(figure, "svg")
+    for path, content in ((OUT, light), (OUT.with_stem(f"{OUT.stem}-dark"), dark(light))):
+        path.write_bytes(content)
+        print(f"wrote {path.name}")
 
 
 if __name__ == "__main__":

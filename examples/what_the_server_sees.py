@@ -1,8 +1,9 @@
 """Draw docs/what-the-server-sees.svg, the picture of the README: what people did, what the server gets, what it learns.
 
-Prints the numbers that the picture shows.
+Beside it is the same for dark pages. Prints the numbers that the picture shows.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 import matplotlib as mpl
@@ -14,12 +15,15 @@ from numpy.typing import NDArray
 
 from ldpbandits import BernoulliCurator, estimate
 from ldpbandits.output.colours import BLACK, BLUE, GREY, VERMILION
+from ldpbandits.output.dark import dark, dark_colour
 from ldpbandits.output.style import STYLE, save
 
 OUT = Path(__file__).parent.parent / "docs" / "what-the-server-sees.svg"
 EPSILON, SEED, PEOPLE = 1.0, 7, 4000
 CLICKS = {"Page A": (0.30, BLUE), "Page B": (0.50, VERMILION)}
 """How many people click, which nobody knows, and a colour."""
+
+WHITE, LIGHT_GREY = "#ffffff", "#e6e6e6"
 
 ROWS, COLUMNS, PIXELS = 15, 40, 12
 """So many people of each page are drawn, each as a square of so many pixels."""
@@ -31,17 +35,26 @@ TITLES = (
 )
 LEGENDS = (
     f"coloured: clicked\n({ROWS * COLUMNS} of the {PEOPLE:,} people who saw each page)",
-    "black: 1, grey: 0. Before a bit leaves its phone,\nit is flipped with a chance of {flipped:.0f} %",
+    "strong: 1, faint: 0. Before a bit leaves its phone,\nit is flipped with a chance of {flipped:.0f} %",
     "dot: the estimate; line: 95 % confidence;\ngrey: the truth, which the server never sees",
 )
 
 
 def main() -> None:
-    """Toss the coins, and draw."""
+    """Draw both pictures, with the same coins."""
+    mpl.rcParams.update({**STYLE, "font.size": 10})
+    light = draw(str, told=print)
+    night = dark(draw(dark_colour, told=lambda _: None))
+    for path, content in ((OUT, light), (OUT.with_stem(f"{OUT.stem}-dark"), night)):
+        path.write_bytes(content)
+        print(f"wrote {path.name}")
+
+
+def draw(shade: Callable[[str], str], told: Callable[[str], None]) -> bytes:
+    """Toss the coins, and draw; `shade` maps the colours of squares, which are pixels, beyond the reach of `dark`."""
     rng = np.random.default_rng(SEED)
     curator = BernoulliCurator(epsilon=EPSILON)
     chances = [curator.spec.mechanism.response_mean(value) for value in (0.0, 1.0)]
-    mpl.rcParams.update({**STYLE, "font.size": 10})
     figure = Figure(figsize=(10.4, 3.7))
     figure.set_layout_engine("constrained", wspace=0.07)
     axes = figure.subplots(2, 3)
@@ -53,24 +66,24 @@ def main() -> None:
         bits = rng.random(PEOPLE) < np.array(chances)[clicked.astype(int)]
         found = estimate(PEOPLE, float(bits.sum()), curator)
         assert found.mean is not None  # noqa: S101 - there are responses
-        _squares(axes[row, 0], clicked, colour)
-        _squares(axes[row, 1], bits, BLACK)
+        _squares(axes[row, 0], clicked, shade, colour)
+        _squares(axes[row, 1], bits, shade, BLACK)
         _interval(axes[row, 2], (found.low, found.mean, found.high), share, colour)
         axes[row, 0].set_ylabel(name, fontsize=12, fontweight="bold", color=colour, rotation=0, ha="right", va="center")
-        print(f"{name}: {clicked.mean():.3f} clicked; {bits.mean():.3f} of the bits are 1, and")
-        print(
+        told(f"{name}: {clicked.mean():.3f} clicked; {bits.mean():.3f} of the bits are 1, and")
+        told(
             f"  {np.mean(bits != clicked):.3f} were flipped; the server's estimate is {found.mean:.3f}, "
             f"between {found.low:.3f} and {found.high:.3f}"
         )
     axes[0, 2].set_xticklabels([])
-    OUT.write_bytes(save(figure, "svg"))
-    print(f"wrote {OUT.name}")
+    return save(figure, "svg")
 
 
-def _squares(axes: Axes, values: NDArray[np.bool_], colour: str) -> None:
-    """Draw some of the people, each a square with a white edge."""
-    picture = np.ones((ROWS, PIXELS, COLUMNS, PIXELS, 3))
-    inks = np.where(values[: ROWS * COLUMNS].reshape(ROWS, COLUMNS, 1), to_rgb(colour), to_rgb("#e6e6e6"))
+def _squares(axes: Axes, values: NDArray[np.bool_], shade: Callable[[str], str], colour: str) -> None:
+    """Draw some of the people, each a square whose edge has the colour of the ground."""
+    picture = np.broadcast_to(to_rgb(shade(WHITE)), (ROWS, PIXELS, COLUMNS, PIXELS, 3)).copy()
+    yes, no = to_rgb(shade(colour)), to_rgb(shade(LIGHT_GREY))
+    inks = np.where(values[: ROWS * COLUMNS].reshape(ROWS, COLUMNS, 1), yes, no)
     picture[:, :-2, :, :-2] = inks[:, None, :, None]
     axes.imshow(picture.reshape(ROWS * PIXELS, COLUMNS * PIXELS, 3), interpolation="none")
     axes.set(xticks=[], yticks=[])

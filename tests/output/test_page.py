@@ -1,9 +1,11 @@
 """Pages stand by themselves, and show no markup of others."""
 
 import re
+from base64 import b64decode, b64encode
 from pathlib import Path
 
-from ldpbandits.output.page import STYLE, Cell, document, picture, table
+from ldpbandits.output.dark import dark
+from ldpbandits.output.page import STYLE, Cell, document, light_picture, picture, table
 
 
 def test_what_is_not_markup_is_escaped() -> None:
@@ -12,6 +14,7 @@ def test_what_is_not_markup_is_escaped() -> None:
     text = document(evil, table([[evil, Cell(evil, evil)]], [evil], look=evil) + picture(b"<svg/>", evil, look=evil))
     assert "<script>" not in text
     assert text.count("&lt;script&gt;") == 8
+    assert "<script>" not in light_picture(b"<svg/>", evil)
 
 
 def test_a_table_has_the_looks_it_was_given() -> None:
@@ -50,3 +53,16 @@ def test_a_page_loads_nothing() -> None:
     assert text.startswith("<!doctype html>")
     assert 'src="data:image/svg+xml;base64,' in text
     assert "http" not in text
+
+
+def test_a_picture_is_drawn_for_both_schemes() -> None:
+    """A dark screen shows the dark drawing; any other, and paper, the one that was given."""
+    svg = b'<svg><path style="fill: #ffffff"/></svg>'
+    text = picture(svg, "a picture")
+    addresses = [b64decode(each) for each in re.findall(r'="data:image/svg\+xml;base64,([^"]*)"', text)]
+    assert addresses == [dark(svg), svg]
+    assert text.startswith('<figure><picture><source media="screen and (prefers-color-scheme: dark)" srcset="data:')
+    assert "background: var(--card) } figure img" in STYLE
+    assert re.findall(r'="data:image/svg\+xml;base64,([^"]*)"', light_picture(svg, "a picture")) == [
+        b64encode(svg).decode()
+    ]

@@ -4,7 +4,9 @@ The privacy loss is log P(y | one reward) / P(y | the other), cell by cell, draw
 -epsilon that it must not cross.
 """
 
+from collections.abc import Sequence
 from html import escape
+from math import tanh
 
 import matplotlib as mpl
 import numpy as np
@@ -14,7 +16,8 @@ import ldpbandits
 from ldpbandits.audit.guess import epsilon_lower
 from ldpbandits.audit.result import Audit, Profile, Reals
 from ldpbandits.output.colours import BLUE, VERMILION
-from ldpbandits.output.page import Cell, document, picture, table
+from ldpbandits.output.numbers import percent
+from ldpbandits.output.page import Cell, crowds, document, picture, table
 from ldpbandits.output.style import STYLE, save
 
 FEWEST = 20
@@ -56,11 +59,35 @@ def _record(outcome: Audit) -> list[tuple[str, str]]:
 
 
 def _pictures(outcome: Audit) -> str:
+    """Show bits as people who send a 1; for all other responses draw the privacy loss."""
+    of_bits = [profile for profile in outcome.profiles if is_of_bits(profile)]
+    others = [profile for profile in outcome.profiles if not is_of_bits(profile)]
+    people = "".join(_people(profile, outcome.epsilon_claimed) for profile in of_bits)
+    return people + (_losses(others, outcome.epsilon_claimed) if others else "")
+
+
+def is_of_bits(profile: Profile) -> bool:
+    """Tell whether all responses were 0 or 1."""
+    return profile.are_values and profile.over == "response" and set(profile.at) <= {0.0, 1.0}
+
+
+def _people(profile: Profile, epsilon: float) -> str:
+    ones = profile.counts[:, profile.at == 1].sum(axis=1) / profile.counts.sum(axis=1).clip(min=1)
+    shown = [round(100 * float(share)) for share in ones]
+    told = zip(shown, profile.rewards, strict=True)
+    words = [f"{filled} of 100 with reward {reward:g} send a 1" for filled, reward in told]
+    return (
+        f"<h2>What a response tells</h2>{crowds(*zip(shown, words, strict=True))}"
+        '<p class="note">A hundred people with each reward; those who send a 1 are filled, as often as it was seen. '
+        f"With epsilon = {epsilon:g} the two numbers differ by at most {percent(tanh(epsilon / 2))}; the less they "
+        "differ, the less a response tells. The verdict does not rest on this picture.</p>"
+    )
+
+
+def _losses(profiles: Sequence[Profile], epsilon: float) -> str:
     figures = "".join(
-        picture(
-            draw(profile, outcome.epsilon_claimed), f"Privacy loss over the {profile.over}, with the lines of epsilon"
-        )
-        for profile in outcome.profiles
+        picture(draw(profile, epsilon), f"Privacy loss over the {profile.over}, with the lines of epsilon")
+        for profile in profiles
     )
     return (
         f"<h2>Privacy loss over outputs</h2>{figures}"

@@ -94,11 +94,12 @@ class Simulation:
 
     def _repr_html_(self) -> str:
         """Return the regret in a sentence and the figure, as notebooks show them."""
-        from ldpbandits.output.page import picture  # noqa: PLC0415 - as above
+        from ldpbandits.output.page import light_picture  # noqa: PLC0415 - as above
         from ldpbandits.output.style import save  # noqa: PLC0415 - as above
 
         told = repr(self).strip("<>").removeprefix("Simulation ")
-        return f"<p><b>{escape(told)}</b></p>{picture(save(self.plot(), 'svg'), f'Regret of {self.algorithm.name}')}"
+        drawn = light_picture(save(self.plot(), "svg"), f"Regret of {self.algorithm.name}")
+        return f"<p><b>{escape(told)}</b></p>{drawn}"
 
     def __eq__(self, other: object) -> bool:
         """Simulations are equal when the same was played with the same numbers; how long it took does not matter."""

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from ldpbandits.output.dark import dark
+
 STYLE = """
 :root {
   color-scheme: light dark;
@@ -28,21 +30,23 @@ table.text td { text-align: left; vertical-align: top } table.text td:nth-child(
 table.prose td, table.prose th { text-align: left; vertical-align: top } table.prose td { overflow-wrap: anywhere; min-width: 5rem }
 table.lead { font-size: 1.1rem } td.note { font-size: .87rem; white-space: nowrap }
 table.close { font-size: .87rem } table.close th, table.close td { padding: .2rem .5rem; white-space: nowrap }
-figure { margin: 0; border: 1px solid var(--line); padding: .4rem; background: #ffffff } figure img { width: 100%; display: block }
-.panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(26rem, 100%), 1fr)); gap: .8rem } .wide { grid-column: 1 / -1; max-width: 54rem }
+figure { margin: 0; border: 1px solid var(--line); padding: .4rem; background: var(--card) } figure img { width: 100%; display: block }
+.panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(26rem, 100%), 1fr)); gap: .8rem } .wide { max-width: 54rem } .panels .wide { grid-column: 1 / -1; max-width: none }
+.crowds { display: grid; grid-template-columns: 1fr 1fr; gap: 1.6rem } .crowds p { margin: .4rem 0 }
+.crowds circle { fill: none; stroke: var(--soft); stroke-width: .5 } .crowds .one { fill: var(--accent); stroke: var(--accent) }
 .note { color: var(--soft) }
 @media (max-width: 62rem) { table { display: block; overflow-x: auto } }
 @media (max-width: 40rem) {
   th, td { padding: .2rem .3rem } table.lead { font-size: .87rem }
   figure { overflow-x: auto } figure img { width: 44rem } .panels figure:not(.wide) img { width: 100% }
-  figure::after { content: "Move the picture sideways to see all of it."; position: sticky; left: 0; font-size: .87rem; color: #58616d }
+  figure::after { content: "Move the picture sideways to see all of it."; position: sticky; left: 0; font-size: .87rem; color: var(--soft) }
   .panels figure:not(.wide)::after { content: none }
 }
 @media print { body { max-width: none; margin: 0 } h2, tr, figure { break-inside: avoid } h2 { break-after: avoid } }
 .verdict { font-size: 1.2rem; padding: .6rem 1rem; border-left: .4rem solid; background: var(--ground) }
 .consistent { color: var(--good) } .violated { color: var(--bad) } td.violated { font-weight: bold }
 """
-"""Style of every page that is saved: the colours are those of the console. Pictures stay on white, as they are drawn."""
+"""Style of every page that is saved: the colours are those of the console."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +73,36 @@ def table(rows: Iterable[Sequence[str | Cell]], head: Sequence[str | Cell] = (),
 
 
 def picture(svg: bytes, alt: str, *, look: str = "") -> str:
-    """Return a figure that is part of the page."""
-    image = b64encode(svg).decode()
-    return f'<figure{_class(look)}><img alt="{escape(alt)}" src="data:image/svg+xml;base64,{image}"></figure>'
+    """Return a figure that is part of the page: on screens with a dark scheme the dark one, else, and on paper, this."""
+    night = f'<source media="screen and (prefers-color-scheme: dark)" srcset="{_address(dark(svg))}">'
+    return f"<figure{_class(look)}><picture>{night}{_image(svg, alt)}</picture></figure>"
+
+
+def light_picture(svg: bytes, alt: str) -> str:
+    """Return a figure for pages that are not ours, such as notebooks: they need not follow the scheme of the screen."""
+    return f"<figure>{_image(svg, alt)}</figure>"
+
+
+def crowds(*groups: tuple[int, str]) -> str:
+    """Return a hundred people for each group: the number of them that is filled, and the words below."""
+    return f'<div class="crowds">{"".join(_crowd(filled, words) for filled, words in groups)}</div>'
+
+
+def _crowd(filled: int, words: str) -> str:
+    people = "".join(
+        f'<circle{_class("one" if place < filled else "")} cx="{2.5 + 5 * (place // 5)}" cy="{2.5 + 5 * (place % 5)}" r="1.8"/>'
+        for place in range(100)
+    )
+    drawn = f'<svg viewBox="0 0 100 25" role="img" aria-label="{filled} dots of 100 are filled">{people}</svg>'
+    return f"<div>{drawn}<p>{escape(words)}</p></div>"
+
+
+def _image(svg: bytes, alt: str) -> str:
+    return f'<img alt="{escape(alt)}" src="{_address(svg)}">'
+
+
+def _address(svg: bytes) -> str:
+    return f"data:image/svg+xml;base64,{b64encode(svg).decode()}"
 
 
 def _row(cells: Sequence[str | Cell], tag: str) -> str:

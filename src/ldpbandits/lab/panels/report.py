@@ -6,6 +6,7 @@ it has the figures, what they show in words, and one table of all numbers.
 
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
+from itertools import groupby
 from typing import Any, TypeAlias
 
 from ldpbandits.agent.inference.verdicts import ALPHA
@@ -173,8 +174,9 @@ def _meeting(meeting: Meeting, name: str, other: str, paper: Mapping[str, float]
 
 
 def _pictures(panels: Sequence[Panel], figures: Mapping[str, bytes]) -> str:
+    wide = wide_panels(panels)
     pictures = "".join(
-        picture(figures[panel.id], f"Panel {panel.id}: {panel.title}", look="wide" if _is_wide(panel) else "")
+        picture(figures[panel.id], f"Panel {panel.id}: {panel.title}", look="wide" if panel.id in wide else "")
         for panel in panels
     )
     return f"""<h2>The panels</h2>
@@ -182,7 +184,16 @@ def _pictures(panels: Sequence[Panel], figures: Mapping[str, bytes]) -> str:
 lower bound for any private policy, over the last decades, since it is a limit; each where it fits into the picture. The numbers are in summary.json and, by checkpoint, in the results.csv of each bandit.</p><div class="panels">{pictures}</div>"""
 
 
-def _is_wide(panel: Panel) -> bool:
+def wide_panels(panels: Sequence[Panel]) -> set[str]:
+    """Return the panels that get both columns of the page: those of two pictures, and one that has nobody beside it."""
+    wide: set[str] = set()
+    for is_double, run in groupby(panels, _is_double):
+        names = [panel.id for panel in run]
+        wide.update(names if is_double else names[len(names) // 2 * 2 :])
+    return wide
+
+
+def _is_double(panel: Panel) -> bool:
     return isinstance(panel.shows, Ratios) and panel.shows.semilog
 
 

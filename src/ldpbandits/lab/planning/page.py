@@ -3,7 +3,7 @@
 The first picture shows responses needed against epsilon; the one behind the tables shows power against responses.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 
 import matplotlib as mpl
@@ -17,7 +17,7 @@ from ldpbandits.lab.planning.case import Allocation, Case, allocations
 from ldpbandits.lab.planning.plan import Plan, Row, Table, all_tables, heading, remarks
 from ldpbandits.lab.planning.trials import Floats
 from ldpbandits.output.colours import BLACK, BLUE, BY_EPSILON, GREEN, ORANGE, VERMILION, Look
-from ldpbandits.output.page import Cell, document, picture, table
+from ldpbandits.output.page import Cell, document, light_picture, picture, table
 from ldpbandits.output.style import STYLE, save
 
 READING = """\
@@ -41,21 +41,22 @@ EPSILON_MARGIN = 1.6
 
 def page(plan: Plan) -> str:
     """Return the page as HTML."""
-    begin = f"<h1>What will epsilon cost?</h1>{_answer(plan)}{_verdicts(plan)}"
+    begin = f"<h1>What will epsilon cost?</h1>{_answer(plan, picture)}{_verdicts(plan)}"
     end = f'{_power(plan)}<h2>How to read it</h2><p class="note">{READING}</p>'
     return document("ldpbandits: plan", "\n".join([begin, *map(_table, all_tables(plan)), end]))
 
 
 def fragment(plan: Plan) -> str:
     """Return the answer, the picture and the tables as HTML, for notebooks."""
-    return "\n".join([_answer(plan), *map(_table, all_tables(plan))])
+    return "\n".join([_answer(plan, light_picture), *map(_table, all_tables(plan))])
 
 
-def _answer(plan: Plan) -> str:
+def _answer(plan: Plan, show: Callable[[bytes, str], str]) -> str:
     """Return the answer in one sentence, and the picture where something was played."""
     shown = ""
     if _is_played(plan):
-        shown = _picture(draw_responses(plan), "Responses needed against epsilon, with the region that is feasible")
+        alt = "Responses needed against epsilon, with the region that is feasible"
+        shown = show(_svg(draw_responses(plan)), alt)
     return f"<p><b>{escape(plan.answer)}</b></p>{shown}"
 
 
@@ -78,12 +79,13 @@ def _is_played(plan: Plan) -> bool:
 def _power(plan: Plan) -> str:
     if not _is_played(plan):
         return ""
-    return f"<h2>Power against responses</h2>{_picture(draw_power(plan), 'Power against responses, for each epsilon')}"
+    drawn = picture(_svg(draw_power(plan)), "Power against responses, for each epsilon")
+    return f"<h2>Power against responses</h2>{drawn}"
 
 
-def _picture(figure: Figure, alt: str) -> str:
+def _svg(figure: Figure) -> bytes:
     with mpl.rc_context(STYLE):
-        return picture(save(figure, "svg"), alt)
+        return save(figure, "svg")
 
 
 def _verdict_class(plan: Plan, epsilon: float) -> str:
