@@ -33,12 +33,15 @@ def test_responses_beyond_measure_are_audited_without_a_warning() -> None:
 
 
 def test_a_curator_of_bits_is_shown_as_people() -> None:
-    """A hundred people with each reward, filled as often as they send a 1; there is no chart of two points."""
+    """A hundred people with each reward, filled as often as they send a 1; there is no chart of two points.
+
+    The shares are 26.9 and 73.1 %, +- 0.07: rounded to others by chance once in 1e7.
+    """
     text = page(audit(BernoulliCurator(epsilon=1.0), epsilon=1.0, samples=400_000, seed=1))
     assert re.findall(r'aria-label="(\d+) dots of 100', text) == [
         "27",
         "73",
-    ]  # 26.9 and 73.1 +- 0.07: missed by chance once in 1e7
+    ]
     assert [text.count(part) for part in ("<circle", '<circle class="one"', "<figure")] == [200, 100, 0]
     assert "differ by at most 46 %" in text
 

@@ -107,7 +107,7 @@ def test_reproduce_leaves_the_second_part_too(tmp_path: Path, capsys: pytest.Cap
         ET.fromstring((out / "figures" / f"{name}.svg").read_bytes())  # noqa: S314 - our own figure
     assert (out / "beyond" / "tails" / "results.csv").exists()
     page = (out / "report.html").read_text(encoding="utf-8")
-    assert page.count("data:image/svg+xml;base64,") == 3
+    assert page.count('src="data:image/svg+xml;base64,') == 3
     assert "Beyond the paper" in page
     assert not re.search(r'(src|href)="https?:', page)
     assert main(command) == 0

@@ -32,6 +32,7 @@ from ldpbandits.lab.planning.plan import days
 from ldpbandits.lab.planning.planner import smallest_epsilon, smallest_lift
 from ldpbandits.lab.planning.question import Past, Question
 from ldpbandits.lab.planning.trials import InspectionTimes, play
+from ldpbandits.output.provenance import Provenance
 from ldpbandits.spec.mechanisms import Laplace
 
 QUESTION = Question(baseline=0.3, lift=1.0, epsilon=(2.0, 4.0), trials=200, seed=1)
@@ -520,7 +521,10 @@ def test_a_plan_is_a_picture_and_a_page_of_a_notebook(made: Plan) -> None:
     places = [html.index(text) for text in (made.answer, "data:image/svg+xml;base64,", "Responses until the verdict")]
     assert places == sorted(places)
     assert html.count("<img") == 1
-    assert re.findall(r"base64,([\w+/=]+)", html) == re.findall(r"base64,([\w+/=]+)", whole)[:1]
+    assert re.findall(r'src="([^"]+)', html) == re.findall(r'src="([^"]+)', whole)[:1]
+    told = page(made, Provenance("ldpbandits plan --lift 1", "2026-01-31T08:00:00+00:00", "9.9"))
+    for words in ("2026-01-31T08:00:00+00:00", "ldpbandits 9.9", "ldpbandits plan --lift 1", "digest of the question"):
+        assert f"<td>{words}</td>" in told
     assert whole.index(made.answer) < whole.index("<img") < whole.index(made.verdicts[0]) < whole.index("<table")
 
 

@@ -15,7 +15,7 @@ from ldpbandits.errors import ParameterError
 from ldpbandits.lab import play as playing
 from ldpbandits.lab.algorithms import NAMES, algorithm, is_private
 from ldpbandits.lab.panels.paper import BANDITS, GAUSSIAN, HORIZON, MIXED, PANELS
-from ldpbandits.lab.panels.report import _printed, _ratios
+from ldpbandits.lab.panels.report import _printed, _ratios, wide_panels
 from ldpbandits.lab.panels.resume import PAPER, PARTS, select_ids
 from ldpbandits.lab.panels.summary import horizon_note, ratio, ratio_reached
 from ldpbandits.lab.play import Curve, play
@@ -62,11 +62,14 @@ def test_reproduce_leaves_everything(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert (out / "bernoulli" / "results.csv").exists()
     assert (out / "gaussian" / "experiment.json").exists()
     page = (out / "report.html").read_text(encoding="utf-8")
-    assert page.count("data:image/svg+xml;base64,") == 2
+    assert page.count('src="data:image/svg+xml;base64,') == 2
+    assert summary["digest"] in page
+    assert f"<td>command</td><td>ldpbandits {' '.join([*command, '--json'])}</td>" in page
     assert not re.search(r'(src|href)="https?:', page)
     assert main(command) == 0
     assert "report.html" in capsys.readouterr().out
-    assert json.loads((out / "summary.json").read_text(encoding="utf-8"))["trials_kept"] == 24
+    again = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+    assert (again["trials_kept"], again["digest"]) == (24, summary["digest"])
 
 
 @pytest.fixture(scope="session")  # tests are in any order
@@ -151,7 +154,7 @@ def test_panels_of_an_earlier_run_stay(tmp_path: Path, monkeypatch: pytest.Monke
         ("ldp-ucb-b", "0.2"),
         ("ldp-ucb-l", "0.2"),
     }
-    assert (out / "report.html").read_text(encoding="utf-8").count("data:image/svg+xml;base64,") == 2
+    assert (out / "report.html").read_text(encoding="utf-8").count('src="data:image/svg+xml;base64,') == 2
     assert {path.stem for path in (out / "figures").iterdir()} == {"1a", "1b"}
 
 
@@ -194,6 +197,13 @@ def made(regret: list[float], name: str, epsilon: float | None) -> Simulation:
     pulls[:, :, 1] = rows / 0.1
     points = tuple(10 ** (4 + i) for i in range(len(regret)))
     return Simulation(algorithm(name, epsilon), BANDITS["bernoulli"], 0, "leap", points, pulls, 0.0)
+
+
+def test_no_place_beside_a_panel_is_empty() -> None:
+    """Panels of two pictures get both columns, and so does the last of an odd number of others in a row."""
+    assert wide_panels(PANELS) == {"1a", "1d", "1e"}
+    assert wide_panels(PANELS[1:3]) == set()
+    assert wide_panels(PANELS[-1:]) == {"2c"}
 
 
 def test_ratios_and_where_they_meet_the_paper() -> None:

@@ -30,14 +30,13 @@ MOST_TICKS = 12
 
 def page(outcome: Audit) -> str:
     """Return the page as HTML."""
-    return document(
-        "ldpbandits: audit", "\n".join([_head(outcome), _pictures(outcome), _layers(outcome), _reading(outcome)])
-    )
+    title = f"Audit of epsilon = {outcome.epsilon_claimed:g}: {outcome.verdict}"
+    return document(title, "\n".join([_head(outcome), _pictures(outcome), _layers(outcome), _reading(outcome)]))
 
 
 def _head(outcome: Audit) -> str:
     return (
-        f"<h1>Audit of {escape(outcome.what)}</h1>"
+        f"<h1>Does this curator keep epsilon = {outcome.epsilon_claimed:g}?</h1>"
         f'<p class="verdict {outcome.verdict}">{escape(outcome.sentence)}</p>'
         f"<p>{escape(outcome.headline)}</p>"
         f"<p>{outcome.samples:,} responses to each reward, in {outcome.seconds:.1f} s, by ldpbandits "
@@ -50,6 +49,7 @@ def _head(outcome: Audit) -> str:
 def _record(outcome: Audit) -> list[tuple[str, str]]:
     """Return the rows of the record: when, of what and how the audit was made."""
     told = {name: "none" if value is None else value for name, value in outcome.record.to_json().items()}
+    told = {"audited": outcome.what} | told
     told["rewards"] = ", ".join(f"{reward:g}" for reward in outcome.record.rewards)
     told["digest"] = f"SHA-256 {told['digest']}" if outcome.record.digest else "none"
     bounds = {"epsilon claimed": outcome.epsilon_claimed, "epsilon at least": outcome.epsilon_lower}

@@ -59,6 +59,7 @@ def main(arguments: Sequence[str] | None = None, commands: Sequence[Command] = C
     words = sys.argv[1:] if arguments is None else arguments
     options, unknown = parser(commands, words[0] if words else "").parse_known_args(words)
     command: Command = options.chosen
+    options.words = words
     try:
         if unknown:
             see = f"try ldpbandits {command.name} --help"

@@ -21,6 +21,7 @@ from ldpbandits.cli.common import (
 from ldpbandits.errors import ParameterError
 from ldpbandits.extras import needs
 from ldpbandits.output.files import check_file, write
+from ldpbandits.output.provenance import Provenance
 
 if TYPE_CHECKING:
     from ldpbandits.lab.planning.plan import Plan
@@ -95,7 +96,7 @@ def run(options: argparse.Namespace) -> None:
     if options.out is not None:
         with needs("lab"):
             from ldpbandits.lab.planning.page import page
-        write(options.out, page(made).encode())
+        write(options.out, page(made, Provenance.of(options.words)).encode())
     show_result(options, made.to_json, lambda: [*_report(made), *([f"The page: {options.out}"] if options.out else [])])
 
 

@@ -9,6 +9,7 @@ from ldpbandits.checks import check_count
 from ldpbandits.cli.common import Command, add_workers, number, read_jobs, show_result, table, workers
 from ldpbandits.extras import needs
 from ldpbandits.output.numbers import plural
+from ldpbandits.output.provenance import Provenance
 
 Beside: TypeAlias = Callable[[Mapping[str, Any]], str]
 """Returns the text that stands next to the ratios of a panel."""
@@ -63,7 +64,15 @@ def run(options: argparse.Namespace) -> None:
         workers(options) as executor,
         bar(f"{panels}, trials", count_trials(plan_parts(paper, beyond).values())) as progress,
     ):
-        summary = reproduce(paper, beyond, options.out, jobs=read_jobs(options), executor=executor, progress=progress)
+        summary = reproduce(
+            paper,
+            beyond,
+            options.out,
+            jobs=read_jobs(options),
+            executor=executor,
+            progress=progress,
+            made=Provenance.of(options.words),
+        )
     show_result(options, lambda: summary, lambda: _report(summary, options.out, horizon_note))
 
 

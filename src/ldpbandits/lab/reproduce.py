@@ -22,6 +22,7 @@ from ldpbandits.lab.play import Curve, play_all
 from ldpbandits.lab.results import Folder, versions, write_results
 from ldpbandits.lab.simulation import Simulation
 from ldpbandits.output.files import write
+from ldpbandits.output.provenance import Provenance, digest
 
 Played: TypeAlias = Sequence[Simulation] | Sequence[Judged]
 """The results of an experiment: one for each curve."""
@@ -80,6 +81,7 @@ def reproduce(
     jobs: int | None = None,
     executor: Executor | None = None,
     progress: Callable[[int], None] = lambda _: None,
+    made: Provenance | None = None,
 ) -> dict[str, Any]:
     """Play both parts and write everything into a folder; return the summary. Kept trials are not played again.
 
@@ -107,9 +109,10 @@ def reproduce(
         sections.append(beyond_section(beyond.panels, second, figures))
         write(out / str(BEYOND.key) / "table.csv", csv_table(second["panels"]))
     record = {"seconds": seconds, "trials_kept": kept, "versions": versions()}
-    summary = {**paper.settings.to_json(), **record, "panels": first["panels"], str(BEYOND.key): second}
+    results = {**paper.settings.to_json(), "panels": first["panels"], str(BEYOND.key): second}
+    summary = {**results, **record, "digest": digest(results)}
     write(out / "summary.json", (json.dumps(summary, indent=2) + "\n").encode())
-    write(out / "report.html", report(sections, summary).encode())
+    write(out / "report.html", report(sections, summary, made or Provenance()).encode())
     return summary
 
 

@@ -15,6 +15,7 @@ from tests.server.console.browsing import HEADLINE, HOST, KEYS, Browser, Element
 from tests.server.console.life import answer, run
 from tests.server.inprocess import Reply, ask
 
+from ldpbandits import __version__
 from ldpbandits.server.api.app import application
 from ldpbandits.server.api.messages import NewExperiment, ResponseMessage, ShippedArm
 from ldpbandits.server.console import live, replies
@@ -318,7 +319,8 @@ def test_the_file_of_an_experiment_needs_nothing_else(service: Service) -> None:
         await visitor.visit("experiments/headline")
         report = await service.report("headline")
         assert f"{report.arms[1].mean:.2f}" in text(page)
-        assert "State of 15 January 2027, 08:00 UTC." in text(page)
+        assert f"State of 15 January 2027, 08:00 UTC. Saved from the console of ldpbandits {__version__};" in text(page)
+        assert "ldpbandits experiments show headline --json" in text(page)
 
     run(service, life)
 

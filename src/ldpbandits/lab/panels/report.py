@@ -16,20 +16,22 @@ from ldpbandits.lab.panels.summary import horizon_note, ratio_reached, ratios_by
 from ldpbandits.lab.simulation import Simulation
 from ldpbandits.output.numbers import percent
 from ldpbandits.output.page import Cell, document, picture, table
+from ldpbandits.output.provenance import Provenance
 
 DEFAULT = "ldp-kl-ucb++"
 
 
-def report(sections: Sequence[str], summary: Mapping[str, Any]) -> str:
+def report(sections: Sequence[str], summary: Mapping[str, Any], made: Provenance) -> str:
     """Return the page with these sections, and a foot on how they were made."""
-    return document("ldpbandits: the paper, reproduced, and beyond it", "\n".join([*sections, _foot(summary)]))
+    return document("ldpbandits: the paper, reproduced, and beyond it", "\n".join([*sections, _foot(summary, made)]))
 
 
-def _foot(summary: Mapping[str, Any]) -> str:
-    made = ", ".join(f"{name} {version}" for name, version in summary["versions"].items())
+def _foot(summary: Mapping[str, Any], made: Provenance) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in summary["versions"].items())
     kept = f" ({summary['trials_kept']:,} trials were kept from an earlier run)" if summary["trials_kept"] else ""
     how = f"By exact simulation, in leaps where the rule can, in {summary['seconds']:.0f} s{kept}"
-    return f'<h2>How it was made</h2><p class="note">{how}, with {escape(made)}.</p>'
+    rows = made.rows(**{"with": versions, "digest of the results": summary["digest"]})
+    return f'<h2>How it was made</h2><p class="note">{how}.</p>{table(rows, look="text")}'
 
 
 def paper_section(

@@ -4,6 +4,7 @@ The first picture shows responses needed against epsilon; the one behind the tab
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from html import escape
 
 import matplotlib as mpl
@@ -11,13 +12,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-import ldpbandits
 from ldpbandits.checks import LARGEST_EPSILON, SMALLEST_EPSILON
 from ldpbandits.lab.planning.case import Allocation, Case, allocations
 from ldpbandits.lab.planning.plan import Plan, Row, Table, all_tables, heading, remarks
 from ldpbandits.lab.planning.trials import Floats
 from ldpbandits.output.colours import BLACK, BLUE, BY_EPSILON, GREEN, ORANGE, VERMILION, Look
 from ldpbandits.output.page import Cell, document, light_picture, picture, table
+from ldpbandits.output.provenance import Provenance, digest
 from ldpbandits.output.style import STYLE, save
 
 READING = """\
@@ -39,11 +40,17 @@ EPSILON_MARGIN = 1.6
 """The curves go beyond the epsilons that were played by this factor."""
 
 
-def page(plan: Plan) -> str:
-    """Return the page as HTML."""
+def page(plan: Plan, made: Provenance | None = None) -> str:
+    """Return the page as HTML; `made` is what its foot says of how it was made (default: from Python, now)."""
     begin = f"<h1>What will epsilon cost?</h1>{_answer(plan, picture)}{_verdicts(plan)}"
-    end = f'{_power(plan)}<h2>How to read it</h2><p class="note">{READING}</p>'
+    end = f'{_power(plan)}<h2>How to read it</h2><p class="note">{READING}</p>{_made(plan, made or Provenance())}'
     return document("ldpbandits: plan", "\n".join([begin, *map(_table, all_tables(plan)), end]))
+
+
+def _made(plan: Plan, made: Provenance) -> str:
+    asked = {each.name: getattr(plan.question, each.name) for each in fields(plan.question) if each.compare}
+    rows = made.rows(**{"digest of the question": digest(asked), "seed": f"{plan.question.seed}"})
+    return f"<h2>How it was made</h2>{table(rows, look='text')}"
 
 
 def fragment(plan: Plan) -> str:
@@ -68,8 +75,7 @@ def _verdicts(plan: Plan) -> str:
     more = "" if plan.reverse is None else f'<p class="verdict">{escape(plan.reverse)}</p>'
     start = "" if plan.command is None else f"<p>To start:</p><pre>{escape(plan.command)}</pre>"
     told = " ".join([f"{heading(plan)}.", *remarks(plan)])
-    played = f"Seed {plan.question.seed}, {plan.seconds:.1f} s, by ldpbandits {ldpbandits.__version__}."
-    return f"<p>{escape(told)} {escape(played)}</p>{verdicts}{more}{start}"
+    return f"<p>{escape(told)}</p>{verdicts}{more}{start}"
 
 
 def _is_played(plan: Plan) -> bool:

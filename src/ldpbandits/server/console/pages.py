@@ -12,6 +12,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
+from ldpbandits import __version__
 from ldpbandits.papers.facts import Circumstances
 from ldpbandits.papers.kit import write_papers
 from ldpbandits.server.api.openapi import openapi
@@ -218,8 +219,8 @@ async def papers(visit: Visit) -> Response:
 async def report_file(visit: Visit) -> Response:
     """Return the page of an experiment as one file that needs nothing else."""
     content = _content(await visit.snapshot())
-    shell = {"style": replies.FILE_STYLE, "policy": replies.FILE_POLICY, "now": visit.service.now}
-    written = await asyncio.to_thread(replies.text, visit, "file.html", **content, **shell)
+    shell = {"style": replies.FILE_STYLE, "policy": replies.FILE_POLICY, "saved_by": __version__}
+    written = await asyncio.to_thread(replies.text, visit, "file.html", **content, **shell, now=visit.service.now)
     return download(written, f"{visit.name}.html", "text/html")
 
 
