@@ -17,7 +17,7 @@ TOOLS := build/tools
 FIND_TOOLS := PATH="$(TOOLS)/usr/bin:$(TOOLS)/usr/sbin:$$PATH"; for tool in caddy nginx promtool systemd-analyze openssl zsh fish; do command -v $$tool; done
 
 .DEFAULT_GOAL := help
-.PHONY: help run test apart outside lint types contract unit bare pythons sdk pages docs browser tools faults bench vectors notebooks figure dist clean has-node
+.PHONY: help run test apart outside lint types contract unit bare pythons sdk pages pictures docs browser tools faults bench vectors notebooks figure dist clean has-node
 
 help:  ## say what each command does
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 16
@@ -102,6 +102,10 @@ pages: $(READY) $(SDK_READY) docs  ## the tests of web pages, in a real Chromium
 	elif [ "$$CI" = true ]; then \
 		echo "there is no Chromium: run 'make browser' first" >&2; exit 1; \
 	fi
+
+pictures: $(READY) $(SDK_READY)  ## a picture of every page, light, dark and on a phone: build/pictures
+	@chromium=$$($(FIND_CHROMIUM)) || { echo "there is no Chromium: run 'make browser' first" >&2; exit 1; }; \
+	CHROMIUM=$$chromium PYTHON=$(abspath $(BIN))/python node tests/browser/pictures.mjs
 
 # Strict: a warning, a link or a place on a page that is not there, or anything that a page loads from elsewhere, fails.
 docs: $(READY)  ## the docs site: build/site

@@ -1,17 +1,17 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, request as ask } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 
-import { newContext, require, startAgent, startBrowser } from "./support/browser.mjs";
+import { check } from "./support/axe.mjs";
+import { newContext, startAgent, startBrowser } from "./support/browser.mjs";
 
 /** How often each headline is liked: easy to tell apart, so that few are needed to see them part. */
 const LIKED = { Weather: 0.1, Sports: 0.2, Science: 0.9 };
 const EPSILON = 4;
-const AXE = readFileSync(join(require.resolve("axe-core"), "../axe.min.js"), "utf8");
 
 /** One browser and one server for all tests of this file. */
 let browser, agent;
@@ -75,13 +75,6 @@ async function takePart(name, count) {
   }
 }
 
-/** What axe-core finds wrong with a page. It is run beside the page's policy, not against it. */
-async function faults(page) {
-  await page.evaluate(AXE);
-  const { violations } = await page.evaluate(() => globalThis.axe.run({ resultTypes: ["violations"] }));
-  return violations.flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`));
-}
-
 test("sign in, create, watch a crowd converge without reloading, ship, sign out", async (t) => {
   const page = await visitor(t);
   await signIn(page);
@@ -127,60 +120,44 @@ test("axe-core finds nothing wrong with any page, light or dark, and none is wid
   await takePart("axe", 60);
   const page = await visitor(t, { reducedMotion: "reduce" });
 
-  async function check(what) {
-    await page.setViewportSize({ width: 360, height: 740 });
-    const [wide, window] = await page.evaluate(async () => {
-      const frame = () => new Promise(requestAnimationFrame);
-      await frame(); // in which curves are drawn anew, for the new width
-      await frame();
-      return [document.scrollingElement.scrollWidth, innerWidth];
-    });
-    assert.ok(wide <= window, `${what}: ${wide} > ${window}`);
-    for (const [colorScheme, width] of [["dark", 360], ["light", 1280]]) {
-      await page.emulateMedia({ colorScheme });
-      await page.setViewportSize({ width, height: 740 });
-      assert.deepEqual(await faults(page), [], `${what}, ${colorScheme}`);
-    }
-  }
-
   await page.goto(`${agent.url}/console`);
-  await check("sign-in");
+  await check(page, "sign-in");
   await page.getByLabel("Admin or viewer key").fill(agent.keys.client);
   await page.getByRole("button", { name: "Sign in" }).click();
   await page.getByRole("alert").waitFor();
-  await check("a wrong key");
+  await check(page, "a wrong key");
   await signIn(page);
-  await check("the list");
+  await check(page, "the list");
   await page.getByRole("link", { name: "API" }).click();
   await page.getByRole("heading", { name: "HTTP interface" }).waitFor();
   await page.evaluate(() => { for (const each of document.querySelectorAll("details")) each.open = true; });
   await page.getByText('-d \'{"name": "headline"').waitFor();
-  await check("the HTTP interface");
+  await check(page, "the HTTP interface");
   await page.goto(`${agent.url}/console/experiments/axe`);
   await page.locator(".readings").waitFor();
-  await check("an experiment");
+  await check(page, "an experiment");
   await page.goto(`${agent.url}/console/experiments/silent`);
   await page.getByText("Warning.").first().waitFor();
-  await check("an experiment with warnings");
+  await check(page, "an experiment with warnings");
   for (const action of ["pause", "ship", "add-arm", "retire?arm=1", "close", "delete"]) {
     await page.goto(`${agent.url}/console/experiments/axe/${action}`);
-    await check(action);
+    await check(page, action);
   }
   await page.getByLabel("Type its name").fill("something else");
   await page.getByRole("button", { name: "Delete" }).click();
   await page.getByRole("alert").waitFor();
-  await check("what was refused");
+  await check(page, "what was refused");
   await page.goto(`${agent.url}/console/new`);
-  await check("the form");
+  await check(page, "the form");
   await page.getByText("Rule and guardrails").click();
   await page.getByLabel("Name").fill("Not A Name");
   await page.getByLabel("Arms, one per line").fill("one\ntwo");
   await page.getByLabel("Epsilon", { exact: true }).fill("0.5 2");
   await page.getByRole("button", { name: "Create and start" }).click();
   await page.getByRole("alert").waitFor();
-  await check("the form with an error");
+  await check(page, "the form with an error");
   await page.goto(`${agent.url}/console/nowhere`);
-  await check("page not found");
+  await check(page, "page not found");
   const folder = mkdtempSync(join(tmpdir(), "ldpbandits-file-"));
   t.after(() => rmSync(folder, { recursive: true }));
   const file = join(folder, "report.html");
@@ -188,7 +165,7 @@ test("axe-core finds nothing wrong with any page, light or dark, and none is wid
   await page.goto(`file://${file}`);
   await page.getByRole("heading", { name: "axe" }).waitFor();
   assert.equal(await page.evaluate(() => performance.getEntriesByType("resource").length), 0, "it asks for nothing");
-  await check("the file");
+  await check(page, "the file");
 });
 
 test("epsilon is explained while it is typed, by words, odds and a hundred people", async (t) => {

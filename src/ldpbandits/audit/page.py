@@ -42,7 +42,7 @@ def _head(outcome: Audit) -> str:
         f"<p>{outcome.samples:,} responses to each reward, in {outcome.seconds:.1f} s, by ldpbandits "
         f"{ldpbandits.__version__}. If the claim holds, the chance that this audit calls it violated is at most "
         f"{1 - outcome.confidence:.3g}.</p>"
-        f"{table(_record(outcome), look='text')}"
+        f"{table(_record(outcome), look='prose')}"
     )
 
 

@@ -53,3 +53,7 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module's attribute may be
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with needs("lab", who=name):
         return getattr(import_module(f"ldpbandits.lab.{_PLACES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_PLACES]

@@ -267,7 +267,15 @@ def _find(name: object) -> tuple[str, _Known]:
         behind = None if threshold is None else _behind(threshold).get(base)
         if threshold is not None and behind is not None:
             return f"{base}({threshold.shown})", behind
-    raise ParameterError(f"algorithm must be one of {', '.join((*NAMES, *THRESHOLD_NAMES))}, got {brief(name)}")
+    raise ParameterError(
+        f"algorithm must be one of {', '.join((*NAMES, *THRESHOLD_NAMES))}, got {brief(name)}{_nearest(name)}"
+    )
+
+
+def _nearest(name: object) -> str:
+    """Return the question whether the nearest name was meant; nothing where none is near."""
+    near = get_close_matches(name.lower(), (*NAMES, *THRESHOLD_NAMES), 1) if isinstance(name, str) else []
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def is_private(name: str) -> bool:

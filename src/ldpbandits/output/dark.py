@@ -1,11 +1,10 @@
 """A figure for a dark page, made from the one for a light page: the same drawing, with every colour mapped.
 
 Neutral colours go from white..black to the page's card..ink. Other colours keep their hue; what would be too dark on
-the card is made lighter, until it has the contrast that WCAG asks of text.
+the card is mixed with white, until it has the contrast that WCAG asks of text.
 """
 
 import re
-from colorsys import hls_to_rgb, rgb_to_hls
 from typing import TypeAlias
 
 Colour: TypeAlias = tuple[float, float, float]
@@ -20,7 +19,8 @@ LEAST_CONTRAST = 4.5
 LEAST_CHROMA = 0.06
 """A colour whose channels differ by less counts as neutral."""
 
-LIGHTNESS_STEP = 0.01
+MIXING_STEPS = 100
+"""Steps from a colour to white."""
 
 _PAINT = re.compile(rb'((?:fill|stroke|stop-color)(?::\s*|="))(#[0-9a-fA-F]{6})')
 _ROOT = re.compile(rb"<svg\b")
@@ -43,11 +43,9 @@ def dark_colour(colour: str) -> str:
         whiteness = sum(rgb) / 3
         ends = zip(_read(INK), _read(CARD), strict=True)
         return _write(*(ink + whiteness * (card - ink) for ink, card in ends))
-    hue, lightness, saturation = rgb_to_hls(*rgb)
-    while contrast(colour, CARD) < LEAST_CONTRAST and lightness < 1:
-        lightness = min(lightness + LIGHTNESS_STEP, 1.0)
-        colour = _write(*hls_to_rgb(hue, lightness, saturation))
-    return colour
+    whites = (step / MIXING_STEPS for step in range(MIXING_STEPS + 1))
+    mixed = (_write(*(value + white * (1 - value) for value in rgb)) for white in whites)
+    return next(each for each in mixed if contrast(each, CARD) >= LEAST_CONTRAST)
 
 
 def contrast(one: str, other: str) -> float:

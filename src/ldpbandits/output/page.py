@@ -28,16 +28,16 @@ th, td { padding: .2rem .8rem; text-align: right; border-bottom: 1px solid var(-
 th:first-child, td:first-child, td.left, th.left { text-align: left }
 table.text td { text-align: left; vertical-align: top } table.text td:nth-child(2) { white-space: nowrap }
 table.prose td, table.prose th { text-align: left; vertical-align: top } table.prose td { overflow-wrap: anywhere; min-width: 5rem }
-table.lead { font-size: 1.1rem } td.note { font-size: .87rem; white-space: nowrap }
+pre { overflow-x: auto } .crowds { grid-template-columns: 1fr } table.lead { font-size: 1.1rem } td.note { font-size: .87rem; white-space: nowrap }
 table.close { font-size: .87rem } table.close th, table.close td { padding: .2rem .5rem; white-space: nowrap }
 figure { margin: 0; border: 1px solid var(--line); padding: .4rem; background: var(--card) } figure img { width: 100%; display: block }
-.panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(26rem, 100%), 1fr)); gap: .8rem } .wide { max-width: 54rem } .panels .wide { grid-column: 1 / -1; max-width: none }
+.panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(26rem, 100%), 1fr)); gap: .8rem } .wide { max-width: 54rem } .panels .wide { grid-column: 1 / -1; max-width: none } .panels .wide img { max-height: 32rem; object-fit: contain }
 .crowds { display: grid; grid-template-columns: 1fr 1fr; gap: 1.6rem } .crowds p { margin: .4rem 0 }
 .crowds circle { fill: none; stroke: var(--soft); stroke-width: .5 } .crowds .one { fill: var(--accent); stroke: var(--accent) }
 .note { color: var(--soft) }
 @media (max-width: 62rem) { table { display: block; overflow-x: auto } }
 @media (max-width: 40rem) {
-  th, td { padding: .2rem .3rem } table.lead { font-size: .87rem }
+  th, td { padding: .2rem .3rem } pre { overflow-x: auto } .crowds { grid-template-columns: 1fr } table.lead { font-size: .87rem }
   figure { overflow-x: auto } figure img { width: 44rem } .panels figure:not(.wide) img { width: 100% }
   figure::after { content: "Move the picture sideways to see all of it."; position: sticky; left: 0; font-size: .87rem; color: var(--soft) }
   .panels figure:not(.wide)::after { content: none }

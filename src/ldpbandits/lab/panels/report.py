@@ -31,7 +31,7 @@ def _foot(summary: Mapping[str, Any], made: Provenance) -> str:
     kept = f" ({summary['trials_kept']:,} trials were kept from an earlier run)" if summary["trials_kept"] else ""
     how = f"By exact simulation, in leaps where the rule can, in {summary['seconds']:.0f} s{kept}"
     rows = made.rows(**{"with": versions, "digest of the results": summary["digest"]})
-    return f'<h2>How it was made</h2><p class="note">{how}.</p>{table(rows, look="text")}'
+    return f'<h2>How it was made</h2><p class="note">{how}.</p>{table(rows, look="prose")}'
 
 
 def paper_section(

@@ -50,7 +50,7 @@ def page(plan: Plan, made: Provenance | None = None) -> str:
 def _made(plan: Plan, made: Provenance) -> str:
     asked = {each.name: getattr(plan.question, each.name) for each in fields(plan.question) if each.compare}
     rows = made.rows(**{"digest of the question": digest(asked), "seed": f"{plan.question.seed}"})
-    return f"<h2>How it was made</h2>{table(rows, look='text')}"
+    return f"<h2>How it was made</h2>{table(rows, look='prose')}"
 
 
 def fragment(plan: Plan) -> str:

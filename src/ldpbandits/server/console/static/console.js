@@ -119,13 +119,15 @@ function draw(place, { responses, arms }) {
   read(chart.plot);
 }
 
+// Of many arms, those that are out of focus are grey, unless they are picked.
+const isRest = (arm) => chart.inFocus && !chart.inFocus.has(arm) && chart.picked !== arm;
+
 // The interval of the arm that is ahead is filled, or of the one that was picked: all at once would hide each other.
 function options(place, arms) {
   const isPicked = (arm) => (chart.picked ?? chart.best) === arm;
   const series = arms.flatMap(({ arm }) => {
-    const isRest = () => chart.inFocus && !chart.inFocus.has(arm) && chart.picked !== arm;
-    const own = () => colour(isRest() ? "--strong-line" : `--arm-${arm % 8}`);
-    const edge = { stroke: () => faint(own(), isRest() ? 0 : isPicked(arm) ? 0.7 : 0.35), width: 1, points: { show: false } };
+    const own = () => colour(isRest(arm) ? "--strong-line" : `--arm-${arm % 8}`);
+    const edge = { stroke: () => faint(own(), isRest(arm) ? 0 : isPicked(arm) ? 0.7 : 0.35), width: 1, points: { show: false } };
     const mean = { stroke: () => (chart.picked === null || isPicked(arm) ? own() : faint(own(), 0.4)), width: 2, points: { show: false } };
     return [edge, edge, arm < 8 ? mean : { ...mean, dash: [6, 3] }];
   });
@@ -155,7 +157,7 @@ function readings(arms) {
   };
   const list = make("ul", { className: "readings" }, ...arms.map(({ arm, name }) => {
     const button = make("button", { type: "button" },
-      make("span", { className: `swatch arm-${arm % 8}${arm < 8 ? "" : " again"}` }), make("span", {}, name), make("span", {}));
+      make("span", {}), make("span", {}, name), make("span", {}));
     button.addEventListener("click", () => pick(chart.picked === arm ? null : arm));
     return make("li", {}, button);
   }));
@@ -175,6 +177,7 @@ function read({ cursor }) {
   line.textContent = `After ${grouped.format(chart.responses[at])} responses`;
   all(".readings button", chart.place).forEach((button, i) => {
     const { arm, mean, low, high } = chart.arms[i];
+    button.firstChild.className = `swatch ${isRest(arm) ? "rest" : `arm-${arm % 8}`}${arm < 8 ? "" : " again"}`;
     button.setAttribute("aria-pressed", String(chart.picked === arm));
     const written = [mean[at], low[at], high[at]].map((number) => number?.toFixed(chart.digits));
     button.lastChild.textContent = mean[at] === null ? "–" : `${written[0]} in [${written[1]}, ${written[2]}]`;
