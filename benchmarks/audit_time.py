@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from time import perf_counter
 
-from audit_faults import MAIN, PREAMBLE
+from audit_programs import MAIN, PREAMBLE
 
 TIMES = (15.0, 60.0)
 PROGRAMS = {

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from ldpbandits.audit.blackbox.batches import FEWEST, batches, judge_batches
+from ldpbandits.audit.blackbox.linear_sums import FEWEST, batches, judge_batches
 from ldpbandits.audit.blackbox.neighbours import by_last_number, neighbours
 from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.result import Finding

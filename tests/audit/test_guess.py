@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from ldpbandits.audit.blackbox.events import LOW_BITS, LOWEST, atoms, judge_event, lowest_bit, size_bins
+from ldpbandits.audit.blackbox.events import LOWEST, atoms, judge_sorted, low_bits, lowest_bit, size_bins
 from ldpbandits.audit.guess import ABSTAIN, Guesses, best_rule, epsilon_lower, rule_sizes, try_rule
 from ldpbandits.audit.sample import Sample
 
@@ -43,8 +43,8 @@ def test_a_chosen_event_keeps_its_level() -> None:
         bits, noise = np.where(truth, chosen, 1 - chosen), np.round(8 * rng.laplace(size=400)) / 8  # on a grid of 1/8
         responses = (bits if run % 2 else chosen + noise).astype(float)
         sample = Sample((0.0, 1.0), chosen, responses, rng=rng)
-        features = [size_bins(responses, (0, 1)), atoms(responses), *LOW_BITS]
-        alarms += judge_event(features, sample, 0.1, 1.0).verdict == "violated"
+        ways = [size_bins(responses, (0, 1)), atoms(responses), *low_bits(responses)]
+        alarms += judge_sorted(ways, sample, [(0, 1)], 0.1, 1.0).verdict == "violated"
     assert alarms <= 90
 
 
@@ -90,9 +90,10 @@ def test_what_has_no_lowest_bit() -> None:
     """0, NaN and infinity have a cell of their own, and every feature takes them."""
     special = np.array([0.0, math.nan, math.inf, -math.inf, 1.0])
     assert lowest_bit(special)[:4].tolist() == [2 * LOWEST] * 4
-    for feature in (*LOW_BITS, size_bins(special, (0, 1)), atoms(np.repeat(special, 20)), atoms(special)):
-        cells = feature.cells(special)
-        assert 0 <= cells.min() <= cells.max() < feature.size
+    for way in (*low_bits(special), size_bins(special, (0, 1)), atoms(np.repeat(special, 20)), atoms(special)):
+        assert way.cells is not None
+        cells = way.cells(special)
+        assert 0 <= cells.min() <= cells.max() < way.size
 
 
 def test_noise_that_ends_is_seen_in_the_tails() -> None:
@@ -104,7 +105,7 @@ def test_noise_that_ends_is_seen_in_the_tails() -> None:
         noise = rng.laplace(size=800_000)
         responses = chosen + noise[np.abs(noise) <= most][: len(chosen)]
         sample = Sample((0.0, 1.0), chosen, responses, rng=rng)
-        return judge_event([size_bins(responses, (0, 1))], sample, 1e-4, 1.0).verdict
+        return judge_sorted([size_bins(responses, (0, 1))], sample, [(0, 1)], 1e-4, 1.0).verdict
 
     assert verdict(6.0) == "violated"
     assert verdict(math.inf) == "consistent"
@@ -113,8 +114,8 @@ def test_noise_that_ends_is_seen_in_the_tails() -> None:
 def test_tails_are_cut_down_to_twenty_responses() -> None:
     """Cells of half the weight, down to 20 responses or some more, and no fewer."""
     responses = np.random.default_rng(1).random(100_000)
-    feature = size_bins(responses, (0.5, 0.5))
-    counts = np.bincount(feature.cells(responses), minlength=feature.size)
+    way = size_bins(responses, (0.5, 0.5))
+    counts = np.bincount(way.at, minlength=way.size)
     assert 20 <= counts.min() < 45
     assert 20 <= counts[0] < 45
     assert 20 <= counts[-1] < 45
@@ -123,7 +124,7 @@ def test_tails_are_cut_down_to_twenty_responses() -> None:
 def test_the_sign_of_a_zero_is_a_value() -> None:
     """-0.0 and 0.0 are equal, and yet tell one reward from another."""
     given = np.repeat([0.0, -0.0, 1.0], 50)
-    assert len({*atoms(given).cells(given).tolist()}) == 3
+    assert len({*atoms(given).at.tolist()}) == 3
 
 
 def test_three_rewards_are_compared_pairwise() -> None:
@@ -132,6 +133,6 @@ def test_three_rewards_are_compared_pairwise() -> None:
     chosen = rng.integers(3, size=30_000)
     responses = (rng.random(30_000) < np.array([0.4, 0.5, 0.9])[chosen]).astype(float)
     sample = Sample((0.0, 0.5, 1.0), chosen, responses, rng=rng)
-    layer = judge_event([atoms(responses)], sample, 0.001, 1.0)
+    layer = judge_sorted([atoms(responses)], sample, sample.pairs, 0.001, 1.0)
     assert layer.detail.startswith("0 or 1 by value")
     assert 1.3 < layer.epsilon_lower < math.log(6)

@@ -8,7 +8,7 @@ import pytest
 from ldpbandits import BernoulliCurator, LaplaceCurator
 from ldpbandits.audit import audit, checks
 from ldpbandits.audit.blackbox import events
-from ldpbandits.audit.blackbox.events import LOW_BITS, Feature, Sorted, atoms, judge_event
+from ldpbandits.audit.blackbox.events import Sorted, atoms, judge_sorted, low_bits
 from ldpbandits.audit.checks import Check
 from ldpbandits.audit.evidence import Evidence
 from ldpbandits.audit.result import Counts, Finding, Reals
@@ -69,7 +69,7 @@ def alarms(runs: int) -> int:
     for _ in range(runs):
         chosen, responses = rng.integers(2, size=8_000), rng.integers(300, size=8_000).astype(float)
         sample = Sample((0.0, 1.0), chosen, responses, rng=rng)
-        count += judge_event([atoms(responses)], sample, 0.1, 0.01).verdict == "violated"
+        count += judge_sorted([atoms(responses)], sample, [(0, 1)], 0.1, 0.01).verdict == "violated"
     return count
 
 
@@ -119,9 +119,11 @@ def test_each_feature_of_low_bits_is_needed(number: int, fault: Callable[[Reals,
     chosen = rng.integers(2, size=40_000)
     sample = Sample((0.0, 1.0), chosen, fault(chosen.astype(float), rng), rng=rng)
 
-    def verdict(features: tuple[Feature, ...]) -> str:
-        return judge_event(features, sample, 1e-6, 1.0).verdict
+    ways = list(low_bits(sample.responses))
 
-    assert verdict((LOW_BITS[number],)) == "violated"
-    assert verdict(LOW_BITS) == "violated"
-    assert verdict((*LOW_BITS[:number], *LOW_BITS[number + 1 :])) == "consistent"
+    def verdict(ways: list[Sorted]) -> str:
+        return judge_sorted(ways, sample, [(0, 1)], 1e-6, 1.0).verdict
+
+    assert verdict([ways[number]]) == "violated"
+    assert verdict(ways) == "violated"
+    assert verdict([*ways[:number], *ways[number + 1 :]]) == "consistent"

@@ -9,7 +9,7 @@ import pytest
 
 from ldpbandits.audit.blackbox.events import judge_sorted
 from ldpbandits.audit.blackbox.neighbours import coarse, neighbours
-from ldpbandits.audit.blackbox.parity import MAX_PERIOD_CALLS, folds, sort_by_parity
+from ldpbandits.audit.blackbox.parity import sort_by_parity
 from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.sample import Sample, draw_sample
 from ldpbandits.audit.target import Respond, target_of
@@ -132,12 +132,3 @@ def test_the_level_is_kept_at_the_boundary(monkeypatch: pytest.MonkeyPatch) -> N
         found = judge_sorted(sort_by_parity(sample, (0, 1), responses), sample, [(0, 1)], 0.1, 1.0)
         alarms += found.verdict == "violated"
     assert 1 <= alarms <= 25
-
-
-@pytest.mark.parametrize("length", [1, 63, 1_000, MAX_PERIOD_CALLS * (MAX_PERIOD_CALLS - 1), 5_003])
-def test_folds_are_the_sums_by_place(length: int) -> None:
-    """By every period, whichever sums they are made from."""
-    values = np.random.default_rng(length).integers(-1, 2, size=length).astype(np.float64)
-    for period, fold in enumerate(folds(values), start=1):
-        assert fold.tolist() == np.bincount(np.arange(length) % period, values, minlength=period).tolist()
-    assert period == MAX_PERIOD_CALLS

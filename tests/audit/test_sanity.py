@@ -10,9 +10,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.result import Reals
 from ldpbandits.audit.sample import Sample
-from ldpbandits.audit.whitebox.known import KNOWN, judge_sample
+from ldpbandits.audit.target import target_of
+from ldpbandits.audit.whitebox.known import mean_and_variance
 from ldpbandits.spec import mechanisms
 from ldpbandits.spec.curator import CuratorSpec
 
@@ -26,8 +28,9 @@ def judged(spec: CuratorSpec, noise: Callable[[np.random.Generator, Reals], Real
     """The verdict on responses to 0 and 1."""
     rng = np.random.default_rng(7)
     chosen = rng.integers(2, size=2 * COUNT)
-    sample = Sample((0.0, 1.0), chosen, noise(rng, chosen.astype(float)))
-    return judge_sample(KNOWN[type(spec.mechanism)], spec, sample, ALPHA).verdict
+    evidence = Evidence(target_of(float, spec), Claim.of(spec.epsilon, (0, 1), COUNT, 0.999))
+    evidence.shared["main sample"] = Sample((0.0, 1.0), chosen, noise(rng, chosen.astype(float)))
+    return mean_and_variance(evidence, ALPHA).verdict
 
 
 def bits(rng: np.random.Generator, reward: Reals, bias: float = 0.0) -> Reals:

@@ -16,12 +16,13 @@ q / p = (1 - 1/rho) / p + 1/rho falls as p grows. A fortune therefore falls as e
 which it is still 1/alpha is a lower bound of the truth at confidence 1 - alpha.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf, log
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from ldpbandits.audit.result import Counts, Finding, Reals
@@ -81,6 +82,19 @@ class Event:
     def log_value(self, epsilon: float) -> float:
         """Return the log-fortune over all of these events."""
         return float(log_fortune(np.array(self.right), np.array(self.wrong), epsilon, self.among))
+
+
+def bets_on_likeness(
+    of: str, said_same: NDArray[np.bool_], chose_same: NDArray[np.bool_], *, lag: int = 0
+) -> Iterator[Event]:
+    """Bet that two calls have the same coin where they have the same response, and another where they have another.
+
+    The coins of the one are disclosed, those of the other are guessed. They may be some responses apart.
+    """
+    behind = f", {abs(lag)} apart" if lag else ""
+    for response, mine in (("any", np.ones_like(said_same)), ("the same", said_same), ("another", ~said_same)):
+        right = int(np.count_nonzero(mine & (said_same == chose_same)))
+        yield Event(f"{response} response of {of}{behind}", right, int(np.count_nonzero(mine)) - right)
 
 
 @dataclass(frozen=True)
@@ -175,11 +189,6 @@ class Extremes:
         return float(logsumexp(np.stack(won) + np.log(weights)))
 
 
-def log_average(bets: Sequence[Bet], weights: Reals, epsilon: float) -> float:
-    """Return the logarithm of the weighted average of the fortunes."""
-    return float(logsumexp([bet.log_value(epsilon) for bet in bets], b=weights))
-
-
 def lower_bound(log_value: Callable[[float], float], alpha: float, least: float) -> float:
     """Return the largest epsilon >= `least` at which the fortune still reaches 1/alpha; 0 if it does not at `least`."""
     enough = -log(alpha)
@@ -214,8 +223,11 @@ def judge_bets(
         count_said = f"{len(bets):,} ways of guessing; the best" if len(bets) > 1 else "one way of guessing"
         return Finding("consistent", f"{count_said}, by {best.name}, gained too little")
     keen = np.argsort(-values - np.log(parts))[:BOUND_BETS]  # leaving out the others is conservative
-    few = [bets[number] for number in keen.tolist()]
-    lower = lower_bound(lambda at: log_average(few, parts[keen], at), alpha, epsilon)
+
+    def log_value(at: float) -> float:
+        return float(logsumexp([bets[number].log_value(at) for number in keen.tolist()], b=parts[keen]))
+
+    lower = lower_bound(log_value, alpha, epsilon)
     lower = max(lower, epsilon)  # all bets together refute epsilon, even where these few do not
     chance = f"by chance: {max(np.exp(-min(value, 700.0)), 1e-99):.0e} at most"
     return Finding("violated", f"{best.name}; {chance}; epsilon is at least {lower:.4f}", lower)

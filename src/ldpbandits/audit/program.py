@@ -48,8 +48,6 @@ CONTAINED = ("unshare", "--user", "--map-current-user", "--pid", "--fork", "--ki
 """Runs a program as a container does, with the process id 1."""
 LIVENESS_POLL_INTERVAL_S = 0.2
 """Interval between checks of whether a silent program is alive."""
-TURN_READ_BYTES = 1 << 16
-"""Bytes per read of a pipe."""
 FIRST_RESPONSE_TIMEOUT_S = 5.0
 """Timeout for the first response: a program that buffers its output never sends one."""
 SILENCE_S, SILENT_TURNS = 0.2, 4
@@ -318,7 +316,7 @@ class _Pipes:
         is_open = bool(ready)
         for pipe, into in ((self.out, self.said), (self.aside, self.beside)):
             if pipe in ready:
-                part = os.read(pipe, TURN_READ_BYTES)
+                part = os.read(pipe, READ_BYTES)
                 into.extend(part)
                 is_open = is_open and (bool(part) or pipe == self.aside)
         return is_open
@@ -335,7 +333,7 @@ class _Pipes:
 
     def take_stderr(self) -> bytes:
         """Return the standard error since the last call."""
-        while select.select([self.aside], [], [], 0)[0] and (part := os.read(self.aside, TURN_READ_BYTES)):
+        while select.select([self.aside], [], [], 0)[0] and (part := os.read(self.aside, READ_BYTES)):
             self.beside += part
         told = bytes(self.beside[:MAX_STDERR_BYTES])
         self.beside.clear()

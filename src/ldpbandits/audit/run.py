@@ -85,10 +85,13 @@ def audit(  # noqa: PLR0913 - a claim, what supports it, and how hard to look
     """
     start = perf_counter()
     target = target_of(respond, spec, another_user)
-    usual_samples = OUR_SAMPLES if is_known_by_code(respond) else OTHERS_SAMPLES
+    spec, usual_samples = target.spec, OUR_SAMPLES if is_known_by_code(respond) else OTHERS_SAMPLES
+    if epsilon is None and spec is None:
+        raise ParameterError("epsilon is needed: what does this function claim?")
+    usual_rewards = (0.0, 1.0) if spec is None else spec.transform.ends
     claim = Claim.of(
-        _epsilon(epsilon, target.spec),
-        _rewards(target.spec) if rewards is None else rewards,
+        spec.epsilon if epsilon is None and spec is not None else epsilon,
+        usual_rewards if rewards is None else rewards,
         usual_samples if samples is None else samples,
         confidence,
         seed,
@@ -103,7 +106,8 @@ def audit(  # noqa: PLR0913 - a claim, what supports it, and how hard to look
     evidence.seconds_to_respond()  # it raises where nothing can be judged
     layers = run_checks(evidence)
     if isinstance(evidence, WhiteBox):
-        found = claim.samples, ours.profiles(evidence), _proved(layers, claim.epsilon)
+        is_proved = layers[0].verdict == "consistent"
+        found = claim.samples, ours.profiles(evidence), claim.epsilon if is_proved else inf
     else:
         try:
             sample = evidence.drawn
@@ -117,11 +121,6 @@ def audit(  # noqa: PLR0913 - a claim, what supports it, and how hard to look
     seconds = perf_counter() - start
     record = Record(claim.rewards, seed, command, target.digest, ldpbandits.__version__)
     return Audit(target.what, claim.epsilon, claim.confidence, drawn, seconds, layers, profiles, most, record)
-
-
-def _proved(layers: Sequence[Layer], epsilon: float) -> float:
-    """Return the epsilon that exact arithmetic proves: the claim, or infinity without a proof."""
-    return epsilon if layers[0].verdict == "consistent" else inf
 
 
 def _with_trouble(claim: Claim, sample: Sample, layers: tuple[Layer, ...]) -> tuple[tuple[Layer, ...], int]:
@@ -143,18 +142,6 @@ def _with_trouble(claim: Claim, sample: Sample, layers: tuple[Layer, ...]) -> tu
     if sample.calls < FEWEST_CALLS or not any(layer.verdict == "violated" for layer in layers):
         raise Unanswered(trouble)
     return (*layers, Layer("the run", "reported", f"not finished: {trouble}")), drawn
-
-
-def _epsilon(epsilon: float | None, spec: CuratorSpec | None) -> float:
-    if epsilon is not None:
-        return epsilon
-    if spec is None:
-        raise ParameterError("epsilon is needed: what does this function claim?")
-    return spec.epsilon
-
-
-def _rewards(spec: CuratorSpec | None) -> tuple[float, float]:
-    return (0.0, 1.0) if spec is None else spec.transform.ends
 
 
 def _check_coverage(evidence: Evidence) -> None:

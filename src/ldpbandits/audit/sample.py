@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
-from math import inf
 from tempfile import TemporaryFile
 from time import monotonic
-from typing import IO, TypeAlias
+from typing import IO, Any, TypeAlias
 from weakref import finalize
 
 import numpy as np
@@ -26,8 +25,6 @@ from ldpbandits.audit.result import Reals
 from ldpbandits.audit.target import MISSING, WHOLE_BATCH, Died, Late, Target, Unanswered
 from ldpbandits.audit.texts import Texts, hash_texts, numbers, texts_of
 
-LARGEST_SUMMED = 1e100
-"""No curator that the audit knows responds with as much; squares of less do not overflow."""
 KEPT = 1 << 21
 """Calls whose responses are kept as they were said."""
 KEPT_BYTES = 1 << 28
@@ -49,9 +46,9 @@ RECORD = np.dtype([("chosen", np.uint8), ("response", np.float64)])
 Chosen: TypeAlias = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Moments:
-    """How many responses there are to a reward, their sum and their sum of squares.
+    """How many responses there are to a reward, their sum and their sum of squares, so that any number can be added.
 
     Both sums are of responses minus `origin`, which is near the mean: squares of large responses would leave no digits
     for the noise.
@@ -59,15 +56,31 @@ class Moments:
 
     value: float
     """The reward as the mechanism takes it: in [0, 1], or on the real line."""
-    count: int
-    total: float
-    squares: float
-    origin: float = 0.0
+    origin: float
+    """In units, as responses are."""
+    unit: float = 1.0
+    count: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+
+    def add(self, responses: Reals | NDArray[np.int64]) -> None:
+        """Add responses; the sums are not finite if one of these is not."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            off = (responses - self.origin) * self.unit
+            self.count += len(off)
+            self.total += float(off.sum())
+            # Not a dot product: on a busy machine the threads of that would wait for each other.
+            self.squares += float(np.square(off, out=off).sum())
+
+    @property
+    def offset(self) -> float:
+        """How far the origin is from the value."""
+        return self.origin * self.unit - self.value
 
     @property
     def mean(self) -> float:
         """The mean of all responses."""
-        return self.origin + self.total / self.count
+        return self.value + self.offset + self.total / self.count
 
     @property
     def variance(self) -> float:
@@ -116,11 +129,6 @@ class Sample:
         """The number of each call in its run."""
         return np.arange(len(self.chosen)) - np.repeat(self.starts, np.diff(np.append(self.starts, len(self.chosen))))
 
-    @cached_property
-    def is_spilled(self) -> bool:
-        """Whether there are more responses than those that are kept."""
-        return self.later is not None
-
     @property
     def pairs(self) -> list[tuple[int, int]]:
         """All pairs of rewards, by number."""
@@ -155,18 +163,11 @@ class Sample:
         part.__dict__["roles"] = self.roles[:count]
         return part
 
-    def moments(self, number: int, value: float, origin: float) -> Moments:
-        """Sum up the responses to one of the rewards; the sums are infinite if some response is, or is no number."""
-        count, total, squares = 0, 0.0, 0.0
-        for chosen, responses in self.everything():
-            with np.errstate(over="ignore"):
-                off = responses[chosen == number] - origin
-            count += len(off)
-            if not bool((np.abs(off) < LARGEST_SUMMED).all()):  # false for what is not a number, too
-                total, squares = inf, inf
-            total += float(off.sum()) if squares < inf else 0.0
-            squares += float((off * off).sum()) if squares < inf else 0.0
-        return Moments(value, count, total, squares, origin)
+    def some(self, calls: Chosen, roles: NDArray[np.integer[Any]]) -> "Sample":
+        """Return some of the calls, as numbers, and with these roles."""
+        part = Sample(self.rewards, self.chosen[calls], self.responses[calls])
+        part.__dict__["roles"] = roles
+        return part
 
     @cached_property
     def missing(self) -> int:

@@ -9,15 +9,17 @@ import io
 import logging
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from ldpbandits.audit.texts import number, text_of
 from ldpbandits.device.curators import CURATORS, Curator, curator_from_json
 from ldpbandits.errors import ParameterError, RewardError, SpecError
 from ldpbandits.spec.curator import CuratorSpec
 
+Part = TypeVar("Part")
 Respond: TypeAlias = Callable[[float], object]
 AskMany: TypeAlias = Callable[[Iterable[Sequence[float]], float], Iterator[list[bytes]]]
 """ask_many(batches of rewards, seconds): yields batches of responses in the same order, until the rewards end or the
@@ -112,6 +114,13 @@ class Target:
     """Runs another user in a container, where possible: its process id is the same in every run."""
     turns: TakeTurns | None = field(default=None, kw_only=True)
     """Sends rewards to a program one at a time; None for a function."""
+
+    def run_many(self, run: Callable[[Part], RunOutput], parts: Iterable[Part]) -> list[RunOutput]:
+        """Run users, one for each part, as many at the same time as may."""
+        if self.workers == 1:
+            return list(map(run, parts))
+        with ThreadPoolExecutor(self.workers) as pool:
+            return list(pool.map(run, parts))
 
     def ask(self, rewards: Sequence[float], seconds: float = FOREVER_S) -> list[bytes]:
         """Return one response to each reward; raise Late if there are fewer."""

@@ -18,6 +18,8 @@ from ldpbandits.audit.result import Reals
 Bytes = NDArray[np.uint8]
 MOST_BYTES = 1 << 12
 """Bytes that are kept of a response, half from its start and half from its end; the hash covers all of it."""
+MOST_CODES = 63
+"""The commonest texts that are told apart where cells are few; all others share one more."""
 LONG = 64
 NUMERIC = b"0123456789.eE+- \t\r"
 """A text of more bytes than these is looked at for others than these: to fail to read a long one takes long."""
@@ -77,6 +79,11 @@ class Texts:
         rank = np.empty(len(counts), np.int64)
         rank[np.argsort(-counts, kind="stable")] = np.arange(len(counts))
         return rank[inverse]
+
+    @cached_property
+    def few_codes(self) -> NDArray[np.int64]:
+        """Return the same, with one number for all but the most frequent."""
+        return np.minimum(self.codes, MOST_CODES)
 
     def columns(self, width: int, *, start: int = 0, from_end: bool = False) -> Bytes:
         """Return bytes of each text, in rows, from `start` on to `width`; 0 where it has no more.

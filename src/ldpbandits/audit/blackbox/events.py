@@ -1,7 +1,7 @@
 """Which responses give the reward away: an event chosen on some of them, tested on the others.
 
-A feature of a response sorts it into cells: its size, its value, its low-order bits. For every feature and every pair
-of rewards, the coins that are disclosed give a rule for guessing (guess.py). Only the rule that promises most there is
+A response is sorted into cells: by its size, its value, its low-order bits. For every way of sorting and every pair of
+rewards, the coins that are disclosed give a rule for guessing (guess.py). Only the rule that promises most there is
 tried on the other coins, so that the number of rules costs nothing. Cells may depend on all responses, and on coins
 that are disclosed.
 """
@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpbandits.audit.betting import Event, judge_bets
 from ldpbandits.audit.guess import CellRule, best_rule, count_cells, try_rule
 from ldpbandits.audit.result import LOWEST_BIT, Counts, Finding, Profile, Reals, middles
 from ldpbandits.audit.sample import CUT, RANK, ROLES, TEST, Sample
@@ -39,21 +40,8 @@ FEW_VALUES = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Feature:
-    """A name, and a function from responses, as numbers, to cells numbered from 0."""
-
-    name: str
-    cells: Callable[[Reals], Cells]
-    size: int
-
-    def sorted(self, of: Sample) -> "Sorted":
-        """Sort the calls of a sample."""
-        return Sorted(self.name, self.cells(of.responses), self.size, self.cells)
-
-
-@dataclass(frozen=True, slots=True)
 class Sorted:
-    """Calls that are sorted into cells, by whatever."""
+    """Calls that are sorted into cells numbered from 0, by whatever."""
 
     name: str
     at: Cells
@@ -67,21 +55,27 @@ Way: TypeAlias = tuple[Sorted, Sample, Sequence[tuple[int, int]]]
 """Calls that are sorted, the sample that they are of, and the pairs of rewards between which to guess."""
 
 
-def size_bins(responses: Reals, rewards: Sequence[float]) -> Feature:
-    """Bins of about equal weight, cut at the rewards too: Laplace ratios are extreme from there outwards.
+def size_bins(responses: Reals, rewards: Sequence[float] = (), *, like: Reals | None = None) -> Sorted:
+    """Sort by size into bins of about equal weight, of these or of others like them.
 
-    In both tails bins of half the weight follow, down to some twenty responses. If noise is cut off somewhere, it shows
-    in the last of them: there only one reward leads.
+    They are cut at the rewards too: Laplace ratios are extreme from there outwards. In both tails bins of half the
+    weight follow, down to some twenty responses. If noise is cut off somewhere, it shows in the last of them: there
+    only one reward leads.
     """
-    finite = responses[np.isfinite(responses)]
+    given = responses if like is None else like
+    finite = given[np.isfinite(given)]
     tails = 0.5 ** np.arange(1, (len(finite) // TAIL).bit_length())
     levels = np.concatenate([np.arange(1, BINS) / BINS, tails, 1 - tails])
     quantiles = np.quantile(finite, levels, method="inverted_cdf") if len(finite) else np.zeros(0)
     cuts = np.unique(np.concatenate([quantiles, np.asarray(rewards, np.float64)]))
-    return Feature("size", lambda others: np.searchsorted(cuts, others).astype(np.int64), len(cuts) + 1)
+
+    def cells(others: Reals) -> Cells:
+        return np.searchsorted(cuts, others).astype(np.int64)
+
+    return Sorted("size", cells(responses), len(cuts) + 1, cells)
 
 
-def atoms(responses: Reals) -> Feature:
+def atoms(responses: Reals) -> Sorted:
     """Each value that occurs often is a cell; all others share the last. Values are told apart by bits: -0 is not 0."""
     values, counts = np.unique(_bits(responses), return_counts=True)
     often = counts >= max(OFTEN, np.sort(counts)[-ATOMS:][0])
@@ -94,7 +88,7 @@ def atoms(responses: Reals) -> Feature:
         at = np.minimum(np.searchsorted(frequent, bits), len(frequent) - 1)
         return np.where(frequent[at] == bits, at, len(frequent)).astype(np.int64)
 
-    return Feature("value", cells, len(frequent) + 1)
+    return Sorted("value", cells(responses), len(frequent) + 1, cells)
 
 
 def _bits(responses: Reals) -> Cells:
@@ -128,16 +122,17 @@ def _last_bits(responses: Reals) -> Cells:
     return np.where(special, 16, mantissa & 15)
 
 
-LOW_BITS = (
-    Feature("position of the lowest bit", lowest_bit, 2 * LOWEST + 1),
-    Feature("trailing zeros within a binade", _binade_and_zeros, (2 * BINADES + 1) * MANTISSA + 1),
-    Feature("last four bits", _last_bits, 17),
-)
+LOW_BITS: dict[str, tuple[Callable[[Reals], Cells], int]] = {
+    "position of the lowest bit": (lowest_bit, 2 * LOWEST + 1),
+    "trailing zeros within a binade": (_binade_and_zeros, (2 * BINADES + 1) * MANTISSA + 1),
+    "last four bits": (_last_bits, 17),
+}
+"""For each way of sorting by low-order bits, its function and its number of cells."""
 
 
-def judge_event(features: Sequence[Feature], of: Sample, alpha: float, epsilon: float) -> Finding:
-    """Choose feature, pair and rule on the coins that are disclosed, and bound epsilon on the others."""
-    return judge_sorted((feature.sorted(of) for feature in features), of, of.pairs, alpha, epsilon)
+def low_bits(responses: Reals) -> Iterator[Sorted]:
+    """Sort by low-order bits in all of these ways."""
+    return (Sorted(name, cells(responses), size, cells) for name, (cells, size) in LOW_BITS.items())
 
 
 def judge_sorted(
@@ -147,8 +142,12 @@ def judge_sorted(
     return judge_ways(((each, of, pairs) for each in calls), alpha, epsilon)
 
 
-def judge_ways(ways: Iterable[Way], alpha: float, epsilon: float) -> Finding:
-    """Choose a way of sorting, a pair and a rule on the coins that are disclosed, and bound epsilon on the others."""
+def judge_ways(ways: Iterable[Way], alpha: float, epsilon: float, *, is_in_order: bool = False) -> Finding:
+    """Choose a way of sorting, a pair and a rule on the coins that are disclosed, and bound epsilon on the others.
+
+    If guesses are made in order, each with the coins before it, how many there are may depend on coins: then they are
+    stakes.
+    """
     best: tuple[float, CellRule, Sorted, Sample, tuple[int, int], Counts] | None = None
     for each, of, pairs in ways:
         counts = _counts(each, of)
@@ -162,8 +161,11 @@ def judge_ways(ways: Iterable[Way], alpha: float, epsilon: float) -> Finding:
     if each.cells is not None:
         for chosen, responses in of.chunks():
             counts_of_test += count_cells(each.cells(responses), chosen, pair, each.size)
+    name = f"{of.rewards[pair[0]]:g} or {of.rewards[pair[1]]:g} by {each.name}"
     guesses = try_rule(rule, counts_of_test, alpha)
-    return guesses.finding(epsilon, f"{of.rewards[pair[0]]:g} or {of.rewards[pair[1]]:g} by {each.name}")
+    if is_in_order:
+        return judge_bets([[Event(name, guesses.right, guesses.total - guesses.right)]], epsilon, alpha)
+    return guesses.finding(epsilon, name)
 
 
 def _counts(calls: Sorted, of: Sample) -> Counts:
@@ -176,12 +178,12 @@ def _counts(calls: Sorted, of: Sample) -> Counts:
 
 def sorts(of: Sample) -> Iterator[Sorted]:
     """Sort calls by size, by value, by text, and by low-order bits if responses have any."""
-    yield size_bins(of.responses, of.rewards).sorted(of)
-    yield atoms(of.responses).sorted(of)
-    if not of.is_spilled:
+    yield size_bins(of.responses, of.rewards)
+    yield atoms(of.responses)
+    if of.later is None:
         yield Sorted("text", np.minimum(of.said.codes, ATOMS), ATOMS + 1)
     if not of.are_bits and not np.isnan(of.responses).all():
-        yield from (feature.sorted(of) for feature in LOW_BITS)
+        yield from low_bits(of.responses)
 
 
 def profiles(of: Sample) -> tuple[Profile, ...]:

@@ -10,14 +10,14 @@ One may be a few responses behind the other.
 import os
 import select
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import ceil, exp
 from time import monotonic
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbandits.audit.betting import Event, judge_bets
+from ldpbandits.audit.betting import Event, bets_on_likeness, judge_bets
 from ldpbandits.audit.evidence import Evidence
 from ldpbandits.audit.result import Finding
 from ldpbandits.audit.target import Target
@@ -28,8 +28,8 @@ LENGTH, LONGEST = 1024, 1 << 14
 """Responses of parent and child: more if epsilon is large, since bits that hardly vary say little."""
 BEGINNINGS = (4, 2)
 """A copied buffer may last for a while only: so the first quarter, and the first half, are looked at too."""
-LAGS = (0, *(sign * lag for lag in (1, 2, 3, 4) for sign in (1, -1)))
-"""By how many responses one stream may be behind the other."""
+BEHIND = 4
+"""By how many responses one may be behind another."""
 FORKED_CHILD_TIMEOUT_S = 60.0
 """Timeout for the responses of a forked child."""
 
@@ -51,14 +51,10 @@ def fork(evidence: Evidence, alpha: float) -> Finding:
         evidence.check_time()
         return Finding("not applicable", "the curator does not respond in a forked process")
     parent = hash_texts(target.ask(rewards[0], evidence.seconds(1.0)))
-    pairs = [
-        ("child and parent", (parent, chosen[0]), (one, chosen[1])),
-        ("two children", (one, chosen[1]), (two, chosen[2])),
-    ]
-    bets = [bet for pair in pairs for bet in _bets(*pair, LAGS)]
-    for who, (said, coins), (known, disclosed) in pairs:
-        for part in (length // each for each in BEGINNINGS):
-            bets += _bets(f"{who} at first", (said[:part], coins[:part]), (known[:part], disclosed[:part]), (0,))
+    child = one, chosen[1]
+    pairs = [("child and parent", (parent, chosen[0]), child), ("two children", child, (two, chosen[2]))]
+    spans = [(0, length // part) for part in BEGINNINGS] + [(lag, length) for lag in range(-BEHIND, BEHIND + 1)]
+    bets = [bet for pair in pairs for lag, span in spans for bet in _bets(*pair, lag, span)]
     finding = judge_bets([bets], claim.epsilon, alpha)
     told = "share their noise" if finding.verdict == "violated" else "draw different noise"
     return Finding(finding.verdict, f"parent and children {told}: {finding.detail}", finding.epsilon_lower)
@@ -68,20 +64,13 @@ def _bets(
     who: str,
     guessed: tuple[Hashes, NDArray[np.int64]],
     known: tuple[Hashes, NDArray[np.int64]],
-    lags: Sequence[int],
-) -> list[Event]:
-    """Guess the coins of one from those of the other, at these lags: the same one where responses are the same."""
-    bets = []
-    length = len(guessed[0])
-    for lag in lags:
-        here, there = slice(max(lag, 0), length + min(lag, 0)), slice(max(-lag, 0), length - max(lag, 0))
-        said_same, chose_same = guessed[0][here] == known[0][there], guessed[1][here] == known[1][there]
-        for is_same in (True, False):
-            right = int(np.count_nonzero((said_same == is_same) & (chose_same == is_same)))
-            wrong = int(np.count_nonzero((said_same == is_same) & (chose_same != is_same)))
-            name = f"{who}, {'the same' if is_same else 'another'} response" + (f", {abs(lag)} apart" if lag else "")
-            bets.append(Event(name, right, wrong))
-    return bets
+    lag: int,
+    span: int,
+) -> Iterator[Event]:
+    """Guess the coins of one from those of the other, this many responses behind, among the first of them."""
+    here, there = slice(max(lag, 0), span + min(lag, 0)), slice(max(-lag, 0), span - max(lag, 0))
+    said_same, chose_same = (mine[here] == other[there] for mine, other in zip(guessed, known, strict=True))
+    return bets_on_likeness(who, said_same, chose_same, lag=lag)
 
 
 def _ask_in_child(target: Target, rewards: Sequence[float], seconds: float) -> Hashes | None:

@@ -8,10 +8,10 @@ chosen on disclosed coins (guess.py). A curator that says the same words to all 
 them.
 
 The screen finds narrow parts of the range: few rewards with many responses each miss them. Some rewards near either
-end, at distances of all magnitudes, some on grids of tenths, eighths, thirds and hundredths, and one in each of 32
-equal parts of the range get a few responses each. The two rewards at which a response is most different from what
-another reward gets are chosen. They get new coins, and only these are judged. The choice costs no part of the level,
-however it is made, since the coins do not depend on it.
+end, at distances of all magnitudes, some on grids of tenths, eighths and thirds, and one in each of 32 equal parts of
+the range get a few responses each. The two rewards at which a response is most different from what another reward gets
+are chosen. They get new coins, and only these are judged. The choice costs no part of the level, however it is made,
+since the coins do not depend on it.
 """
 
 from collections.abc import Iterator
@@ -25,10 +25,11 @@ from ldpbandits.audit.betting import Bet, Event
 from ldpbandits.audit.blackbox.neighbours import BINS, coarse
 from ldpbandits.audit.blackbox.single import judge_single
 from ldpbandits.audit.evidence import Evidence
-from ldpbandits.audit.guess import epsilon_lower
+from ldpbandits.audit.guess import ALONE, epsilon_lower
 from ldpbandits.audit.result import Counts, Finding, Reals
 from ldpbandits.audit.sample import TEST, Sample, draw_sample, judging_seconds
 from ldpbandits.audit.target import Late, Unanswered
+from ldpbandits.audit.texts import MOST_CODES
 
 SAMPLE_DIVISOR = 7
 """Each reward has a seventh of the responses that each end has elsewhere."""
@@ -45,16 +46,11 @@ NEAR_ENDS = 8
 NEAREST, FARTHEST = 1e-9, 0.05
 """How near to an end these are, as parts of the range."""
 GRID = (*(tenth / 10 for tenth in range(1, 10)), 1 / 4, 3 / 4, 1 / 8, 7 / 8, 2 / 3)
-HUNDREDTHS = 4
 LEAST_EACH = 100
 """With fewer responses to each of them nothing stands out."""
-MOST_EACH = 600
 SCREEN_DIVISOR = 5
 """All of them together have a fifth of the responses that an end has elsewhere."""
-SCREEN_LEVEL = 0.01
-"""The level of the bound by which two rewards are compared at one cell."""
 CHOSEN = 2
-SCREEN_CODES = 63
 
 
 def interior_rewards(evidence: Evidence, alpha: float) -> Finding:
@@ -89,10 +85,8 @@ def interior_rewards(evidence: Evidence, alpha: float) -> Finding:
     if not pairs:
         return REFUSED
     # Bets use all coins, and which rewards are refused is seen by some of them: their level is divided by all pairs.
-    level, near = (
-        alpha * len(pairs) / len(sample.pairs),
-        list(_near(sample, is_used=len(pairs) == len(sample.pairs) - 1)),
-    )
+    level = alpha * len(pairs) / len(sample.pairs)
+    near = list(_near(sample, is_used=len(pairs) == len(sample.pairs) - 1))
     found = judge_single(sample, pairs, level, claim.epsilon, near, is_thorough=False)
     return replace(found, detail=f"{len(pairs)} pairs; of these {found.detail}", guesses=0)
 
@@ -151,17 +145,16 @@ def _near(sample: Sample, *, is_used: bool) -> Iterator[Bet]:
 
 def parts_to_screen(rng: np.random.Generator) -> list[float]:
     """Return rewards between 0 and 1, as parts of the range."""
-    span = np.log(FARTHEST / NEAREST)
-    strata = np.exp((np.arange(2 * NEAR_ENDS) % NEAR_ENDS + rng.random(2 * NEAR_ENDS)) / NEAR_ENDS * span) * NEAREST
-    near = [*strata[:NEAR_ENDS].tolist(), *(1 - strata[NEAR_ENDS:]).tolist()]
+    strata = (np.arange(NEAR_ENDS) + rng.random((2, NEAR_ENDS))) / NEAR_ENDS
+    near_low, near_high = NEAREST * (FARTHEST / NEAREST) ** strata
+    near = [*near_low.tolist(), *(1 - near_high).tolist()]
     each = ((np.arange(SCREEN_PARTS) + rng.random(SCREEN_PARTS)) / SCREEN_PARTS).tolist()
-    hundredths = (rng.integers(1, 100, size=HUNDREDTHS) / 100).tolist()
-    return list(dict.fromkeys(part for part in (*near, *GRID, *hundredths, *each) if 0 < part < 1))
+    return list(dict.fromkeys(part for part in (*near, *GRID, *each) if 0 < part < 1))
 
 
 def responses_each(samples: int, rewards: int) -> int:
     """Return the number of responses for each of `rewards` rewards; 0 if there are too few for all of them."""
-    each = min(MOST_EACH, samples // SCREEN_DIVISOR // rewards)
+    each = samples // SCREEN_DIVISOR // rewards
     return each if each >= LEAST_EACH else 0
 
 
@@ -180,9 +173,9 @@ def stand_out(sample: Sample) -> list[int]:
 def _takes(sample: Sample) -> Iterator[tuple[NDArray[np.int64], int]]:
     """Sort calls into a few cells, in a few ways."""
     said = sample.said
-    yield np.minimum(said.codes, SCREEN_CODES).astype(np.int64), SCREEN_CODES + 1
+    yield said.few_codes, MOST_CODES + 1
     yield coarse(sample), BINS
-    yield np.minimum(said.lengths, SCREEN_CODES).astype(np.int64), SCREEN_CODES + 1
+    yield np.minimum(said.lengths, MOST_CODES), MOST_CODES + 1
     for column in said.columns(2, from_end=True).T:
         yield column.astype(np.int64), 256
 
@@ -194,6 +187,6 @@ def _most_apart(counts: Counts) -> Iterator[tuple[float, tuple[int, int]]]:
     most, least = rates.argmax(axis=0), rates.argmin(axis=0)
     cells = np.arange(counts.shape[1])
     high, low = counts[most, cells], counts[least, cells]
-    bounds = epsilon_lower(high, np.maximum(high + low, 1), SCREEN_LEVEL)
+    bounds = epsilon_lower(high, np.maximum(high + low, 1), ALONE)
     for cell in np.flatnonzero(high).tolist():
         yield float(bounds[cell]), (int(most[cell]), int(least[cell]))

@@ -12,7 +12,7 @@ guess may use them, and all responses:
     a text              all that can be learned from the text of a call soon after it, and from the step of each number
                         in it to the next (text.py); sums of the numbers in a few texts (linear_sums.py)
     a group             the calls before and after among those of one key: a session, a worker, a user in the text
-    a batch             sums, parities and balanced noise of up to a thousand calls (batches.py)
+    a batch             sums, parities and balanced noise of up to a thousand calls (linear_sums.py)
     a place             the response, and where it stands: every fourth call, the first of a run, all after the
                         thousandth
     the same noise      response minus reward, for either reward: whether that difference, or its negative, occurs at a
@@ -34,9 +34,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import next_fast_len
 
-from ldpbandits.audit.blackbox.batches import LENGTHS, judge_batches, last_numbers
 from ldpbandits.audit.blackbox.events import LOW_BITS, Cells, Sorted, judge_sorted
-from ldpbandits.audit.blackbox.linear_sums import WINDOW_REACH, sort_by_sums, sort_by_window
+from ldpbandits.audit.blackbox.linear_sums import (
+    LENGTHS,
+    LONGEST_BATCH,
+    WINDOW_REACH,
+    judge_batches,
+    last_numbers,
+    sort_by_sums,
+    sort_by_window,
+)
 from ldpbandits.audit.blackbox.parity import fold_score, folded, sort_by_parity
 from ldpbandits.audit.blackbox.text import learn, some_texts, steps, ways_apart
 from ldpbandits.audit.evidence import Evidence
@@ -48,25 +55,18 @@ CALLS = 1 << 20
 BINS = 12
 """Cells of a response: neighbours have as many squared, and thrice that, for what is known of a coin."""
 NEAR, NEAR_KNOWN = 16, 4
-"""Distances up to this are all tried; of a curator that is known by its code, up to the latter."""
-FOLDED = 1 << 17
-LONGEST_FOLDED = 1 << 10
-"""Calls that are folded, and by which periods up to."""
+"""Distances up to this are all tried; of texts, and of a curator that is known by its code, up to the latter."""
 PROPOSED = 4
 """Distances that each signal proposes."""
-PERIODS = (*range(2, 17), 20, 24, 25, 30, 32, 48, 50, 60, 64, 100, 128, 200, 250, 256, 500, 512, 1000, 1024)
 LONGEST = 1 << 12
 """The longest period at whose places calls are sorted one by one."""
-WINDOW_PART, WINDOW_CALLS, WINDOW_FAR = 0.25, 1 << 18, 4
-"""The part of the level, the calls, and how many of the distances that were proposed, for windows."""
-BATCH_PART, BATCH_CALLS = 0.1, 1 << 18
-"""The part of the level, and the calls, for batches."""
-TEXT_PART, TEXT_CALLS, TEXT_DISTANCES = 0.25, 1 << 16, 4
-"""The part of the level, the calls, and the distances for texts of later calls."""
+WINDOW_PART, TEXT_PART, BATCH_PART = 0.25, 0.25, 0.1
+"""The parts of the level for windows, for texts of later calls, and for batches."""
+WINDOW_CALLS, TEXT_CALLS = 1 << 18, 1 << 16
+"""Calls that are looked at for windows and batches, and for texts of later calls."""
 GROUP_WORDS, GROUP_REACH, LEAST_GROUP = 8, 2, 4
 """Words of a text that may be a key, calls of one group that are compared, and how large groups are on average."""
 WORD = re.compile(rb"[^\s,;:|/={}\[\]()\"']+")
-LOW_BIT_NAMES = tuple(feature.name for feature in LOW_BITS)
 DIGITS = 9
 """Decimals of a difference: what is lost when a double is added to a reward and subtracted again is beyond them."""
 
@@ -94,7 +94,7 @@ def neighbours(evidence: Evidence, alpha: float) -> Finding:
         found.append(max(each, key=lambda finding: finding.epsilon_lower))
     if found[-1].verdict != "violated":
         evidence.check_time()
-        part = some_texts(sample, BATCH_CALLS)
+        part = some_texts(sample, WINDOW_CALLS)
         lengths, cells = dict.fromkeys((*LENGTHS, *_periods(part), *far)), by_last_number(part)
         found += [judge_batches(part, pair, cells, lengths, BATCH_PART * alphas, epsilon) for pair in part.pairs]
     return max(found, key=lambda finding: (finding.verdict == "violated", finding.epsilon_lower))
@@ -104,7 +104,7 @@ def ways_among(sample: Sample, far: Sequence[int]) -> Iterator[Sorted]:
     """Sort calls in all the ways named above, with neighbours at these distances too."""
     bins = coarse(sample)
     yield from _besides(sample, bins, (*range(1, NEAR + 1), *far))
-    for period in dict.fromkeys((*PERIODS, *_periods(sample), *(each for each in far if each <= LONGEST))):
+    for period in dict.fromkeys((*LENGTHS, *_periods(sample), *(each for each in far if each <= LONGEST))):
         yield Sorted(f"place modulo {period}", (sample.place % period) * BINS + bins, period * BINS)
     first = np.minimum(sample.place, 255)
     yield Sorted("place among the first of a run", first * BINS + bins, 256 * BINS)
@@ -118,7 +118,7 @@ def ways_among(sample: Sample, far: Sequence[int]) -> Iterator[Sorted]:
 def _windows(sample: Sample, pair: tuple[int, int], far: Sequence[int]) -> Iterator[Sorted]:
     """Guess the reward of a call by all that can be learned from the calls around it."""
     bins = coarse(sample)
-    beside = list(_besides(sample, bins, (*range(1, WINDOW_REACH + 1), *far[:WINDOW_FAR])))
+    beside = list(_besides(sample, bins, (*range(1, WINDOW_REACH + 1), *far[:PROPOSED])))
     yield sort_by_window(sample, pair, Sorted("the response", bins, BINS), beside)
     yield from sort_by_parity(sample, pair, bins)
 
@@ -130,11 +130,11 @@ def _texts_later(sample: Sample, pair: tuple[int, int], _far: Sequence[int]) -> 
     yield from stepped
     yield from sort_by_sums(sample, pair)
     yield from _within_groups(sample)
-    for distance in range(1, TEXT_DISTANCES + 1):
+    for distance in range(1, NEAR_KNOWN + 1):
         moved = [replace(each, at=np.roll(each.at, -distance), cells=None) for each in (*stepped, *takes)]
         where = f"{distance} {'calls' if distance > 1 else 'call'} later"
         for feature in moved:
-            if feature.name in LOW_BIT_NAMES or feature.name.startswith("step"):
+            if feature.name in LOW_BITS or feature.name.startswith("step"):
                 yield replace(feature, name=f"{feature.name} of the call {where}")
         yield replace(learn(moved, sample, pair), name=f"a guesser learned from the text of the call {where}")
 
@@ -154,8 +154,7 @@ def _within_groups(sample: Sample) -> Iterator[Sorted]:
         if not 1 < len(np.unique(key.said.hashes)) <= len(rows) // LEAST_GROUP:
             continue
         order = np.argsort(key.said.codes, kind="stable")
-        moved = Sample(sample.rewards, sample.chosen[order], sample.responses[order])
-        moved.__dict__["roles"] = sample.roles[order]
+        moved = sample.some(order, sample.roles[order])
         for bins in binned:
             for each in _besides(moved, bins[order], range(1, GROUP_REACH + 1)):
                 at = np.empty_like(each.at)
@@ -265,12 +264,12 @@ def _signals(sample: Sample) -> Iterator[Reals]:
 def _periods(sample: Sample) -> list[int]:
     """Return the periods at one place of which the known noise is smallest or largest, in standard errors."""
     *_, size = (*_signals(sample), np.zeros(0))[:3]
-    known = np.flatnonzero(sample.roles != TEST)[:FOLDED]
+    known = np.flatnonzero(sample.roles != TEST)
     if not len(known) or not len(size):
         return []
     # First by place, then by period: to add up rows is much faster than to sort calls for each period.
     totals = np.bincount(sample.place[known], size[known] / (float(size[known].std()) or 1.0)).astype(np.float64)
-    scores = {period: fold_score(folded(totals, period), len(known)) for period in range(2, LONGEST_FOLDED)}
+    scores = {period: fold_score(folded(totals, period), len(known)) for period in range(2, LONGEST_BATCH)}
     return sorted(scores, key=scores.__getitem__, reverse=True)[:PROPOSED]
 
 

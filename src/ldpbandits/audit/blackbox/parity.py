@@ -101,26 +101,9 @@ def _best_period(signal: Reals, place: NDArray[np.int64]) -> tuple[float, int]:
     """Return the period at one place of which a sum of signs is largest, in standard errors, and how large it is."""
     totals = np.bincount(place, signal).astype(np.float64)
     known = max(1, int(np.count_nonzero(signal)))
-    scores = [fold_score(fold, known) for fold in folds(totals)]
+    scores = [fold_score(folded(totals, period), known) for period in range(1, MAX_PERIOD_CALLS + 1)]
     best = int(np.argmax(scores))
     return scores[best], best + 1
-
-
-def folds(totals: Reals) -> list[Reals]:
-    """Fold by every period, each from the sums by a multiple of it, which are fewer.
-
-    Two neighbouring periods of the longer half share their product: long rows are added faster than short ones.
-    """
-    found: dict[int, Reals] = {}
-    for period in range(MAX_PERIOD_CALLS, 0, -1):
-        if (multiple := MAX_PERIOD_CALLS // period * period) > period:
-            found[period] = folded(found[multiple], period)
-            continue
-        even = period + period % 2
-        if period == even or not found:
-            shared = folded(totals, even * (even - 1))
-        found[period] = folded(shared, period)
-    return [found[period] for period in range(1, MAX_PERIOD_CALLS + 1)]
 
 
 def fold_score(fold: Reals, known: int) -> float:

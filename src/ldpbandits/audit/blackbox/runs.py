@@ -17,15 +17,12 @@ equal part of the stake (betting.py), guess coins from all that was said by all 
                     a seed left in, a seed of few bits, the clock. If so, the coins of one betray those of the other.
                     Where both responses to a coin are the same, guess the same coin, else the other one
 
-The level. A guess may depend on everything that was said, in whichever run, and on coins that are not guessed later:
-given these, it is right with probability e^epsilon / (1 + e^epsilon) at most, be responses numbered, dated or
-remembered, since the claim is about all that leaves. A statistic over a run, and one over two runs, is a function of
-what was said, so that bets on its cells are fair. A run that shares noise is guessed from the one before it that is
-like it, which may be a few responses behind; which runs are alike depends on responses only.
+The level is kept since whatever is guessed from is a function of what was said, in whichever run, and of coins that
+are not guessed later (guess.py). A run that shares noise is guessed from the one before it that is like it, which may
+be a few responses behind; which runs are alike depends on responses only.
 """
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, exp
@@ -34,7 +31,8 @@ from time import monotonic
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbandits.audit.betting import Again, Bet, Cells, Event, judge_bets
+from ldpbandits.audit.betting import Again, Bet, Cells, bets_on_likeness, judge_bets
+from ldpbandits.audit.blackbox.fork import BEHIND
 from ldpbandits.audit.blackbox.neighbours import BINS, coarse
 from ldpbandits.audit.blackbox.side_channels import MIN_RUN_S
 from ldpbandits.audit.blackbox.single import bets_on
@@ -43,7 +41,7 @@ from ldpbandits.audit.guess import count_cells
 from ldpbandits.audit.result import Finding
 from ldpbandits.audit.sample import Sample, sample_of
 from ldpbandits.audit.target import RunOnce, RunOutput
-from ldpbandits.audit.texts import Texts
+from ldpbandits.audit.texts import MOST_CODES, Texts
 
 USERS = 540
 """Among the 405 that are compared a seed of 14 bits comes again about five times, and one of 16 bits once."""
@@ -54,8 +52,6 @@ FEWEST_USERS = 100
 """With fewer not even a first call that is always bare, or a seed of 8 bits, is found for certain."""
 ALIKE, MOST_ALIKE = 24, 256
 """Responses by which runs are compared: at large epsilon more. Two runs of fair bits are alike once in 2^24 times."""
-BEHIND = 4
-"""By how many responses one run may be behind another."""
 COLOURED = 256
 """More responses to the same reward: they show a mean over ten rewards, of which one differs."""
 COINS = 64
@@ -64,8 +60,8 @@ TIME_PART = 0.8
 """Share of the remaining time."""
 LEAST_USERS = 16
 """Users that are asked whatever the time; a program that takes long to start has no more."""
-MOST_CODES, PARTS = 63, 8
-"""Texts that are told apart at each place, and parts into which runs are sorted by a statistic."""
+PARTS = 8
+"""Parts into which runs are sorted by a statistic."""
 NOTHING = b"\x00"
 """Stands for the response of a run that gave none."""
 
@@ -147,11 +143,6 @@ def is_open(run: int) -> bool:
     return run % OPEN == OPEN - 1
 
 
-def users_of(evidence: Evidence) -> Users | None:
-    """Return the users that the checks of one audit share."""
-    return evidence.once("users", lambda: draw_users(evidence, FEWEST_USERS if evidence.is_known else USERS))
-
-
 def draw_users(evidence: Evidence, count: int) -> Users | None:
     """Ask many users; None if none can be made."""
     make, claim = evidence.target.another_user, evidence.claim
@@ -172,15 +163,11 @@ def draw_users(evidence: Evidence, count: int) -> Users | None:
         at_last = until if heard else evidence.until  # the first ones may take all the time that there is
         return run_once(rewards, max(MIN_RUN_S, at_last - monotonic()))
 
-    with ThreadPoolExecutor(evidence.target.workers) as pool:
-        while len(heard) < count and (monotonic() < until or len(heard) < LEAST_USERS):
-            part = chosen[len(heard) : len(heard) + LEAST_USERS]
-            numbers_of = range(len(heard), len(heard) + len(part))
-            heard += list(
-                pool.map(ask, part, numbers_of) if evidence.target.workers > 1 else map(ask, part, numbers_of)
-            )
-            if not any(each.texts for each in heard):
-                return None
+    while len(heard) < count and (monotonic() < until or len(heard) < LEAST_USERS):
+        some = range(len(heard), min(len(heard) + LEAST_USERS, count))
+        heard += evidence.target.run_many(lambda run: ask(chosen[run], run), some)
+        if not any(each.texts for each in heard):
+            return None
     while len(single) < len(coins) and (monotonic() < until or len(single) < LEAST_USERS // SINGLE):
         single.append(ask(coins[len(single) :][:1], len(single)))
     return Users(layout, chosen[: len(heard)], heard, coins[: len(single)], single, count)
@@ -194,13 +181,6 @@ def _contained(evidence: Evidence) -> RunOnce | None:
     return run_once if run_once([evidence.claim.low], max(1.0, evidence.seconds(0.1))).texts else None
 
 
-def _no_users(evidence: Evidence) -> Finding:
-    """Say why there are no users."""
-    if evidence.target.another_user is None:
-        return Finding("not applicable", "give another_user, a function that makes the curator of another user")
-    return Finding("not finished", "no run gave a response in the time that was left (--time allows more)")
-
-
 def _enough(users: Users, finding: Finding) -> Finding:
     """Return a finding, which is not finished where the time was up after a few runs and nothing was found."""
     if finding.verdict == "violated" or len(users.heard) >= min(FEWEST_USERS, users.wanted):
@@ -211,9 +191,11 @@ def _enough(users: Users, finding: Finding) -> Finding:
 
 def short_runs(evidence: Evidence, alpha: float) -> Finding:
     """Bet on what runs tell, one by one and together."""
-    users = users_of(evidence)
+    if evidence.target.another_user is None:
+        return Finding("not applicable", "give another_user, a function that makes the curator of another user")
+    users = draw_users(evidence, FEWEST_USERS if evidence.is_known else USERS)
     if users is None:
-        return _no_users(evidence)
+        return Finding("not finished", "no run gave a response in the time that was left (--time allows more)")
     rewards = evidence.claim.low, evidence.claim.high
     groups = [
         list(_by_place(users)),
@@ -252,13 +234,11 @@ def _by_ending(users: Users) -> Iterator[Bet]:
     if len(ends) and (ends.codes != ends.codes[0]).any():
         calls = users.chosen.shape[1]
         tossed = np.array([(run, call) for run in range(len(ends)) for call in users.tossed(run)])
-        at = np.minimum(ends.codes, MOST_CODES)[tossed[:, 0]]
+        at = ends.few_codes[tossed[:, 0]]
         coins = users.chosen[tuple(tossed.T)]
         yield Cells("how a run ended", count_cells(at, coins, (0, 1), MOST_CODES + 1))
-        yield Cells(
-            "how a run ended, and place",
-            count_cells(at * calls + tossed[:, 1], coins, (0, 1), (MOST_CODES + 1) * calls),
-        )
+        counts = count_cells(at * calls + tossed[:, 1], coins, (0, 1), (MOST_CODES + 1) * calls)
+        yield Cells("how a run ended, and place", counts)
 
 
 def _by_last(users: Users) -> Bet:
@@ -321,7 +301,7 @@ def _by_place(users: Users) -> Iterator[Bet]:
     tossed = np.array([run * calls + call for run in range(runs) for call in users.tossed(run)])
     coins, kinds = users.chosen.ravel()[tossed], coarse(users.sample)
     place, later = tossed % calls, np.minimum(tossed + 1, runs * calls - 1)
-    for name, at in (("text", np.minimum(users.sample.said.codes, MOST_CODES)), ("size", kinds)):
+    for name, at in (("text", users.sample.said.few_codes), ("size", kinds)):
         counts = count_cells(at[tossed] * calls + place, coins, (0, 1), (MOST_CODES + 1) * calls)
         yield Cells(f"{name} and place", counts)
     following = np.where(place + 1 < calls, kinds[later], BINS)
@@ -330,19 +310,14 @@ def _by_place(users: Users) -> Iterator[Bet]:
 
 def _by_likeness(users: Users) -> Iterator[Bet]:
     """Bet on coins of a run from those of a run that is like it: the same coin where the response is the same."""
-    tallies: dict[tuple[int, str], list[int]] = {}
+    met: dict[int, list[NDArray[np.bool_]]] = {}
     first, end = 1 + users.layout.same, 1 + users.layout.same + users.layout.coins
     for run, other, lag in _alike(users):
         ours = np.arange(max(first, first - lag), min(end, end - lag))
-        is_same = users.codes[run, ours] == users.codes[other, ours + lag]
-        is_right = is_same == (users.chosen[run, ours] == users.chosen[other, ours + lag])
-        for what, mine in (("any", is_right), ("the same", is_right[is_same]), ("another", is_right[~is_same])):
-            tally = tallies.setdefault((lag, what), [0, 0])
-            tally[0] += int(np.count_nonzero(mine))
-            tally[1] += int(np.count_nonzero(~mine))
-    for (lag, what), (right, wrong) in sorted(tallies.items()):
-        behind = f", {abs(lag)} responses apart" if lag else ""
-        yield Event(f"{what} response as in a run like it{behind}", right, wrong)
+        same = [each[run, ours] == each[other, ours + lag] for each in (users.codes, users.chosen)]
+        met.setdefault(lag, []).append(np.stack(same))
+    for lag, each in sorted(met.items()):
+        yield from bets_on_likeness("a run and one like it", *np.concatenate(each, axis=1), lag=lag)
 
 
 def _alike(users: Users) -> Iterator[tuple[int, int, int]]:

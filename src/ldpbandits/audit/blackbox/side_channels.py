@@ -20,10 +20,9 @@ local variables, which error collectors send along; only for our own curators is
 elsewhere the frame may be the caller's.
 
 ONE AT A TIME. A program may answer otherwise if each reward waits for the response to the one before: by a pause, by a
-batch of one. Half of the level is for a rule by single responses and by their neighbours, half for bets. An observer of
-standard error sees the responses too, so both count as output: words between two responses belong to the call that was
-just asked, or to the one before, if a program writes after it has responded. The check bets on either, and on words and
-response together. Guesses depend on all output, and coins are fair, so the level holds whenever words come.
+batch of one. Half of the level is for a rule by single responses and by their neighbours, half for bets, also on words
+to standard error. They belong to the call that was just asked, or to the one before, if a program writes after it has
+responded. Guesses depend on all output, and coins are fair, so the level holds whenever words come.
 
 TIME. The time that a response takes is reported, never judged: its median for each of two rewards, how well the reward
 is guessed by time alone, and by time and size together, which is more than by size where time tells of the noise. A
@@ -32,7 +31,6 @@ program is asked one reward at a time. No law of responses closes this channel. 
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from math import inf, isnan, log10, nan
 from time import monotonic, perf_counter_ns
@@ -44,7 +42,7 @@ from ldpbandits.audit.betting import Bet, Cells, Event, judge_bets
 from ldpbandits.audit.blackbox.events import Sorted, judge_sorted, size_bins, sorts
 from ldpbandits.audit.blackbox.neighbours import BINS, coarse, ways_among
 from ldpbandits.audit.blackbox.single import bets_on
-from ldpbandits.audit.evidence import Evidence
+from ldpbandits.audit.evidence import FEWEST_CALLS, Evidence
 from ldpbandits.audit.guess import count_cells
 from ldpbandits.audit.program import FIRST_RESPONSE_TIMEOUT_S
 from ldpbandits.audit.result import Finding, LayerVerdict, Reals
@@ -53,11 +51,11 @@ from ldpbandits.audit.target import Late, RunOutput, Turn
 from ldpbandits.audit.texts import numbers, text_of
 
 TIMES = 40
-"""How often a coin chooses a reward on either side. If they are told apart each time, chance has 2^-80."""
+"""How often a coin chooses a reward on either side, and rewards in range that show what a response looks like.
+
+If they are told apart each time, chance has 2^-80."""
 TIMES_WITHIN = 400
 """How often in range, of a function; of a program that is done with its standard error, by its short runs."""
-IN_RANGE = 40
-"""Rewards in range by which it is seen what a response looks like."""
 LEAST_TIMES = 8
 ENOUGH = 24
 """Tries that are made whatever the time: 2^-48 is enough to find a refusal that always tells."""
@@ -74,7 +72,6 @@ ADDRESS = re.compile(rb"\bat 0x[0-9a-fA-F]+")
 """Where an object lies in memory, as Python writes it; a number in hexadecimal stands by itself."""
 TURNS = 20_000
 """Number of rewards that are sent one at a time: each takes some hundred microseconds."""
-LEAST_TURNS = 100
 TURNS_TIME_PART = 0.15
 """Share of the remaining time."""
 HELD_BACK = "no response before the input ended: a program that sends each response at once is asked one by one"
@@ -144,20 +141,20 @@ def _try(evidence: Evidence, rewards: Sequence[float], times: int, rng: np.rando
     def run_once(given: list[float]) -> RunOutput:
         return evidence.target.run_once(given, max(MIN_RUN_S, at_last - monotonic()))
 
-    with ThreadPoolExecutor(evidence.target.workers) as pool:
-        for start in range(0, times, LEAST_TIMES):
-            given = [[rewards[coin]] for coin in coins[start : start + LEAST_TIMES].tolist()]
-            heard += pool.map(run_once, given) if evidence.target.workers > 1 else map(run_once, given)
-            if monotonic() > (until if len(heard) >= ENOUGH else at_last):
-                break
+    for start in range(0, times, LEAST_TIMES):
+        heard += evidence.target.run_many(
+            run_once, [[rewards[coin]] for coin in coins[start : start + LEAST_TIMES].tolist()]
+        )
+        if monotonic() > (until if len(heard) >= ENOUGH else at_last):
+            break
     return Tries(rewards, coins[: len(heard)], heard)
 
 
 def _answers(evidence: Evidence) -> Callable[[RunOutput], bool]:
     """Return what tells answers from refusals: an answer is a number, unless responses in range are none either."""
     claim = evidence.claim
-    size = min(IN_RANGE, claim.calls_per_run or IN_RANGE)
-    given = numbers(evidence.target.ask(([claim.low, claim.high] * IN_RANGE)[:size], evidence.seconds(TIME_PART)))
+    size = min(TIMES, claim.calls_per_run or TIMES)
+    given = numbers(evidence.target.ask(([claim.low, claim.high] * TIMES)[:size], evidence.seconds(TIME_PART)))
     if np.isnan(given).mean() > 0.5:  # noqa: PLR2004 - most
         return lambda heard: heard.response is not None
     return lambda heard: heard.number is not None and (not isnan(heard.number) or heard.response in {b"nan", b"NaN"})
@@ -229,26 +226,12 @@ def _rewards_out_of_range(evidence: Evidence, rng: np.random.Generator) -> list[
     return pairs if is_refused else []
 
 
-@dataclass(frozen=True, slots=True)
-class Turns:
-    """Rewards that were sent one at a time, and the turn of each."""
-
-    rewards: tuple[float, float]
-    chosen: NDArray[np.int64]
-    taken: list[Turn]
-
-    @property
-    def seconds(self) -> Reals:
-        """How long each response took."""
-        return np.array([turn.seconds for turn in self.taken])
-
-
-def turns_of(evidence: Evidence) -> Turns | None:
+def turns_of(evidence: Evidence) -> tuple[Sample, list[Turn]] | None:
     """Return the turns that the checks of one audit share; None for a function, or a program that buffers responses."""
     return evidence.once("turns", lambda: _draw_turns(evidence))
 
 
-def _draw_turns(evidence: Evidence) -> Turns | None:
+def _draw_turns(evidence: Evidence) -> tuple[Sample, list[Turn]] | None:
     claim, take = evidence.claim, evidence.target.turns
     if take is None:
         return None
@@ -265,9 +248,10 @@ def _draw_turns(evidence: Evidence) -> Turns | None:
             break
     if not taken and min(seconds, FIRST_RESPONSE_TIMEOUT_S) > 2 * evidence.seconds_to_respond():
         return None
-    if len(taken) < min(LEAST_TURNS, count):
+    if len(taken) < min(FEWEST_CALLS, count):
         raise Late(f"{len(taken):,} rewards, one at a time, in the time given (--time allows more)")
-    return Turns((claim.low, claim.high), chosen[: len(taken)], taken)
+    texts = [turn.text for turn in taken]
+    return sample_of((claim.low, claim.high), chosen[: len(taken)], texts, evidence.rng(9)), taken
 
 
 def one_at_a_time(evidence: Evidence, alpha: float) -> Finding:
@@ -277,15 +261,14 @@ def one_at_a_time(evidence: Evidence, alpha: float) -> Finding:
     turns = turns_of(evidence)
     if turns is None:
         return Finding("not applicable", HELD_BACK)
-    told, epsilon = f"{len(turns.taken):,} rewards, one at a time", evidence.claim.epsilon
-    texts, before = [turn.text for turn in turns.taken], [turn.beside for turn in turns.taken]
-    sample = sample_of(turns.rewards, turns.chosen, texts, evidence.rng(9))
-    groups = [bets_on(sample, "a response")]
+    sample, taken = turns
+    told, epsilon = f"{len(taken):,} rewards, one at a time", evidence.claim.epsilon
+    groups, before = [bets_on(sample, "a response")], [turn.beside for turn in taken]
     if any(before):
-        both = [text + b"\n" + words for text, words in zip(texts, before, strict=True)]
+        both = [turn.text + b"\n" + turn.beside for turn in taken]
         said = {"before": before, "after": [*before[1:], b""], "with": both}
-        groups.append([_whether(turns, where, said[where]) for where in ("before", "after")])
-        words_of = {where: sample_of(turns.rewards, turns.chosen, words) for where, words in said.items()}
+        groups.append([_whether(sample, where, said[where]) for where in ("before", "after")])
+        words_of = {where: sample_of(sample.rewards, sample.chosen, words) for where, words in said.items()}
         groups.append(
             [bet for where, of in words_of.items() for bet in bets_on(of, f"standard error {where} a response")]
         )
@@ -295,10 +278,10 @@ def one_at_a_time(evidence: Evidence, alpha: float) -> Finding:
     return Finding(found.verdict, f"{told}: {found.detail}", found.epsilon_lower)
 
 
-def _whether(turns: Turns, where: str, words: Sequence[bytes]) -> Bet:
+def _whether(sample: Sample, where: str, words: Sequence[bytes]) -> Bet:
     """Bet on whether anything is written before a response, or after it."""
     is_said = np.array(list(map(bool, words))).astype(np.int64)
-    return Cells(f"whether anything is said {where} a response", count_cells(is_said, turns.chosen, (0, 1), 2))
+    return Cells(f"whether anything is said {where} a response", count_cells(is_said, sample.chosen, (0, 1), 2))
 
 
 def response_time(evidence: Evidence, _alpha: float) -> Finding:
@@ -311,7 +294,7 @@ def response_time(evidence: Evidence, _alpha: float) -> Finding:
     sample, times = timed
     medians = [1e6 * float(np.median(times[sample.chosen == side])) for side in (0, 1)]
     text = f"median {medians[0]:.2f} and {medians[1]:.2f} us for the two rewards"
-    alone = size_bins(times, ()).sorted(replace(sample, responses=times))
+    alone = size_bins(times)
     bins = np.searchsorted(np.quantile(times, np.arange(1, BINS) / BINS), times)
     both = Sorted("time and size", coarse(sample) * BINS + bins, BINS * BINS)
     for name, way in (("the reward", alone), ("noise", both)):
@@ -329,9 +312,7 @@ def _timed(evidence: Evidence) -> tuple[Sample, Reals] | str | None:
     respond, rewards, rng = evidence.target.respond, (evidence.claim.low, evidence.claim.high), evidence.rng(10)
     if respond is None:
         turns = turns_of(evidence)
-        if turns is None:
-            return None
-        return sample_of(rewards, turns.chosen, [turn.text for turn in turns.taken], rng), turns.seconds
+        return None if turns is None else (turns[0], np.array([turn.seconds for turn in turns[1]]))
     chosen, times, texts = rng.integers(2, size=TIMED_CALLS), np.empty(TIMED_CALLS), list[bytes]()
     for call, side in enumerate(chosen.tolist()):
         evidence.check_time()

@@ -23,11 +23,11 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbandits.audit.blackbox.events import LOW_BITS, Sorted, atoms, size_bins
+from ldpbandits.audit.blackbox.events import Sorted, atoms, low_bits, size_bins
 from ldpbandits.audit.guess import count_cells
 from ldpbandits.audit.result import Reals
 from ldpbandits.audit.sample import RANK, Sample
-from ldpbandits.audit.texts import Texts, number
+from ldpbandits.audit.texts import MOST_CODES, Texts, number
 
 MOST_CELLS = 1 << 25
 """Characters that are looked at in all: fewer calls if responses are long."""
@@ -37,18 +37,14 @@ LONG_PLACES = 2048
 """As many if responses are long, and of one length: codes of one bit a place."""
 AROUND = range(-8, 25)
 """Places around the decimal point."""
-MODULI = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 25, 32, 64, 100, 125, 128, 256, 512, 1000, 1024)
-FIRST = 2**10 * 3**3 * 5**3 * 7 * 11 * 13
-"""A multiple of all of these, and of no more than 32 bits."""
-MORE_MODULI = (17, 19, 23, 29, 31, 37)
-SECOND = 17 * 19 * 23 * 29 * 31 * 37
+MODULI = (*range(2, 17), 20, 25, 32, 64, 100, 125, 128, 256, 512, 1000, 1024), (17, 19, 23, 29, 31, 37)
+"""Moduli of the number that a text is; the least multiple of each group has no more than 32 bits."""
 FIELDS = 24
 """Numbers in a text that are looked at by themselves; chosen by benchmarks/audit_stakes.py."""
 FIELD_CALLS = 1 << 17
 NUMBER = re.compile(rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 LEVELS = 64
 """Cells of the learned guesser's score."""
-MOST_COUNT = 63
 
 Codes = NDArray[np.int64]
 
@@ -115,23 +111,24 @@ def _characters(said: Texts) -> Iterator[Sorted]:
     for byte in np.flatnonzero(counts.any(axis=0))[:64].tolist():
         count = counts[:, byte].astype(np.int64)
         name = f"how often {chr(byte)!r} occurs" if chr(byte).isprintable() else f"how often byte {byte} occurs"
-        yield Sorted(name, np.minimum(count, MOST_COUNT), MOST_COUNT + 1)
+        yield Sorted(name, np.minimum(count, MOST_CODES), MOST_CODES + 1)
         yield Sorted(f"{name}, odd or even", count & 1, 2)
 
 
 def _remainders(said: Texts) -> Iterator[Sorted]:
     """Sort by the remainders of all digits of a text, read as one number, and of their sum."""
     width = min(int(said.lengths.max(initial=0)), 256)
-    first, second, total = (np.zeros(len(said), np.uint64) for _ in range(3))
+    multiples = [int(np.lcm.reduce(moduli)) for moduli in MODULI]
+    *values, total = np.zeros((len(multiples) + 1, len(said)), np.uint64)
     for start in range(0, width, 16):
         columns = said.columns(min(start + 16, width), start=start)
         for column in columns.T:
             digit = column - np.uint8(ord("0"))
             is_digit = digit < 10  # noqa: PLR2004 - it is unsigned
-            first = np.where(is_digit, (first * np.uint64(10) + digit) % np.uint64(FIRST), first)
-            second = np.where(is_digit, (second * np.uint64(10) + digit) % np.uint64(SECOND), second)
+            for value, multiple in zip(values, multiples, strict=True):
+                value[is_digit] = (value[is_digit] * np.uint64(10) + digit[is_digit]) % np.uint64(multiple)
             total += np.where(is_digit, digit, 0).astype(np.uint64)
-    for moduli, value in ((MODULI, first), (MORE_MODULI, second)):
+    for moduli, value in zip(MODULI, values, strict=True):
         for modulus in moduli:
             yield Sorted(f"remainder by {modulus}", (value % np.uint64(modulus)).astype(np.int64), modulus)
     for modulus in (2, 4, 5, 8, 10):
@@ -166,8 +163,8 @@ def numbers_in(said: Texts, responses: Reals) -> Iterator[tuple[str, Reals]]:
 
 
 def _of_numbers(name: str, values: Reals) -> Iterable[Sorted]:
-    for feature in (size_bins(values, ()), atoms(values), *LOW_BITS):
-        yield Sorted(f"{name}{feature.name}", feature.cells(values), feature.size)
+    for each in (size_bins(values), atoms(values), *low_bits(values)):
+        yield replace(each, name=f"{name}{each.name}", cells=None)
     with np.errstate(invalid="ignore", over="ignore"):
         whole = np.where(np.abs(values) < 2.0**62, np.floor(values * 1.0), 0.0).astype(np.int64)
     for modulus in (2, 3, 5, 7, 16, 64):

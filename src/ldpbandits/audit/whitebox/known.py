@@ -4,6 +4,7 @@
 alone; the checks that need its formulas or its code say that they do not apply.
 """
 
+from collections.abc import Sequence
 from typing import Any, Protocol, TypeGuard, TypeVar
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from ldpbandits.audit.evidence import Evidence
 from ldpbandits.audit.guess import Guesses
 from ldpbandits.audit.result import Finding, Reals
-from ldpbandits.audit.sample import Moments, Sample
+from ldpbandits.audit.sample import Moments
 from ldpbandits.audit.whitebox import bernoulli, laplace
 from ldpbandits.audit.whitebox.exact import Row
 from ldpbandits.audit.whitebox.sampling import Integers, Words
@@ -107,19 +108,17 @@ def mean_and_variance(evidence: Evidence, alpha: float) -> Finding:
     known = knowledge(spec)
     if known is None:
         return Finding("not applicable", f"the audit knows no formula for {spec.mechanism.kind}")
-    return judge_sample(known, spec, evidence.sample, alpha)
-
-
-def judge_sample(known: Knowledge[Any, Any], spec: CuratorSpec, sample: Sample, alpha: float) -> Finding:
-    """Compare mean and variance of the responses to each reward with the formula."""
-    values = [spec.value(reward) for reward in sample.rewards]
-    origins = [known.origin(value) * spec.mechanism.unit for value in values]
-    pairs = zip(values, origins, strict=True)
-    moments = [sample.moments(number, value, origin) for number, (value, origin) in enumerate(pairs)]
+    values = [spec.value(reward) for reward in evidence.sample.rewards]
+    moments = [Moments(value, known.origin(value) * spec.mechanism.unit) for value in values]
+    for chosen, responses in evidence.sample.everything():
+        for number, each in enumerate(moments):
+            each.add(responses[chosen == number])
     return judge_moments(known, spec.mechanism, moments, alpha)
 
 
-def judge_moments(known: Knowledge[Any, Any], mechanism: Mechanism, moments: list[Moments], alpha: float) -> Finding:
+def judge_moments(
+    known: Knowledge[Any, Any], mechanism: Mechanism, moments: Sequence[Moments], alpha: float
+) -> Finding:
     """Compare sums of responses with the formula; each reward has an equal part of the level."""
     if min(each.count for each in moments) < known.LEAST:
         return Finding("not applicable", f"needs {known.LEAST:,} responses to each reward")

@@ -56,7 +56,7 @@ def fits(of: Moments, mechanism: Laplace, alpha: float) -> tuple[str, bool]:
     variance = 2 / epsilon**2
     z = -float(ndtri(alpha / 4 / MARGIN))  # two quantities, two sides
     text = f"mean {of.mean:.5f} for {of.value:g}, variance {of.variance:.5g} for {variance:.5g} (approximate test)"
-    off = of.total / of.count + (of.origin - of.value)
+    off = of.total / of.count + of.offset
     mean_fits = abs(off) <= z * sqrt(variance / of.count) + step
     variance_fits = abs(of.variance - variance) <= z * sqrt(20 / of.count) / epsilon**2 + step
     return text, mean_fits and variance_fits
