@@ -5,7 +5,8 @@ Beside it stands what our audit reaches behind a pipe, and what other auditors (
 and the same confidence. They are not on the package index: name a folder that has a checkout, or read why they are
 missing. Nothing is built of it: its packages are imported from where they are.
 
-Every mechanism claims epsilon = 1 between rewards 0 and 1.
+Every mechanism claims epsilon = 1 between rewards 0 and 1. Those of the textbook keep it exactly, and show how near the
+bounds come; other libraries are audited as a program each, with the time that the command allows.
 
 Each library has an environment of its own under build/peers and is audited as a program: this very file, run there
 with the name of a mechanism, reads one reward per line and writes one response per line. What does not install or
@@ -41,6 +42,26 @@ def numpy_laplace() -> Respond:
 
     rng = np.random.default_rng()
     return lambda reward: float(reward + rng.laplace(scale=1.0))
+
+
+def randomised_response(values: int) -> Respond:
+    """Randomised response over some values, exactly at the claim: the reward is one of the first two."""
+    from math import e  # noqa: PLC0415
+    from random import SystemRandom  # noqa: PLC0415
+
+    rng = SystemRandom()
+    return lambda reward: int(reward) if rng.random() < (e - 1) / (e - 1 + values) else rng.randrange(values)
+
+
+def unary_code(values: int) -> Callable[[float], str]:
+    """Optimised unary encoding of one of some values: its own bit is fair, each other one is 1 with 1 / (e + 1)."""
+    from math import e  # noqa: PLC0415
+    from random import SystemRandom  # noqa: PLC0415
+
+    rng = SystemRandom()
+    return lambda reward: "".join(
+        str(int(rng.random() < (0.5 if at == reward else 1 / (e + 1)))) for at in range(values)
+    )
 
 
 def _diffprivlib(name: str, **options: float) -> Respond:
@@ -113,8 +134,13 @@ def ours(kind: str) -> Respond:
     return lambda reward: float(curator.respond(reward))
 
 
-MECHANISMS: dict[str, dict[str, Callable[[], Respond]]] = {
+MECHANISMS: dict[str, dict[str, Callable[[], Callable[[float], float | str]]]] = {
     "ldpbandits": {"CTB": lambda: ours("BernoulliCurator"), "CTL": lambda: ours("LaplaceCurator")},
+    "the textbook": {
+        "randomised response": lambda: randomised_response(2),
+        "8-ary randomised response": lambda: randomised_response(8),
+        "optimised unary encoding of 8": lambda: unary_code(8),
+    },
     "numpy": {"Laplace": numpy_laplace},
     "diffprivlib": {
         "Laplace": lambda: _diffprivlib("Laplace", sensitivity=1.0),
@@ -139,7 +165,8 @@ def respond(library: str, mechanism: str) -> None:
     warnings.simplefilter("ignore")  # of other libraries, about themselves
     answer = MECHANISMS[library][mechanism]()
     for line in sys.stdin:
-        sys.stdout.write(f"{answer(float(line))!r}\n")
+        response = answer(float(line))
+        sys.stdout.write(f"{response if isinstance(response, str) else repr(response)}\n")
 
 
 def optimum(mechanism: str, samples: int) -> float:
@@ -234,15 +261,17 @@ def bounds(folders: dict[str, Path | None]) -> bool:
     return all(reached[mechanism] >= WITHIN * best[mechanism] for mechanism in best)
 
 
-def verdicts() -> None:
-    """Print what the audit says of other libraries' mechanisms."""
+def verdicts(only: Sequence[str]) -> None:
+    """Print what the audit says of other libraries' mechanisms, or of those that are named."""
     from ldpbandits import LDPBanditsError  # noqa: PLC0415
     from ldpbandits.audit import audit  # noqa: PLC0415
-    from ldpbandits.audit.program import program  # noqa: PLC0415
+    from ldpbandits.audit.program import PROGRAM_AUDIT_S, program  # noqa: PLC0415
 
     print(f"{SAMPLES:,} responses to each of 0 and 1, epsilon = 1 claimed, confidence {100 * CONFIDENCE:g} %\n")
     print("| library | mechanism | verdict | failed checks |\n|---|---|---|---|")
     for library, mechanisms in MECHANISMS.items():
+        if only and library not in only:
+            continue
         python = environment(f"audit-{library}", INSTALL[library]) if library in INSTALL else Path(sys.executable)
         if isinstance(python, str):
             print(f"| {library} | all | {python} | |")
@@ -251,12 +280,15 @@ def verdicts() -> None:
             started = perf_counter()
             command = join([str(python), __file__, "respond", library, mechanism])
             try:
-                found = audit(program(command), (0, 1), 1.0, samples=SAMPLES, confidence=CONFIDENCE)
+                found = audit(
+                    program(command), (0, 1), 1.0, samples=SAMPLES, confidence=CONFIDENCE, time=PROGRAM_AUDIT_S
+                )
             except LDPBanditsError as error:
                 print(f"| {library} | {mechanism} | cannot be audited: {str(error)[:120]} | |")
                 continue
             layers = ", ".join(layer.name.split(": ")[-1] for layer in found.violated)
-            print(f"| {library} {version(python, library)} | {mechanism} | {found.sentence} | {layers} |", flush=True)
+            named = library if library == "the textbook" else f"{library} {version(python, library)}"
+            print(f"| {named} | {mechanism} | {found.sentence} | {layers} |", flush=True)
             print(f"{perf_counter() - started:.0f} s", file=sys.stderr)
 
 
@@ -270,10 +302,14 @@ def main() -> None:
     for package in packages:
         parser.add_argument(f"--{package}", type=Path, help="folder of a checkout, the one with its setup.py")
     parser.add_argument("--bounds", action="store_true", help="print the first table only")
+    parser.add_argument("--only", action="append", default=[], metavar="LIBRARY", help="print its verdicts only")
     asked = parser.parse_args()
+    if asked.only:
+        verdicts(asked.only)
+        return
     is_near = bounds({package: getattr(asked, package.replace("-", "_")) for package in packages})
     if not asked.bounds:
-        verdicts()
+        verdicts([])
     if not is_near:
         raise SystemExit(f"missed: a bound is below {WITHIN:g} of the optimum")
 

@@ -162,6 +162,9 @@ FAULTS = {
             "def respond(r):\n if not 0 <= r <= 1: raise SystemExit(f'worker {rng.randrange(9)} refused "
             "{hashlib.sha256(str(r).encode()).hexdigest()[:8]}')\n return rr(r)"
         ),
+        "a refusal whose status tells of the reward": (
+            "def respond(r):\n if not 0 <= r <= 1: raise SystemExit(hash(r) % 7 + 1)\n return rr(r)"
+        ),
     },
     "the ratio itself": {
         "epsilon 1.1": "def respond(r): check(r); return rr(r, 1.1)",

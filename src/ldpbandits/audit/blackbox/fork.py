@@ -10,14 +10,14 @@ One may be a few responses behind the other.
 import os
 import select
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import ceil, exp
 from time import monotonic
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbandits.audit.betting import Event, bets_on_likeness, judge_bets
+from ldpbandits.audit.betting import Bet, bets_on_likeness, judge_bets
 from ldpbandits.audit.evidence import Evidence
 from ldpbandits.audit.result import Finding
 from ldpbandits.audit.target import Target
@@ -51,26 +51,17 @@ def fork(evidence: Evidence, alpha: float) -> Finding:
         evidence.check_time()
         return Finding("not applicable", "the curator does not respond in a forked process")
     parent = hash_texts(target.ask(rewards[0], evidence.seconds(1.0)))
-    child = one, chosen[1]
-    pairs = [("child and parent", (parent, chosen[0]), child), ("two children", child, (two, chosen[2]))]
+    users = [(parent, chosen[0]), (one, chosen[1]), (two, chosen[2])]
     spans = [(0, length // part) for part in BEGINNINGS] + [(lag, length) for lag in range(-BEHIND, BEHIND + 1)]
-    bets = [bet for pair in pairs for lag, span in spans for bet in _bets(*pair, lag, span)]
+    bets = list[Bet]()
+    for who, guessed, known in (("child and parent", users[0], users[1]), ("two children", users[1], users[2])):
+        for lag, span in spans:
+            here, there = slice(max(lag, 0), span + min(lag, 0)), slice(max(-lag, 0), span - max(lag, 0))
+            said_same, chose_same = guessed[0][here] == known[0][there], guessed[1][here] == known[1][there]
+            bets += bets_on_likeness(who, said_same, chose_same, lag=lag)
     finding = judge_bets([bets], claim.epsilon, alpha)
     told = "share their noise" if finding.verdict == "violated" else "draw different noise"
     return Finding(finding.verdict, f"parent and children {told}: {finding.detail}", finding.epsilon_lower)
-
-
-def _bets(
-    who: str,
-    guessed: tuple[Hashes, NDArray[np.int64]],
-    known: tuple[Hashes, NDArray[np.int64]],
-    lag: int,
-    span: int,
-) -> Iterator[Event]:
-    """Guess the coins of one from those of the other, this many responses behind, among the first of them."""
-    here, there = slice(max(lag, 0), span + min(lag, 0)), slice(max(-lag, 0), span - max(lag, 0))
-    said_same, chose_same = (mine[here] == other[there] for mine, other in zip(guessed, known, strict=True))
-    return bets_on_likeness(who, said_same, chose_same, lag=lag)
 
 
 def _ask_in_child(target: Target, rewards: Sequence[float], seconds: float) -> Hashes | None:

@@ -13,10 +13,10 @@ an average over a few calls, a running sum. The columns add up the evidence of a
     coins           of the neighbours, where they are disclosed
 
 BATCHES. Noise may be balanced over a batch: ten flips in each hundred, or a sum that is 0. A batch may end with its
-sum, its parity or its checksum. Then no few calls together tell anything, and all of them together tell the last reward to
-an observer who knows all rewards before it. It is guessed from its cell and the parity of the rewards of the batch, and
-from a combination of sums over the batch: of coins, of halves of the noise, of the numbers in its texts. Batches have a
-fixed length, or end where a text has other signs than most: both depend on responses and places only.
+sum, its parity or its checksum. Then no few calls together tell anything, and all of them together tell the last reward
+to an observer who knows all rewards before it. It is guessed from its cell and the parity of these rewards, and from a
+combination of sums over the batch: of coins, of halves of the noise, of the numbers in its texts. Batches have a fixed
+length, or end where a text has other signs than most: both depend on responses and places only.
 
 The weights are fitted to disclosed coins; for windows to coins that had no part in the odds; for batches to those of
 the first third of the calls. The sum is a function of all responses and of disclosed coins, so the inequality holds for
@@ -56,10 +56,8 @@ TAIL = 0.005
 """Differences are cut off at these quantiles."""
 FEWEST = 150
 """Batches: fewer leave nothing to guess once something is learned."""
-LONGEST_BATCH = 1 << 10
-"""Calls in the longest batch or period that is tried by itself."""
 LENGTHS = (*range(2, 73), 80, 90, 96, 100, 120, 128, 150, 192, 200, 250, 256, 300, 365, 400, 500, 512, 720, 1000, 1024)
-"""Calls in a batch, or in a period, as somebody might choose them."""
+"""Calls in a batch, or in a period, as somebody might choose them; none is longer than the last."""
 FIELDS = 3
 """Numbers in a text that are added up."""
 LAST = re.compile(rb"[-+]?\d+(?:\.\d+)?(?=\D*$)")
@@ -188,7 +186,7 @@ def batches(sample: Sample, lengths: Iterable[int]) -> Iterator[Batches]:
     """Yield batches of each of these lengths, and those that end where a text is unlike most."""
     for length in lengths:
         # A batch ends with the call before a multiple of its length, or with the one that is a multiple.
-        for offset in (0, 1) if 1 < length <= LONGEST_BATCH else ():
+        for offset in (0, 1) if 1 < length <= LENGTHS[-1] else ():
             is_end = (sample.place >= length - 1) & (sample.place % length == (length - 1 + offset) % length)
             ends = np.flatnonzero(is_end)
             if len(ends) >= FEWEST:

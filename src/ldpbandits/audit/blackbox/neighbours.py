@@ -37,7 +37,6 @@ from scipy.fft import next_fast_len
 from ldpbandits.audit.blackbox.events import LOW_BITS, Cells, Sorted, judge_sorted
 from ldpbandits.audit.blackbox.linear_sums import (
     LENGTHS,
-    LONGEST_BATCH,
     WINDOW_REACH,
     judge_batches,
     last_numbers,
@@ -269,7 +268,7 @@ def _periods(sample: Sample) -> list[int]:
         return []
     # First by place, then by period: to add up rows is much faster than to sort calls for each period.
     totals = np.bincount(sample.place[known], size[known] / (float(size[known].std()) or 1.0)).astype(np.float64)
-    scores = {period: fold_score(folded(totals, period), len(known)) for period in range(2, LONGEST_BATCH)}
+    scores = {period: fold_score(folded(totals, period), len(known)) for period in range(2, LENGTHS[-1])}
     return sorted(scores, key=scores.__getitem__, reverse=True)[:PROPOSED]
 
 

@@ -297,10 +297,9 @@ def response_time(evidence: Evidence, _alpha: float) -> Finding:
     alone = size_bins(times)
     bins = np.searchsorted(np.quantile(times, np.arange(1, BINS) / BINS), times)
     both = Sorted("time and size", coarse(sample) * BINS + bins, BINS * BINS)
-    for name, way in (("the reward", alone), ("noise", both)):
-        guessed = judge_sorted(
-            [replace(way, cells=None)], sample, [(0, 1)], CHANCE, evidence.claim.epsilon * (way is both)
-        )
+    by_size = judge_sorted([Sorted("size", coarse(sample), BINS)], sample, [(0, 1)], CHANCE, 0.0).epsilon_lower
+    for name, way, least in (("the reward", alone, 0.0), ("noise", both, max(evidence.claim.epsilon, by_size))):
+        guessed = judge_sorted([replace(way, cells=None)], sample, [(0, 1)], CHANCE, least)
         if guessed.verdict == "violated":
             text += f": time reveals {name}, like a response with epsilon {guessed.epsilon_lower:.2f} or more"
             break
