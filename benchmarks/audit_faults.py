@@ -4,6 +4,7 @@
     python benchmarks/audit_faults.py --command     behind a pipe, as a user would, but for what a pipe cannot show
     python benchmarks/audit_faults.py --few         with 50,000 responses to each reward
     python benchmarks/audit_faults.py WORD ...      those whose cause or name has one of the words
+    python benchmarks/audit_faults.py --logs A B    the counts and the matrix of what such calls printed, in parts
     python benchmarks/audit_faults.py --level       how many of 200 audits of healthy programs accuse, at 90 and 50 %
 
 Programs are audited with the default of 200,000 responses to each reward, at 99.9 %. In this process they are also sent
@@ -13,6 +14,7 @@ still be, by Clopper and Pearson at 95 %.
 """
 
 import itertools
+import re
 import shlex
 import sys
 import tempfile
@@ -150,10 +152,30 @@ def chosen(table: dict[str, dict[str, str]], *, by_command: bool) -> Iterator[tu
                 yield cause, name, body
 
 
+def from_logs(files: Sequence[str]) -> None:
+    """Print the counts and the matrix of what several calls printed; the first line of a program counts."""
+    lines = [line for file in files for line in Path(file).read_text(encoding="utf-8").splitlines()]
+    found_by: dict[str, dict[str, list[str]]] = {}
+    counts: dict[str, int] = {}
+    full = {short(check.name): check.name for check in CHECKS}
+    for table, outcomes in ((FAULTS, "found|missed"), (HEALTHY, "accused|passed")):
+        for cause, bodies in table.items():
+            for name in bodies:
+                wanted = re.compile(rf"({outcomes}) +[\d.]+ s  {re.escape(f'{cause}: {name}')}: (.*)")
+                for outcome, why in [match.groups() for line in lines if (match := wanted.fullmatch(line))][:1]:
+                    counts[outcome] = counts.get(outcome, 0) + 1
+                    if table is FAULTS:
+                        found_by.setdefault(cause, {})[name] = [full[each] for each in why.split(", ") if each]
+    print(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
+    matrix(found_by)
+
+
 def main() -> None:
     """Print a line for each program, the counts and the matrix."""
     if "--level" in sys.argv:
         return level()
+    if "--logs" in sys.argv:
+        return from_logs(sys.argv[sys.argv.index("--logs") + 1 :])
     by_command, few = "--command" in sys.argv, {"samples": FEW_SAMPLES} if "--few" in sys.argv else {}
     counts = dict.fromkeys(("found", "missed", "accused", "passed", "cannot be audited"), 0)
     found_by: dict[str, dict[str, list[str]]] = {}

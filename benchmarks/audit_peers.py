@@ -5,8 +5,10 @@ Beside it stands what our audit reaches behind a pipe, and what other auditors (
 and the same confidence. They are not on the package index: name a folder that has a checkout, or read why they are
 missing. Nothing is built of it: its packages are imported from where they are.
 
-Every mechanism claims epsilon = 1 between rewards 0 and 1. Those of the textbook keep it exactly, and show how near the
-bounds come; other libraries are audited as a program each, with the time that the command allows.
+With `--textbook` it prints the bounds that our check of single responses, which gives the bound of a black box, reaches
+on mechanisms of the textbook. Responses are seeded, and it takes a minute.
+
+Every mechanism claims epsilon = 1 between rewards 0 and 1.
 
 Each library has an environment of its own under build/peers and is audited as a program: this very file, run there
 with the name of a mechanism, reads one reward per line and writes one response per line. What does not install or
@@ -29,6 +31,7 @@ from environments import FOLDER, commit, environment, last_line, version
 
 SAMPLES = 100_000
 BOUND_SAMPLES = 1_000_000
+TEXTBOOK_SEEDS = (1, 2, 3)
 WITHIN = 0.99
 """The part of the optimum that a bound must reach."""
 PATIENCE = 3600
@@ -42,26 +45,6 @@ def numpy_laplace() -> Respond:
 
     rng = np.random.default_rng()
     return lambda reward: float(reward + rng.laplace(scale=1.0))
-
-
-def randomised_response(values: int) -> Respond:
-    """Randomised response over some values, exactly at the claim: the reward is one of the first two."""
-    from math import e  # noqa: PLC0415
-    from random import SystemRandom  # noqa: PLC0415
-
-    rng = SystemRandom()
-    return lambda reward: int(reward) if rng.random() < (e - 1) / (e - 1 + values) else rng.randrange(values)
-
-
-def unary_code(values: int) -> Callable[[float], str]:
-    """Optimised unary encoding of one of some values: its own bit is fair, each other one is 1 with 1 / (e + 1)."""
-    from math import e  # noqa: PLC0415
-    from random import SystemRandom  # noqa: PLC0415
-
-    rng = SystemRandom()
-    return lambda reward: "".join(
-        str(int(rng.random() < (0.5 if at == reward else 1 / (e + 1)))) for at in range(values)
-    )
 
 
 def _diffprivlib(name: str, **options: float) -> Respond:
@@ -134,13 +117,8 @@ def ours(kind: str) -> Respond:
     return lambda reward: float(curator.respond(reward))
 
 
-MECHANISMS: dict[str, dict[str, Callable[[], Callable[[float], float | str]]]] = {
+MECHANISMS: dict[str, dict[str, Callable[[], Respond]]] = {
     "ldpbandits": {"CTB": lambda: ours("BernoulliCurator"), "CTL": lambda: ours("LaplaceCurator")},
-    "the textbook": {
-        "randomised response": lambda: randomised_response(2),
-        "8-ary randomised response": lambda: randomised_response(8),
-        "optimised unary encoding of 8": lambda: unary_code(8),
-    },
     "numpy": {"Laplace": numpy_laplace},
     "diffprivlib": {
         "Laplace": lambda: _diffprivlib("Laplace", sensitivity=1.0),
@@ -165,8 +143,7 @@ def respond(library: str, mechanism: str) -> None:
     warnings.simplefilter("ignore")  # of other libraries, about themselves
     answer = MECHANISMS[library][mechanism]()
     for line in sys.stdin:
-        response = answer(float(line))
-        sys.stdout.write(f"{response if isinstance(response, str) else repr(response)}\n")
+        sys.stdout.write(f"{answer(float(line))!r}\n")
 
 
 def optimum(mechanism: str, samples: int) -> float:
@@ -261,6 +238,47 @@ def bounds(folders: dict[str, Path | None]) -> bool:
     return all(reached[mechanism] >= WITHIN * best[mechanism] for mechanism in best)
 
 
+def textbook() -> None:
+    """Print the bounds of single responses on mechanisms that keep epsilon = 1 exactly, and on Laplace on doubles."""
+    from math import e  # noqa: PLC0415
+
+    import numpy as np  # noqa: PLC0415
+
+    from ldpbandits.audit.blackbox.single import judge_single  # noqa: PLC0415
+    from ldpbandits.audit.checks import BOUND_SHARE  # noqa: PLC0415
+    from ldpbandits.audit.sample import sample_of  # noqa: PLC0415
+
+    def k_ary(rng: np.random.Generator, coins: "np.ndarray[Any, Any]", k: int) -> list[bytes]:
+        keep = rng.random(len(coins)) < (e - 1) / (e - 1 + k)
+        return [b"%d" % each for each in np.where(keep, coins, rng.integers(k, size=len(coins))).tolist()]
+
+    def unary(rng: np.random.Generator, coins: "np.ndarray[Any, Any]") -> list[bytes]:
+        bits = rng.random((len(coins), 8)) < 1 / (e + 1)
+        bits[np.arange(len(coins)), coins] = rng.random(len(coins)) < 0.5  # noqa: PLR2004 - a fair bit
+        return [bytes(48 + bit for bit in row) for row in bits.astype(int).tolist()]
+
+    drawn: dict[str, Callable[[np.random.Generator, np.ndarray[Any, Any]], list[bytes]]] = {
+        "randomised response": lambda rng, coins: k_ary(rng, coins, 2),
+        "8-ary randomised response": lambda rng, coins: k_ary(rng, coins, 8),
+        "optimised unary encoding of 8": unary,
+        "Laplace on doubles": lambda rng, coins: [
+            repr(y).encode() for y in (coins + rng.laplace(size=len(coins))).tolist()
+        ],
+    }
+    print(f"{SAMPLES:,} responses to each of 0 and 1, confidence {100 * CONFIDENCE:g} %, seeds {TEXTBOOK_SEEDS}\n")
+    print("| mechanism | bounds | on average |\n|---|---|---|")
+    for name, draw_texts in drawn.items():
+        bounds_reached = []
+        for seed in TEXTBOOK_SEEDS:
+            rng = np.random.default_rng(seed)
+            coins = rng.integers(2, size=2 * SAMPLES)
+            sample = sample_of((0.0, 1.0), coins, draw_texts(rng, coins), rng)
+            found = judge_single(sample, [(0, 1)], BOUND_SHARE * LEVEL, 1.0, is_thorough=True)
+            bounds_reached.append(found.epsilon_lower)
+        shown = ", ".join(f"{bound:.4f}" for bound in bounds_reached)
+        print(f"| {name} | {shown} | {sum(bounds_reached) / len(bounds_reached):.3f} |", flush=True)
+
+
 def verdicts(only: Sequence[str]) -> None:
     """Print what the audit says of other libraries' mechanisms, or of those that are named."""
     from ldpbandits import LDPBanditsError  # noqa: PLC0415
@@ -287,8 +305,7 @@ def verdicts(only: Sequence[str]) -> None:
                 print(f"| {library} | {mechanism} | cannot be audited: {str(error)[:120]} | |")
                 continue
             layers = ", ".join(layer.name.split(": ")[-1] for layer in found.violated)
-            named = library if library == "the textbook" else f"{library} {version(python, library)}"
-            print(f"| {named} | {mechanism} | {found.sentence} | {layers} |", flush=True)
+            print(f"| {library} {version(python, library)} | {mechanism} | {found.sentence} | {layers} |", flush=True)
             print(f"{perf_counter() - started:.0f} s", file=sys.stderr)
 
 
@@ -303,7 +320,11 @@ def main() -> None:
         parser.add_argument(f"--{package}", type=Path, help="folder of a checkout, the one with its setup.py")
     parser.add_argument("--bounds", action="store_true", help="print the first table only")
     parser.add_argument("--only", action="append", default=[], metavar="LIBRARY", help="print its verdicts only")
+    parser.add_argument("--textbook", action="store_true", help="print the bounds on textbook mechanisms only")
     asked = parser.parse_args()
+    if asked.textbook:
+        textbook()
+        return
     if asked.only:
         verdicts(asked.only)
         return
