@@ -36,17 +36,16 @@ test("axe-core finds nothing wrong with any saved page, light or dark, and none 
 test("figures follow the scheme of the screen; on paper they are light", async (t) => {
   const page = await (await newContext(t, browser)).newPage();
   await page.goto(pages.plan);
-  const isDark = () => page.evaluate(async () => {
+  const untilDark = (isDark) => page.waitForFunction((isDark) => {
     const image = document.querySelector("figure img");
-    await image.decode();
-    return atob(image.currentSrc.split(",")[1]).includes('<svg fill="#e9e7e3"');
-  });
+    return atob(image.currentSrc.split(",")[1]).includes('<svg fill="#e9e7e3"') === isDark;
+  }, isDark);
   await page.emulateMedia({ colorScheme: "light" });
-  assert.equal(await isDark(), false);
+  await untilDark(false);
   await page.emulateMedia({ colorScheme: "dark" });
-  assert.equal(await isDark(), true);
+  await untilDark(true);
   await page.emulateMedia({ colorScheme: "dark", media: "print" });
-  assert.equal(await isDark(), false);
+  await untilDark(false);
 });
 
 test("no place beside a panel of the report is empty", async (t) => {

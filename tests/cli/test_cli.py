@@ -196,7 +196,7 @@ def test_bounds_prints_json_and_a_table(capsys: pytest.CaptureFixture[str]) -> N
         (["simulate"], "--algorithm is needed, unless there is a FILE"),
         (["simulate", "none.toml"], "none.toml: cannot be read: No such file"),
         (["simulate", "none.toml", "--trials", "3"], "--trials and a file: what is played is in the file"),
-        ([*SIMULATE, "--cluster", "tcp://127.0.0.1:9"], "go with an experiment in a file"),
+        ([*SIMULATE, "--out", "results"], "--out goes with an experiment in a file"),
         (["reproduce", "--panel", "3z"], "panel must be one of 1a, 1b"),
         (["reproduce", "--trials", "0"], "trials must be a whole number >= 2, got 0"),
         (["reproduce", "--horizon", "10"], "horizon must be a whole number >= 1000"),

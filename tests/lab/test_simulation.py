@@ -39,6 +39,7 @@ def test_strings_laws_and_algorithms_are_all_accepted() -> None:
     ("change", "told"),
     [
         ({"algorithm": "ldp-ucb"}, "algorithm must be one of ucb1, ucb1-s"),
+        ({"algorithm": "LDP-UCB_B"}, "got 'LDP-UCB_B'; did you mean ldp-ucb-b?"),
         (
             {"algorithm": 3, "epsilon": None},
             "or an Algorithm, such as with_rule(rule, epsilon=2), got 3",

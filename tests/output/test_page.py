@@ -19,9 +19,9 @@ def test_what_is_not_markup_is_escaped() -> None:
 
 def test_a_table_has_the_looks_it_was_given() -> None:
     """A cell is a text, or a text with a class; without a head there is no row for it."""
-    assert table([["a", Cell("1", "left")]]) == '<table><tr><td>a</td><td class="left">1</td></tr></table>'
+    assert table([["a", Cell("1", "left")]]) == '<table tabindex="0"><tr><td>a</td><td class="left">1</td></tr></table>'
     assert table([], [Cell("T", "left")], look="text") == (
-        '<table class="text"><tr><th class="left">T</th></tr></table>'
+        '<table class="text" tabindex="0"><tr><th class="left">T</th></tr></table>'
     )
 
 
@@ -61,7 +61,9 @@ def test_a_picture_is_drawn_for_both_schemes() -> None:
     text = picture(svg, "a picture")
     addresses = [b64decode(each) for each in re.findall(r'="data:image/svg\+xml;base64,([^"]*)"', text)]
     assert addresses == [dark(svg), svg]
-    assert text.startswith('<figure><picture><source media="screen and (prefers-color-scheme: dark)" srcset="data:')
+    assert text.startswith(
+        '<figure tabindex="0"><picture><source media="screen and (prefers-color-scheme: dark)" srcset="data:'
+    )
     assert "background: var(--card) } figure img" in STYLE
     assert re.findall(r'="data:image/svg\+xml;base64,([^"]*)"', light_picture(svg, "a picture")) == [
         b64encode(svg).decode()

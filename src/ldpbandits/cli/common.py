@@ -1,4 +1,4 @@
-"""Functions that the commands share: options, numbers and arms, printing, and the workers that play trials.
+"""Functions that the commands share: options, numbers and arms, and printing.
 
 Commands print with `show` and `say`, never with `print`: only these handle a closed pipe.
 """
@@ -7,21 +7,17 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from ldpbandits.checks import LARGEST_EPSILON, SMALLEST_EPSILON, check_count
 from ldpbandits.errors import LDPBanditsError, OutputError, ParameterError
-from ldpbandits.extras import needs
 from ldpbandits.output.columns import ASCII
-
-if TYPE_CHECKING:
-    from concurrent.futures import Executor
 
 OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 EPSILON_HELP = f"epsilon of each response, from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}"
@@ -129,23 +125,6 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
 def read_jobs(options: argparse.Namespace) -> int | None:
     """Return the number of threads, or None for one per core."""
     return None if options.jobs is None else check_count("jobs", options.jobs)
-
-
-@contextmanager
-def workers(options: argparse.Namespace) -> "Iterator[Executor | None]":
-    """Yield the executor of a Dask cluster, or None for threads here."""
-    if options.cluster is None:
-        yield None
-        return
-    with needs("cluster", who="--cluster"):
-        from distributed import Client
-    try:
-        client = Client(options.cluster, timeout=10)
-    except (OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise ParameterError(f"no Dask scheduler answers at {options.cluster}: {reason}") from None
-    with client:
-        yield client.get_executor(pure=False)
 
 
 def show(*lines: str) -> None:

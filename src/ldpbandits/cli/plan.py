@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> None:
     given = {name: value for name, value in vars(options).items() if name in names}
     given["epsilon"] = _numbers("epsilon", options.epsilon)
     given["rule"] = name_or_json("--rule", options.rule)
-    asked = Question(**given | {"declared": _range(options), "jobs": read_jobs(options)})
+    asked = Question(**given | {"declared": _former_range(options), "jobs": read_jobs(options)})
     if options.out is not None:
         check_file(options.out)
     with needs("lab"):
@@ -104,9 +104,9 @@ def _numbers(name: str, text: str) -> list[float]:
     return [named_number(name, each) for each in text.split(",")]
 
 
-def _range(options: argparse.Namespace) -> tuple[float, float]:
+def _former_range(options: argparse.Namespace) -> tuple[float, float] | None:
     if options.range is None:
-        return 0.0 if options.low is None else options.low, 1.0 if options.high is None else options.high
+        return None
     if options.low is not None or options.high is not None:
         raise ParameterError("--range is the former spelling of --low and --high: give these")
     numbers = _numbers("range", options.range)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ldpbandits.checks import check_count
-from ldpbandits.cli.common import Command, add_workers, number, read_jobs, show_result, table, workers
+from ldpbandits.cli.common import Command, add_workers, number, read_jobs, show_result, table
 from ldpbandits.extras import needs
 from ldpbandits.output.numbers import plural
 from ldpbandits.output.provenance import Provenance
@@ -43,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Play what has not been played yet, write everything into the folder, and print the ratios."""
     with needs("lab"):
+        from ldpbandits.lab.cluster import workers
         from ldpbandits.lab.panels.resume import BEYOND, PAPER, PARTS, Settings, resume, select_ids
         from ldpbandits.lab.panels.summary import horizon_note
         from ldpbandits.lab.reproduce import count_trials, plan_parts, reproduce
@@ -61,7 +62,7 @@ def run(options: argparse.Namespace) -> None:
     )
     panels = plural(len(paper.panels) + len(beyond.panels), "panel")
     with (
-        workers(options) as executor,
+        workers(options.cluster) as executor,
         bar(f"{panels}, trials", count_trials(plan_parts(paper, beyond).values())) as progress,
     ):
         summary = reproduce(

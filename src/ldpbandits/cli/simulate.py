@@ -20,7 +20,6 @@ from ldpbandits.cli.common import (
     say,
     show_result,
     table,
-    workers,
 )
 from ldpbandits.errors import ParameterError
 from ldpbandits.extras import needs
@@ -103,8 +102,8 @@ def _algorithm(options: argparse.Namespace) -> Algorithm:
 
 
 def _run_flags(options: argparse.Namespace) -> None:
-    if options.cluster is not None or options.out is not None:
-        raise ParameterError("--cluster and --out go with an experiment in a file: simulate FILE")
+    if options.out is not None:
+        raise ParameterError("--out goes with an experiment in a file: simulate FILE")
     for name in ("algorithm", "arm", "horizon"):
         if getattr(options, name) is None and not (name == "algorithm" and options.rule is not None):
             raise ParameterError(f"--{name} is needed, unless there is a FILE")
@@ -122,6 +121,7 @@ def _run_flags(options: argparse.Namespace) -> None:
             seed=options.seed or 0,
             engine=options.engine,
             jobs=options.jobs,
+            cluster=options.cluster,
             progress=progress,
         )
     _say_engines(options.engine, [simulation])
@@ -174,8 +174,9 @@ def _run_file(options: argparse.Namespace) -> None:
     if out == options.file:
         raise ParameterError(f"the results of {options.file} need a folder of another name: give --out")
     folder, count = Folder(out), len(experiment.algorithms) * experiment.trials
-    with workers(options) as executor, bar(options.file.name, count) as progress:
-        simulations = experiment.play(executor=executor, jobs=read_jobs(options), archive=folder, progress=progress)
+    jobs = read_jobs(options)
+    with bar(options.file.name, count) as progress:
+        simulations = experiment.play(cluster=options.cluster, jobs=jobs, archive=folder, progress=progress)
     write_results(out, experiment, simulations)
     _say_engines(experiment.engine, simulations)
     show_result(

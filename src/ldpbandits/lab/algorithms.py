@@ -25,6 +25,7 @@ An algorithm's JSON is its identity: kept trials, random streams and records all
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any, ClassVar
 
 from ldpbandits.agent.bound_rule import bind_rule

@@ -56,7 +56,7 @@ class Calibration:
         }
 
 
-def calibrate(arms: object, low: float, high: float, *, epsilon: float, seed: int) -> Calibration:
+def calibrate(arms: object, low: float, high: float, *, epsilon: float, seed: int = 0) -> Calibration:
     """Find a threshold for these arms in [low, high] by private bits, as `Bisection` does; same seed, same numbers.
 
     Arms are pulled in turn. Each bit is drawn by its exact chance, and the search checks the sum after each.

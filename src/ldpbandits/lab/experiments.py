@@ -39,6 +39,7 @@ from ldpbandits.checks import brief, check_count
 from ldpbandits.errors import LDPBanditsError, ParameterError
 from ldpbandits.lab import algorithms
 from ldpbandits.lab.algorithms import Algorithm, algorithms_from_json
+from ldpbandits.lab.cluster import workers
 from ldpbandits.lab.play import (
     Archive,
     Curve,
@@ -124,13 +125,21 @@ class Experiment:
         self,
         *,
         executor: Executor | None = None,
+        cluster: str | None = None,
         jobs: int | None = None,
         archive: Archive | None = None,
         progress: Callable[[int], None] = lambda _: None,
     ) -> list[Simulation]:
-        """Play all trials of all curves, except those in the archive; return one simulation per curve."""
+        """Play all trials of all curves, except those in the archive; return one simulation per curve.
+
+        They are played on `jobs` threads here, on the Dask cluster at an address, or on any executor.
+        """
+        if executor is not None and cluster is not None:
+            raise ParameterError("executor and cluster both say where trials are played: give one of them")
         start = time.perf_counter()
-        pulls = play_all(self.curves, self.trials, executor=executor, jobs=jobs, archive=archive, progress=progress)
+        with workers(cluster) as there:
+            chosen = executor if there is None else there
+            pulls = play_all(self.curves, self.trials, executor=chosen, jobs=jobs, archive=archive, progress=progress)
         return self.simulations(pulls, time.perf_counter() - start)
 
     def simulations(self, pulls: Sequence[NDArray[np.float64]], seconds: float) -> list[Simulation]:
@@ -202,7 +211,7 @@ def simulate(  # noqa: PLR0913 - an experiment's settings
     arms: object,
     horizon: float,
     *,
-    seed: int,
+    seed: int = 0,
     epsilon: float | None = None,
     trials: int = 50,
     engine: Engine | None = None,
@@ -210,14 +219,15 @@ def simulate(  # noqa: PLR0913 - an experiment's settings
     column: str = COLUMNS[1],
     arm_column: str = COLUMNS[0],
     jobs: int | None = None,
+    cluster: str | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Simulation:
     """Play trials of an algorithm on a bandit; the same seed gives the same numbers for any number of jobs.
 
     The algorithm is one of ours by name, with its epsilon, or an `Algorithm`. Arms are laws, or written as such, or
     past rewards: a DataFrame or a dict with the columns `arm_column` and `column`, or with one column for each arm; or
-    a list of Series or arrays. The engine is leap where the algorithm can, else step. `progress` is called with the
-    number of trials done, after each.
+    a list of Series or arrays. The engine is leap where the algorithm can, else step. `cluster` is the
+    address of a Dask cluster that plays them. `progress` is called with the number of trials done, after each.
 
     >>> simulate("ldp-ucb-b", epsilon=2, arms=["bernoulli(0.9)", "3*bernoulli(0.5)"], horizon=1e4, trials=5, seed=1)
     <Simulation ldp-ucb-b, epsilon=2: regret 185.0 ± 8.3, 5 trials of T=10,000 on 4 arms>
@@ -230,7 +240,8 @@ def simulate(  # noqa: PLR0913 - an experiment's settings
         raise ParameterError("epsilon goes with an algorithm's name; an Algorithm has its own")
     laws = read_arms(arms, columns=(arm_column, column))
     experiment = Experiment(laws, (played,), horizon, trials, seed, engine, checkpoints)  # type: ignore[arg-type]
-    (simulation,) = experiment.play(jobs=None if jobs is None else check_count("jobs", jobs), progress=progress)
+    jobs = None if jobs is None else check_count("jobs", jobs)
+    (simulation,) = experiment.play(cluster=cluster, jobs=jobs, progress=progress)
     return simulation
 
 

@@ -61,21 +61,21 @@ def document(title: str, body: str) -> str:
     """Return a whole page. The body is HTML: the caller has escaped its texts."""
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body>\n{body}\n</body></html>\n'
+        f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body><main>\n{body}\n</main></body></html>\n'
     )
 
 
 def table(rows: Iterable[Sequence[str | Cell]], head: Sequence[str | Cell] = (), *, look: str = "") -> str:
-    """Return a table; every text in it is escaped."""
+    """Return a table; every text in it is escaped. On phones wide ones scroll sideways, also by the keyboard."""
     lines = [_row(head, "th")] if head else []
     lines += [_row(row, "td") for row in rows]
-    return f"<table{_class(look)}>{''.join(lines)}</table>"
+    return f'<table{_class(look)} tabindex="0">{"".join(lines)}</table>'
 
 
 def picture(svg: bytes, alt: str, *, look: str = "") -> str:
     """Return a figure that is part of the page: on screens with a dark scheme the dark one, else, and on paper, this."""
     night = f'<source media="screen and (prefers-color-scheme: dark)" srcset="{_address(dark(svg))}">'
-    return f"<figure{_class(look)}><picture>{night}{_image(svg, alt)}</picture></figure>"
+    return f'<figure{_class(look)} tabindex="0"><picture>{night}{_image(svg, alt)}</picture></figure>'
 
 
 def light_picture(svg: bytes, alt: str) -> str:
@@ -107,7 +107,8 @@ def _address(svg: bytes) -> str:
 
 def _row(cells: Sequence[str | Cell], tag: str) -> str:
     full = (cell if isinstance(cell, Cell) else Cell(cell) for cell in cells)
-    return "<tr>" + "".join(f"<{tag}{_class(cell.look)}>{escape(cell.text)}</{tag}>" for cell in full) + "</tr>"
+    tagged = ((tag if cell.text else "td", cell) for cell in full)  # a head without a word is no head
+    return "<tr>" + "".join(f"<{tag}{_class(cell.look)}>{escape(cell.text)}</{tag}>" for tag, cell in tagged) + "</tr>"
 
 
 def _class(look: str) -> str:

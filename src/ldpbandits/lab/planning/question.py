@@ -84,7 +84,7 @@ class Question:
     lift: float = 0.0
     """The relative gain of the best arm over the baseline: 0.1 for 10 %."""
     _: KW_ONLY
-    seed: int
+    seed: int = 0
     """The same seed gives the same numbers."""
     epsilon: float | Sequence[float] = EPSILONS
     arms: int = 2
@@ -109,8 +109,12 @@ class Question:
     """Users a day, from which the days of the experiment follow."""
     begin: date | str | None = None
     """The first day of the experiment; None: today."""
-    declared: Range | tuple[float, float] = Range()  # noqa: RUF009 - frozen
-    """The range of rewards that devices are told."""
+    low: float | None = None
+    """The low end of the range of rewards that devices are told; None: 0."""
+    high: float | None = None
+    """Its high end; None: 1."""
+    declared: Range | tuple[float, float] | None = field(default=None, repr=False)
+    """The range in the former spelling."""
     trials: int | None = None
     """Trials of the rule; None: as many as take a few seconds. Equal shares are played 400 times, or more."""
     horizon: int | None = None
@@ -127,6 +131,8 @@ class Question:
             "seed": check_count("seed", self.seed, least=0),
             "epsilon": self.epsilons,
             "declared": self.range,
+            "low": self.range.low,
+            "high": self.range.high,
             "data": self.past,
         }
         if self.users is not None and is_number(self.users) and self.users < self.arms:
@@ -159,7 +165,13 @@ class Question:
     @cached_property
     def range(self) -> Range:
         """The declared range of the rewards."""
-        return self.declared if isinstance(self.declared, Range) else Range(*self.declared)
+        ends = Range(0.0 if self.low is None else self.low, 1.0 if self.high is None else self.high)
+        if self.declared is None:
+            return ends
+        former = self.declared if isinstance(self.declared, Range) else Range(*self.declared)
+        if (self.low, self.high) != (None, None) and former != ends:  # they agree where a question was copied
+            raise ParameterError("declared is the former spelling of low and high: give these")
+        return former
 
     @cached_property
     def past(self) -> Past | None:
