@@ -104,7 +104,7 @@ def test_the_page_stands_by_itself(capsys: pytest.CaptureFixture[str], tmp_path:
     ):
         assert told in text
     # matplotlib draws letters, and says in a comment what they spell.
-    pictures = [b64decode(found).decode() for found in re.findall(r"base64,([\w+/=]+)", text)]
+    pictures = [b64decode(found).decode() for found in re.findall(r'src="data:image/svg\+xml;base64,([\w+/=]+)', text)]
     words = [re.findall(r"<!-- (.*?) -->", picture) for picture in pictures]
     assert len(words) == 2
     assert "responses until the verdict with power 0.8" in words[0]

@@ -73,7 +73,7 @@ def _verdicts(plan: Plan) -> str:
         for epsilon, sentence in zip(plan.question.epsilons, plan.verdicts, strict=True)
     )
     more = "" if plan.reverse is None else f'<p class="verdict">{escape(plan.reverse)}</p>'
-    start = "" if plan.command is None else f"<p>To start:</p><pre>{escape(plan.command)}</pre>"
+    start = "" if plan.command is None else f'<p>To start:</p><pre tabindex="0">{escape(plan.command)}</pre>'
     told = " ".join([f"{heading(plan)}.", *remarks(plan)])
     return f"<p>{escape(told)}</p>{verdicts}{more}{start}"
 
