@@ -19,7 +19,7 @@ def _now() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What the foot of a page says of how it was made."""
+    """The command, the date and the version behind a page."""
 
     command: str | None = None
     """The command line; None if it was made from Python."""

@@ -119,7 +119,7 @@ function draw(place, { responses, arms }) {
   read(chart.plot);
 }
 
-// Of many arms, those that are out of focus are grey, unless they are picked.
+// An arm out of focus is grey unless it is picked: many curves in colour hide each other.
 const isRest = (arm) => chart.inFocus && !chart.inFocus.has(arm) && chart.picked !== arm;
 
 // The interval of the arm that is ahead is filled, or of the one that was picked: all at once would hide each other.
