@@ -12,8 +12,8 @@ from ldpbandits.lab.planning.question import Question
 
 
 def test_the_public_names_are_listed() -> None:
-    """`dir` and completion show them before they are imported."""
-    assert {*lab.__all__} <= {*dir(lab)}
+    """`dir` and completion show them before they are imported, and no name that only the module itself uses."""
+    assert {name for name in dir(lab) if not name.startswith("_")} == {*lab.__all__}
 
 
 SHARED: dict[str, tuple[Callable[..., object], set[str]]] = {

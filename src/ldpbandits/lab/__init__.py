@@ -56,4 +56,4 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module's attribute may be
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *_PLACES]
+    return [*(name for name in globals() if name.startswith("__")), *__all__]
