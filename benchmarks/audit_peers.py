@@ -6,7 +6,8 @@ and the same confidence. They are not on the package index: name a folder that h
 missing. Nothing is built of it: its packages are imported from where they are.
 
 With `--textbook` it prints the bounds that our check of single responses, which gives the bound of a black box, reaches
-on mechanisms of the textbook. Responses are seeded, and it takes a minute.
+on mechanisms of the textbook. Responses are seeded, and it takes a minute. With `--functions` libraries are audited in
+this process, which starts none: they must be installed beside ours.
 
 Every mechanism claims epsilon = 1 between rewards 0 and 1.
 
@@ -279,28 +280,31 @@ def textbook() -> None:
         print(f"| {name} | {shown} | {sum(bounds_reached) / len(bounds_reached):.3f} |", flush=True)
 
 
-def verdicts(only: Sequence[str]) -> None:
+def verdicts(only: Sequence[str], *, as_functions: bool = False) -> None:
     """Print what the audit says of other libraries' mechanisms, or of those that are named."""
     from ldpbandits import LDPBanditsError  # noqa: PLC0415
     from ldpbandits.audit import audit  # noqa: PLC0415
     from ldpbandits.audit.program import PROGRAM_AUDIT_S, program  # noqa: PLC0415
+    from ldpbandits.audit.target import FOREVER_S, target_of  # noqa: PLC0415
 
     print(f"{SAMPLES:,} responses to each of 0 and 1, epsilon = 1 claimed, confidence {100 * CONFIDENCE:g} %\n")
     print("| library | mechanism | verdict | failed checks |\n|---|---|---|---|")
     for library, mechanisms in MECHANISMS.items():
         if only and library not in only:
             continue
-        python = environment(f"audit-{library}", INSTALL[library]) if library in INSTALL else Path(sys.executable)
+        is_installed = as_functions or library not in INSTALL
+        python = Path(sys.executable) if is_installed else environment(f"audit-{library}", INSTALL[library])
         if isinstance(python, str):
             print(f"| {library} | all | {python} | |")
             continue
         for mechanism in mechanisms:
             started = perf_counter()
             command = join([str(python), __file__, "respond", library, mechanism])
+            make = mechanisms[mechanism]
+            target = target_of(make(), another_user=make) if as_functions else program(command)
             try:
-                found = audit(
-                    program(command), (0, 1), 1.0, samples=SAMPLES, confidence=CONFIDENCE, time=PROGRAM_AUDIT_S
-                )
+                most = FOREVER_S if as_functions else PROGRAM_AUDIT_S
+                found = audit(target, (0, 1), 1.0, samples=SAMPLES, confidence=CONFIDENCE, time=most)
             except LDPBanditsError as error:
                 print(f"| {library} | {mechanism} | cannot be audited: {str(error)[:120]} | |")
                 continue
@@ -320,13 +324,14 @@ def main() -> None:
         parser.add_argument(f"--{package}", type=Path, help="folder of a checkout, the one with its setup.py")
     parser.add_argument("--bounds", action="store_true", help="print the first table only")
     parser.add_argument("--only", action="append", default=[], metavar="LIBRARY", help="print its verdicts only")
+    parser.add_argument("--functions", action="store_true", help="audit what this Python can import, as functions")
     parser.add_argument("--textbook", action="store_true", help="print the bounds on textbook mechanisms only")
     asked = parser.parse_args()
     if asked.textbook:
         textbook()
         return
-    if asked.only:
-        verdicts(asked.only)
+    if asked.only or asked.functions:
+        verdicts(asked.only, as_functions=asked.functions)
         return
     is_near = bounds({package: getattr(asked, package.replace("-", "_")) for package in packages})
     if not asked.bounds:

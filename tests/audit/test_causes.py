@@ -24,7 +24,7 @@ from ldpbandits.audit.evidence import Claim, Evidence
 from ldpbandits.audit.program import program
 from ldpbandits.audit.result import Finding
 from ldpbandits.audit.sample import sample_of
-from ldpbandits.audit.target import Respond, RunOutput, Target, Turn, ask_function, target_of
+from ldpbandits.audit.target import Respond, RunOutput, Target, Turn, Unanswered, ask_function, target_of
 from ldpbandits.audit.texts import text_of
 
 RNG = random.Random(5)
@@ -371,6 +371,17 @@ def test_a_response_may_be_missing(name: str) -> None:
     """As long as that tells no more than a response may."""
     seen = Evidence(target_of(MISSING_HEALTHY[name]), Claim.of(1.0, (0, 1), 5_000, 0.999, 4))
     assert single_responses(seen, ALPHA).verdict == "consistent"
+
+
+def test_a_function_whose_first_responses_are_missing_is_judged() -> None:
+    """It is asked again, and refused only if it never answers."""
+    calls = itertools.count()
+    seen = Evidence(
+        target_of(lambda reward: rr(reward) if next(calls) > 10 else None), Claim.of(1.0, (0, 1), 1_000, 0.9)
+    )
+    assert seen.seconds_to_respond() >= 0
+    with pytest.raises(Unanswered):
+        Evidence(target_of(lambda _reward: None), Claim.of(1.0, (0, 1), 1_000, 0.9)).seconds_to_respond()
 
 
 DIES = """
