@@ -27,6 +27,7 @@ from ldpbandits.net import ServerAddress
 from ldpbandits.server.keys import FIRST_ROLES, Role
 from ldpbandits.server.service import Service
 from ldpbandits.server.store.sqlite.store import SqliteStore
+from ldpbandits.spec.messages import Change
 
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("LDPBANDITS_")}
 MARKER = "marker-of-a-person"
@@ -229,11 +230,11 @@ def test_a_first_start_that_is_killed_loses_no_key(tmp_path: Path, moment: str) 
     rotated: list[str] = []
 
     class Killed(SqliteStore):
-        def rotate_key(self, role: str, hashed: bytes, now: int, grace: int) -> None:
+        def rotate_key(self, role: str, hashed: bytes, now: int, grace: int, *, log: Change | None = None) -> None:
             if len(rotated) == (moment == "when one of them holds"):
                 raise KeyboardInterrupt
             rotated.append(role)
-            super().rotate_key(role, hashed, now, grace)
+            super().rotate_key(role, hashed, now, grace, log=log)
 
     if moment == "before the file is written":
         keys.touch(0o600)

@@ -26,6 +26,7 @@ from ldpbandits.server.store import (
     dropped_cell,
 )
 from ldpbandits.server.store.nonces import commitment_of, place_of
+from ldpbandits.spec.messages import Change
 
 K = TypeVar("K", StoredKey, StoredSecret)
 
@@ -49,6 +50,7 @@ class Memory:
     secrets: list[StoredSecret] = field(default_factory=list)
     last_secret: int = 0
     forgotten: int = 0
+    log: list[Change] = field(default_factory=list)
 
 
 class MemoryStore:
@@ -60,11 +62,13 @@ class MemoryStore:
         self._failpoint = failpoint
 
     @contextmanager
-    def _transaction(self) -> Iterator[Memory]:
-        """Change everything in the block or nothing."""
+    def _transaction(self, log: Change | None = None) -> Iterator[Memory]:
+        """Change everything in the block, and log it, or nothing."""
         before = {name: copy(value) for name, value in vars(self.memory).items()}
         try:
             yield self.memory
+            if log is not None:
+                self.memory.log = [*self.memory.log, replace(log, number=len(self.memory.log) + 1)]
             self._failpoint("before commit")
         except BaseException as error:
             vars(self.memory).update(before)
@@ -86,12 +90,19 @@ class MemoryStore:
         """Return every experiment."""
         return list(self.memory.experiments.values())
 
-    def create(self, definition: Definition, arms: Sequence[str], known: Sequence[CellTotal] = ()) -> StoredExperiment:
+    def create(
+        self,
+        definition: Definition,
+        arms: Sequence[str],
+        known: Sequence[CellTotal] = (),
+        *,
+        log: Change | None = None,
+    ) -> StoredExperiment:
         """Keep a new experiment."""
         names = {experiment.definition.name for experiment in self.experiments()}
         if definition.name in names or len(set(arms)) < len(arms):
             raise Exists(definition.name)
-        with self._transaction() as memory:
+        with self._transaction(log) as memory:
             memory.last_experiment = number = memory.last_experiment + 1
             cells = [cell._replace(experiment=number) for cell in known]
             stored = tuple(
@@ -100,28 +111,36 @@ class MemoryStore:
             memory.experiments[number] = StoredExperiment(number, definition, "running", stored)
             return memory.experiments[number]
 
-    def add_arm(self, experiment: int, name: str) -> None:
+    def add_arm(self, experiment: int, name: str, *, log: Change | None = None) -> None:
         """Add an arm."""
         arms = self.memory.experiments[experiment].arms
         if name in {arm.name for arm in arms}:
             raise Exists(name)
-        with self._transaction() as memory:
+        with self._transaction(log) as memory:
             memory.experiments[experiment] = replace(memory.experiments[experiment], arms=(*arms, StoredArm(name)))
 
-    def retire_arm(self, experiment: int, arm: int) -> None:
+    def retire_arm(self, experiment: int, arm: int, *, log: Change | None = None) -> None:
         """Retire an arm."""
-        with self._transaction() as memory:
+        with self._transaction(log) as memory:
             _set_arm(memory, experiment, arm, replace(memory.experiments[experiment].arms[arm], retired=True))
 
-    def set_status(self, experiment: int, status: Status, shipped: int | None = None) -> None:
+    def set_status(
+        self, experiment: int, status: Status, shipped: int | None = None, *, log: Change | None = None
+    ) -> None:
         """Pause, resume, ship or close an experiment."""
-        with self._transaction() as memory:
+        with self._transaction(log) as memory:
             changed = replace(memory.experiments[experiment], status=status, shipped=shipped)
             memory.experiments[experiment] = changed
 
-    def delete(self, experiment: int) -> bool:
+    def add_events(self, experiment: int, events: Sequence[Event], *, log: Change | None = None) -> None:  # noqa: ARG002
+        """Add these events."""
+        with self._transaction(log) as memory:
+            for event in events:
+                memory.events[event[:3]] = memory.events.get(event[:3], 0) + event.times
+
+    def delete(self, experiment: int, *, log: Change | None = None) -> bool:
         """Remove an experiment; its responses leave gaps in the numbers."""
-        with self._transaction() as memory:
+        with self._transaction(log) as memory:
             del memory.experiments[experiment]
             memory.events = {key: count for key, count in memory.events.items() if key[0] != experiment}
             memory.nonces = {key: used for key, used in memory.nonces.items() if used[0] != experiment}
@@ -222,9 +241,9 @@ class MemoryStore:
         """Return every key."""
         return list(self.memory.keys)
 
-    def rotate_key(self, role: str, hashed: bytes, now: int, grace: int) -> None:
+    def rotate_key(self, role: str, hashed: bytes, now: int, grace: int, *, log: Change | None = None) -> None:
         """Keep a new key, and cut those before it short."""
-        with self._transaction() as memory:
+        with self._transaction(log) as memory:
             cut = [_cut(key, now + grace) if key.role == role else key for key in memory.keys]
             memory.keys = [key for key in cut if not _has_ended(key, now)]
             memory.keys.append(StoredKey(hashed, role, None))
@@ -233,9 +252,9 @@ class MemoryStore:
         """Return every secret."""
         return list(self.memory.secrets)
 
-    def rotate_secret(self, secret: bytes, now: int, grace: int) -> None:
+    def rotate_secret(self, secret: bytes, now: int, grace: int, *, log: Change | None = None) -> None:
         """Keep a new secret, and cut those before it short."""
-        with self._transaction() as memory:
+        with self._transaction(log) as memory:
             memory.last_secret += 1
             cut = [_cut(old, now + grace) for old in memory.secrets]
             memory.secrets = [old for old in cut if not _has_ended(old, now)]
@@ -246,6 +265,14 @@ class MemoryStore:
         with self._transaction() as memory:
             memory.keys = [key for key in memory.keys if not _has_ended(key, now)]
             memory.secrets = [secret for secret in memory.secrets if not _has_ended(secret, now)]
+
+    def changes(self, experiment: str | None, before: int | None, most: int) -> list[Change]:
+        """Return the newest lines of the log."""
+        return [
+            line
+            for line in reversed(self.memory.log)
+            if experiment in {None, line.experiment} and (before is None or line.number < before)
+        ][:most]
 
     def check(self) -> None:
         """Answer: memory is always there."""

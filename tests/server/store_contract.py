@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Protocol, TypeAlias
 
 import pytest
@@ -30,6 +31,7 @@ from ldpbandits.server.store import (
     dropped_cell,
 )
 from ldpbandits.server.store.nonces import HOUR_S
+from ldpbandits.spec.messages import Change
 from ldpbandits.types import Arm
 
 COUNTED, DUPLICATE, CHANGED = Outcome.COUNTED, Outcome.DUPLICATE, Outcome.CHANGED
@@ -112,6 +114,7 @@ def everything(store: Store) -> object:
         store.forgotten,
         sorted(keys, key=lambda key: key.hash),
         sorted(secrets, key=lambda secret: secret.number),
+        store.changes(None, None, 100),
     )
 
 
@@ -119,7 +122,7 @@ def everything(store: Store) -> object:
 def a_new_store_is_empty_and_answers(place: Place) -> None:
     """It holds nothing, has forgotten nothing, and says that it is well."""
     with opened(place) as store:
-        assert everything(store) == ([], [], [], 0, [], [])
+        assert everything(store) == ([], [], [], 0, [], [], [])
         store.check()
 
 
@@ -514,11 +517,13 @@ def acceptances_expire_and_close_as_responses_do(place: Place) -> None:
         assert store.count([accepted(4, experiment=closed)])[0] == [EXPIRED]
 
 
+LINE = Change(60, "anna", "change", "one", "and how")
+
 CHANGES: dict[str, Callable[[Store, int], Any]] = {
-    "create": lambda store, _: start(store, "another"),
-    "add arm": lambda store, number: store.add_arm(number, "c"),
-    "retire arm": lambda store, number: store.retire_arm(number, 0),
-    "pause": lambda store, number: store.set_status(number, "paused"),
+    "create": lambda store, _: store.create(defined("another"), ("a", "b"), log=LINE),
+    "add arm": lambda store, number: store.add_arm(number, "c", log=LINE),
+    "retire arm": lambda store, number: store.retire_arm(number, 0, log=LINE),
+    "pause": lambda store, number: store.set_status(number, "paused", log=LINE),
     "count": lambda store, number: store.count(
         [answer(nonce, nonce, experiment=number, arm=nonce % 2) for nonce in (101, 102, 103)]
     ),
@@ -529,14 +534,15 @@ CHANGES: dict[str, Callable[[Store, int], Any]] = {
     "count acceptances": lambda store, number: store.count(
         [accepted(105, experiment=number), answer(3, 3, experiment=number)]
     ),
+    "add events": lambda store, number: store.add_events(number, [Event(number, 0, "forgiven", 2)], log=LINE),
     "prune": lambda store, _: store.prune(60),
-    "rotate key": lambda store, _: store.rotate_key("admin", b"second", 60, 10),
-    "rotate secret": lambda store, _: store.rotate_secret(b"second", 60, 10),
+    "rotate key": lambda store, _: store.rotate_key("admin", b"second", 60, 10, log=LINE),
+    "rotate secret": lambda store, _: store.rotate_secret(b"second", 60, 10, log=LINE),
     "forget": lambda store, _: store.forget(HOUR_S, 10),
-    "ship": lambda store, number: store.set_status(number, "shipped", 1),
-    "close": lambda store, number: store.set_status(number, "closed"),
+    "ship": lambda store, number: store.set_status(number, "shipped", 1, log=LINE),
+    "close": lambda store, number: store.set_status(number, "closed", log=LINE),
     "drop responses": lambda store, number: store.drop_responses(number),
-    "delete": lambda store, number: store.delete(number),
+    "delete": lambda store, number: store.delete(number, log=LINE),
 }
 """Each changes what can be read, when they are made in this order."""
 
@@ -586,6 +592,54 @@ def nothing_is_changed_when_the_store_is_unavailable(place: Place) -> None:
 def nothing_is_changed_whatever_is_raised(place: Place) -> None:
     """An error that nobody thought of is passed on as it is, and leaves nothing half done."""
     _breaks(place, ZeroDivisionError("nobody thought of this"), ZeroDivisionError)
+
+
+LOGGED: dict[str, Callable[[Store, int, Change], Any]] = {
+    "create": lambda store, _, log: store.create(defined("another"), ("a",), log=log),
+    "add arm": lambda store, number, log: store.add_arm(number, "c", log=log),
+    "retire arm": lambda store, number, log: store.retire_arm(number, 0, log=log),
+    "ship": lambda store, number, log: store.set_status(number, "shipped", 1, log=log),
+    "pause": lambda store, number, log: store.set_status(number, "paused", log=log),
+    "forgive": lambda store, number, log: store.add_events(number, [Event(number, 0, "forgiven", 2)], log=log),
+    "forgive none": lambda store, number, log: store.add_events(number, [], log=log),
+    "close": lambda store, number, log: store.set_status(number, "closed", log=log),
+    "delete": lambda store, number, log: store.delete(number, log=log),
+    "rotate key": lambda store, _, log: store.rotate_key("admin", b"key", 0, 0, log=log),
+    "rotate secret": lambda store, _, log: store.rotate_secret(b"secret", 0, 0, log=log),
+}
+
+
+@rule
+def each_change_writes_its_line(place: Place) -> None:
+    """Of every method that changes something for an experimenter, as it was given, under growing numbers, for good."""
+    given: list[Change] = []
+    with opened(place) as store:
+        number = start(store)
+        for at, (what, change) in enumerate(LOGGED.items()):
+            log = Change(at, "anna", what, None if "rotate" in what else "one", f"detail {at}")
+            change(store, number, log)
+            given.insert(0, log)
+    with opened(place) as store:
+        found = store.changes(None, None, 100)
+        assert [replace(line, number=0) for line in found] == given
+        numbers = [line.number for line in found]
+        assert numbers == sorted(set(numbers), reverse=True)
+
+
+@rule
+def the_log_is_read_in_pages_of_an_experiment_or_of_all(place: Place) -> None:
+    """The newest first; an experiment that is deleted has its lines, and no other's."""
+    with opened(place) as store:
+        one = store.create(defined("one"), ("a",), log=Change(1, "anna", "create", "one")).number
+        store.create(defined("two"), ("a",), log=Change(2, "ben", "create", "two"))
+        store.rotate_key("admin", b"key", 0, 0, log=Change(3, "anna", "rotate-key"))
+        store.delete(one, log=Change(4, "anna", "delete", "one"))
+        newest, *_ = store.changes(None, None, 1)
+        assert (newest.at, len(store.changes(None, None, 1))) == (4, 1)
+        assert [line.at for line in store.changes(None, newest.number, 2)] == [3, 2]
+        assert [line.at for line in store.changes("one", None, 100)] == [4, 1]
+        assert [line.at for line in store.changes("one", newest.number, 100)] == [1]
+        assert store.changes("three", None, 100) == []
 
 
 @rule

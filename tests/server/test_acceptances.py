@@ -1,6 +1,7 @@
 """Acceptances: only a pull that a device has accepted can be missing, and each counts once."""
 
 import asyncio
+import logging
 import random
 import sqlite3
 from contextlib import closing
@@ -112,10 +113,11 @@ def test_forgiving_makes_a_new_start_for_missing_answers(tmp_path: Path, caplog:
         accept(local, local.decide()["ticket"])
     local.now.seconds += 3600
     assert totals(local)["missing"] == 4
+    caplog.set_level(logging.INFO)
     told = local("POST", f"{E}/forgive", {})
     assert told.status == 200
     assert sum(arm["missing"] for arm in told.json["arms"]) == 0
-    assert "forgave 4 missing answers" in caplog.text
+    assert "admin: forgive headline (missing answers: 4)" in caplog.text
     accept(local, local.decide()["ticket"])
     local.now.seconds += 3600
     expected = {"missing": 1, "forgiven": 4, "accepted": 1, "decisions": 5}

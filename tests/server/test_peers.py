@@ -285,7 +285,7 @@ def test_whoever_is_signed_in_at_one_worker_is_so_at_all(postgres: Postgres) -> 
             await workers.create()
             apps = [application(worker) for worker in workers.all]
             visitor = Browser(apps[0])
-            link = await workers.all[0].links.new()
+            link = await workers.all[0].links.new(workers.all[0].keys.hash_of(Role.ADMIN))
             visitor.app = apps[1]
             await visitor.visit(f"console/enter/{link}")
             assert (await visitor.submit("../sign-in", {"link": link})).status == 200

@@ -209,8 +209,8 @@ def test_a_server_looks_by_itself(place: Place, monkeypatch: pytest.MonkeyPatch)
         await answer(service, dict(APART))
         app, is_done, set_status = application(service), asyncio.Event(), service.commands.set_status
 
-        async def told(name: str, status: Status) -> Report:
-            report = await set_status(name, status)
+        async def told(name: str, status: Status, why: str = "") -> Report:
+            report = await set_status(name, status, why)
             is_done.set()
             return report
 

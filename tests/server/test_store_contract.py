@@ -32,6 +32,7 @@ from ldpbandits.server.store.nonces import place_of
 from ldpbandits.server.store.postgres.nonces import Days
 from ldpbandits.server.store.postgres.store import PostgresStore
 from ldpbandits.server.store.sqlite.store import SqliteStore
+from ldpbandits.spec.messages import Change
 
 
 class SqlitePlace:
@@ -160,10 +161,10 @@ class ClosesTheBooks(MemoryStore):
 class ExtendsKeys(MemoryStore):
     """FAULT: an emergency rotation leaves an old key the long grace that it had."""
 
-    def rotate_key(self, role: str, hashed: bytes, now: int, grace: int) -> None:
+    def rotate_key(self, role: str, hashed: bytes, now: int, grace: int, *, log: Change | None = None) -> None:
         """Rotate, wrongly."""
         before = {key.hash: key for key in self.keys() if key.valid_until is not None}
-        super().rotate_key(role, hashed, now, grace)
+        super().rotate_key(role, hashed, now, grace, log=log)
         left = [key for key in self.keys() if key.hash not in before]
         self.memory.keys = [*before.values(), *left]
 
@@ -171,11 +172,21 @@ class ExtendsKeys(MemoryStore):
 class NumbersSecretsAgain(MemoryStore):
     """FAULT: the number of a secret is how many there are."""
 
-    def rotate_secret(self, secret: bytes, now: int, grace: int) -> None:
+    def rotate_secret(self, secret: bytes, now: int, grace: int, *, log: Change | None = None) -> None:
         """Rotate, wrongly."""
-        super().rotate_secret(secret, now, grace)
+        super().rotate_secret(secret, now, grace, log=log)
         *old, new = self.memory.secrets
         self.memory.secrets = [*old, replace(new, number=len(old) + 1)]
+
+
+class LogsOutside(MemoryStore):
+    """FAULT: the line of the log is written before the change, in a transaction of its own."""
+
+    def retire_arm(self, experiment: int, arm: int, *, log: Change | None = None) -> None:
+        """Retire, wrongly."""
+        if log is not None:
+            self.memory.log = [*self.memory.log, log]
+        super().retire_arm(experiment, arm)
 
 
 MUTANTS: dict[type[MemoryStore], Rule] = {
@@ -184,6 +195,7 @@ MUTANTS: dict[type[MemoryStore], Rule] = {
     AddsAsFloats: totals_are_exact_in_any_order,
     ForgetsWhatItForgot: what_is_forgotten_is_expired_for_good,
     ClosesTheBooks: a_closed_experiment_counts_nothing_new,
+    LogsOutside: nothing_is_changed_when_the_store_is_unavailable,
     ExtendsKeys: a_new_key_ends_those_before_it_after_the_grace,
     NumbersSecretsAgain: a_new_secret_ends_those_before_it_and_numbers_are_used_once,
 }

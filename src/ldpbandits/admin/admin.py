@@ -1,4 +1,4 @@
-"""An experimenter's verbs: list, show, create, pause, resume, ship, close, delete, change arms, forgive, export."""
+"""An experimenter's verbs: list, show, create, pause, resume, ship, close, delete, arms, forgive, log, export."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
@@ -11,12 +11,12 @@ from ldpbandits.admin.http import Experimenter
 from ldpbandits.admin.messages import History, Report, Tallies
 from ldpbandits.admin.reading import read
 from ldpbandits.agent.rules import Rule, rule_to_json
-from ldpbandits.checks import brief
+from ldpbandits.checks import brief, check_count
 from ldpbandits.errors import ParameterError
 from ldpbandits.output.files import writing
 from ldpbandits.spec.curator import CuratorSpec
 from ldpbandits.spec.menu import Menu
-from ldpbandits.spec.messages import Ending, Expectation, Goal, MissingMode, Ramp, Retain, Summary
+from ldpbandits.spec.messages import Change, Ending, Expectation, Goal, MissingMode, Ramp, Retain, Summary
 from ldpbandits.spec.protocol import EXPERIMENT
 from ldpbandits.spec.transforms import TRANSFORMS, Transform
 
@@ -187,6 +187,15 @@ class Admin:
     def forgive(self, name: str) -> Report:
         """Make a new start for missing answers: those so far do not count any more, for good."""
         return self._change(name, "forgive")
+
+    def log(self, name: str | None = None, *, most: int = 100) -> tuple[Change, ...]:
+        """Return the newest changes, the newest first: of an experiment, even a deleted one, or of all and of keys."""
+        path, most = "/v1/log" if name is None else experiment_path(name, "log"), check_count("most", most)
+        found = page = read(tuple[Change, ...], self.ask("GET", path))
+        while page and len(found) < most:
+            page = read(tuple[Change, ...], self.ask("GET", f"{path}?before={page[-1].number}"))
+            found += page
+        return found[:most]
 
     def export(
         self,

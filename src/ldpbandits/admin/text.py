@@ -18,7 +18,7 @@ from ldpbandits.admin.messages import Report
 from ldpbandits.net import without_controls
 from ldpbandits.output.columns import GAP, columns, cut, pad, whisker, width_of
 from ldpbandits.output.numbers import percent, plural, span
-from ldpbandits.spec.messages import ArmReport, Summary, Verdict, criteria_words
+from ldpbandits.spec.messages import ArmReport, Change, Summary, Verdict, criteria_words
 
 LEAST_WIDTH = 60
 LONGEST_BAR = 24
@@ -35,6 +35,19 @@ def summaries(experiments: Sequence[Summary], width: int) -> str:
         for one in experiments
     ]
     return "\n".join(columns(header, rows, "<<>>>", max(width, LEAST_WIDTH))) if rows else "no experiments"
+
+
+def changes(lines: Sequence[Change], width: int) -> str:
+    """Return a table of changes, a line each."""
+    header = ("when (UTC)", "who", "change", "experiment", "detail")
+    rows = [
+        (
+            f"{datetime.fromtimestamp(one.at, UTC):%F %T}",
+            *(without_controls(text) for text in (one.who, one.what, one.experiment or "", one.detail)),
+        )
+        for one in lines
+    ]
+    return "\n".join(columns(header, rows, "<<<<<", max(width, LEAST_WIDTH))) if rows else "no changes"
 
 
 def report(shown: Report, width: int) -> str:

@@ -19,22 +19,21 @@ class Links:
     Where there are several workers, any of them may be asked to open it: then links are in the store.
     """
 
-    def __init__(self, now: Callable[[], int], key: Callable[[], bytes], sharing: Peers | None = None) -> None:
-        """Start without links; `key` returns the hash of the key that a new link stands for."""
+    def __init__(self, now: Callable[[], int], sharing: Peers | None = None) -> None:
+        """Start without links."""
         self._now = now
-        self._key = key
         self._sharing = sharing
         self._links: dict[bytes, tuple[int, bytes]] = {}
 
-    async def new(self) -> str:
-        """Create a link and return its token."""
+    async def new(self, key: bytes) -> str:
+        """Create a link that stands for the key of this hash, and return its token."""
         token, until = token_urlsafe(24), self._now() + LINK_LIFETIME_S
         if self._sharing is not None:
-            await self._sharing.put(_hash(token), until.to_bytes(8) + self._key(), until)
+            await self._sharing.put(_hash(token), until.to_bytes(8) + key, until)
             return token
         while len(self._links) >= LARGEST_LINKS:
             del self._links[next(iter(self._links))]
-        self._links[_hash(token)] = (until, self._key())
+        self._links[_hash(token)] = (until, key)
         return token
 
     async def take(self, token: str) -> bytes | None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from enum import Enum
 from hashlib import sha256
 from secrets import token_bytes, token_urlsafe
@@ -10,6 +11,7 @@ from secrets import token_bytes, token_urlsafe
 from ldpbandits.errors import ParameterError
 from ldpbandits.server.experiments.tickets import Signer
 from ldpbandits.server.store import Store, Unavailable
+from ldpbandits.spec.messages import Change
 
 SECRET_VARIABLE = "LDPBANDITS_SIGNING_SECRET"  # noqa: S105 - the name of a variable
 SHORTEST = 16
@@ -39,6 +41,19 @@ class Role(Enum):
         return f"LDPBANDITS_{self.name}_KEY"
 
 
+@dataclass(frozen=True)
+class Holder:
+    """The holder of a key: the name that the change log shows, and what it may do."""
+
+    name: str
+    role: Role
+    key: bytes = field(default=b"", repr=False)
+    """The hash of the key."""
+
+
+SERVER = Holder("server", Role.ADMIN)
+"""The server itself, which stops experiments that are decided, and makes the first keys."""
+
 FIRST_ROLES = (Role.ADMIN, Role.VIEWER, Role.CLIENT)
 """The roles whose keys the first start creates."""
 
@@ -51,6 +66,7 @@ class Keys:
         store: Store,
         environment: Mapping[str, str],
         keep: Callable[[Mapping[Role, str]], Mapping[Role, str]] = lambda keys: keys,
+        now: int = 0,
     ) -> None:
         """Create the keys and the signing secret that are neither in the environment nor in the store.
 
@@ -66,9 +82,11 @@ class Keys:
         if due:
             self.new = dict(keep({role: _new_key(role) for role in due}))
         for role, key in self.new.items():
-            store.rotate_key(role.value, _hash(key), now=0, grace=0)
+            log = Change(now, SERVER.name, "rotate-key", detail=f"{role.value}, at the first start")
+            store.rotate_key(role.value, _hash(key), now=0, grace=0, log=log)
         if not self._listed and not store.secrets():
-            store.rotate_secret(token_bytes(32), now=0, grace=0)
+            log = Change(now, SERVER.name, "rotate-secret", detail="at the first start")
+            store.rotate_secret(token_bytes(32), now=0, grace=0, log=log)
         self.reload()
 
     def role(self, key: bytes, now: float) -> Role | None:
@@ -77,16 +95,22 @@ class Keys:
 
     def role_of_hash(self, hashed: bytes, now: float) -> Role | None:
         """Return the role of the key with this hash, or None when it is not valid now."""
-        role, valid_until = self._roles.get(hashed, (None, None))
-        return role if valid_until is None or now < valid_until else None
+        holder = self.holder(hashed, now)
+        return None if holder is None else holder.role
+
+    def holder(self, hashed: bytes, now: float) -> Holder | None:
+        """Return the holder of the key with this hash, or None when it is not valid now."""
+        holder, valid_until = self._holders.get(hashed, (None, None))
+        return holder if valid_until is None or now < valid_until else None
 
     def hash_of(self, role: Role) -> bytes:
         """Return the hash of the newest key of this role."""
-        return next(hashed for hashed, (of, until) in self._roles.items() if of is role and until is None)
+        return next(hashed for hashed, (of, until) in self._holders.items() if of.role is role and until is None)
 
     def hashes(self, role: Role, now: float) -> list[bytes]:
         """Return the hashes of the valid keys of this role."""
-        return [hashed for hashed, (of, until) in self._roles.items() if of is role and (until is None or now < until)]
+        holders = self._holders.items()
+        return [hashed for hashed, (of, until) in holders if of.role is role and (until is None or now < until)]
 
     def is_fixed(self, role: Role) -> bool:
         """Tell whether the key of this role comes from the environment, where we cannot change it."""
@@ -97,17 +121,17 @@ class Keys:
         """Tell whether the signing secrets come from the environment, where we cannot change them."""
         return bool(self._listed)
 
-    def rotate(self, role: Role, now: int, grace: int) -> str:
+    def rotate(self, role: Role, now: int, grace: int, *, log: Change | None = None) -> str:
         """Create a new key; earlier keys expire within `grace` seconds."""
         key = _new_key(role)
-        self._store.rotate_key(role.value, _hash(key), now, grace)
+        self._store.rotate_key(role.value, _hash(key), now, grace, log=log)
         with suppress(Unavailable):  # the key is valid and shown this once; it is reloaded within a minute
             self.reload()
         return key
 
-    def rotate_secret(self, now: int, grace: int) -> None:
+    def rotate_secret(self, now: int, grace: int, *, log: Change | None = None) -> None:
         """Sign with a new secret; tickets of earlier ones are valid for another `grace` seconds at most."""
-        self._store.rotate_secret(token_bytes(32), now, grace)
+        self._store.rotate_secret(token_bytes(32), now, grace, log=log)
         self.reload()
 
     def prune(self, now: int) -> None:
@@ -118,10 +142,13 @@ class Keys:
     def reload(self) -> None:
         """Reload all keys and secrets; each mapping is replaced atomically, since the event loop reads it meanwhile."""
         keys = self._store.keys()
-        roles: dict[bytes, tuple[Role, int | None]] = {
-            key.hash: (Role(key.role), key.valid_until) for key in keys if Role(key.role) not in self._fixed
+        holders: dict[bytes, tuple[Holder, int | None]] = {
+            key.hash: (Holder(key.role, Role(key.role), key.hash), key.valid_until)
+            for key in keys
+            if Role(key.role) not in self._fixed
         }
-        self._roles = roles | {_hash(key): (role, None) for role, key in self._fixed.items()}
+        fixed = {_hash(key): role for role, key in self._fixed.items()}
+        self._holders = holders | {hashed: (Holder(role.value, role, hashed), None) for hashed, role in fixed.items()}
         if self._listed:
             self.signer = Signer.of_list(self._listed, self._store.identity)
         else:

@@ -44,7 +44,7 @@ from ldpbandits.server.store import (
     acceptance,
 )
 from ldpbandits.server.store.committer import LARGEST_BATCH, Committer
-from ldpbandits.spec.messages import History, Report, Summary, Tallies
+from ldpbandits.spec.messages import Change, History, Report, Summary, Tallies
 from ldpbandits.spec.protocol import Code
 
 NONCES_PER_DELETION = 500
@@ -58,6 +58,9 @@ RETRY_AFTER_CAP_S = 60
 
 SUMMARIES_A_TURN = 100
 """Summaries that are computed in one turn of the event loop: a tenth of a millisecond."""
+
+CHANGES_PER_PAGE = 100
+"""Lines of the change log in one reply."""
 
 EXPORT_PAGE_ROWS = 5000
 """Responses in one chunk of an export."""
@@ -84,7 +87,7 @@ class Service:
         self.peers = Peers(self, store) if isinstance(store, SharedStore) else None
         """The other workers on the same store; None where the store cannot be shared."""
         with store.startup_lock() if isinstance(store, SharedStore) else nullcontext():
-            self.keys = Keys(store, environment or {}, keep)
+            self.keys = Keys(store, environment or {}, keep, int(now()))
         self.committer = Committer(store, self.apply_totals, largest=largest_batch)
         self.meters = Meters()
         self.committer.observe = self.meters.committed
@@ -104,9 +107,9 @@ class Service:
         self.ready = SingleFlight(self.check, READY_CACHE_S)
         """Raises `Unavailable` when the store cannot write; single flight limits the rate of these writes."""
         self.commands = Commands(self, store)
-        """The commands of experimenters."""
+        """The commands, as the server itself gives them; those of the holder of a key are `commands.of(holder)`."""
         self.allowances = Allowances(self.keys)
-        self.links = Links(lambda: self.now, lambda: self.keys.hash_of(Role.ADMIN), self.peers)
+        self.links = Links(lambda: self.now, self.peers)
         self.offer_max_age = DEFAULT.offer_max_age
         """Seconds for which caches and devices may keep an offer."""
         self.ending = asyncio.Event()
@@ -334,6 +337,13 @@ class Service:
                 unit, read = experiment.menu.unit, experiment.read_units
                 replay = partial(history.replay, pieces, trail.unread, trail.kept[0], levels)
                 trail.recall(await asyncio.to_thread(replay, lambda value: read(value * unit)))
+
+    async def changes(self, name: str | None = None, before: int | None = None) -> list[Change]:
+        """Return the newest lines of the change log, of an experiment or of all; a deleted one has its lines."""
+        found = await self.committer.run(self._store.changes, name, before, CHANGES_PER_PAGE)
+        if name is not None and not found and before is None:
+            self.find(name)
+        return found
 
     async def tallies(self, name: str) -> Tallies:
         """Return the totals that the agent learns from."""

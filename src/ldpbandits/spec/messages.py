@@ -228,6 +228,22 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """A line of the change log: when who changed what. It never has a response, a key or a secret.
+
+    `at` is in seconds, `who` the name of a key, or "server". `experiment` is a name, which the line outlives; null for
+    a change of keys. A later line has a larger number; numbers have gaps.
+    """
+
+    at: int
+    who: str
+    what: str
+    experiment: str | None = None
+    detail: str = ""
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class EpsilonTally:
     """The number of responses that were drawn with this epsilon, and their exact sum: total * unit."""
 

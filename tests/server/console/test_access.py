@@ -298,7 +298,7 @@ def test_rotating_a_key_ends_the_sessions_that_came_from_it(clock: Clock) -> Non
 
         admin, viewer = await enter(keys["admin"]), await enter(keys["viewer"])
         by_link = Browser(app)
-        await by_link.visit(f"console/enter/{await own.links.new()}")
+        await by_link.visit(f"console/enter/{await own.links.new(own.keys.hash_of(Role.ADMIN))}")
         await by_link.submit("../sign-in", {"link": by_link.url.rpartition("/")[2]})
         assert (await by_link.send("GET", "/console/")).status == 200
         new = await own.commands.rotate("admin", NewKey(grace=60))
@@ -354,7 +354,7 @@ def test_neither_keys_nor_tokens_are_kept(service: Service) -> None:
     async def life(service: Service) -> None:
         kept = sessions.Sessions(service)
         hashed = service.keys.hash_of(Role.ADMIN)
-        token, link = await kept.open(hashed, "http://x"), await service.links.new()
+        token, link = await kept.open(hashed, "http://x"), await service.links.new(hashed)
         assert token is not None
         held = repr(vars(kept)) + repr(vars(service.links))
         assert token not in held

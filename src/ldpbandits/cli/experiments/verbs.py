@@ -8,8 +8,8 @@ from typing import Any
 
 from ldpbandits.admin.admin import Admin
 from ldpbandits.admin.messages import Report
-from ldpbandits.admin.text import report, summaries
-from ldpbandits.cli.common import FAILED, agrees, legible, show_over, show_result, width
+from ldpbandits.admin.text import changes, report, summaries
+from ldpbandits.cli.common import FAILED, agrees, legible, number, show_over, show_result, width
 from ldpbandits.cli.experiments.create import add_create, create
 from ldpbandits.cli.experiments.export import add_export, export
 from ldpbandits.errors import ParameterError
@@ -57,6 +57,11 @@ def _show(admin: Admin, options: argparse.Namespace) -> None:
             sleep(WATCH_INTERVAL_S)
     except KeyboardInterrupt:  # Ctrl-C is the documented end
         return
+
+
+def _log(admin: Admin, options: argparse.Namespace) -> None:
+    found = admin.log(options.name, most=options.most)
+    show_result(options, lambda: [asdict(each) for each in found], lambda: [legible(changes(found, width()))])
 
 
 def _ship(admin: Admin, options: argparse.Namespace) -> int | None:
@@ -118,6 +123,13 @@ def _name(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="the experiment")
 
 
+def _log_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", nargs="?", help="the experiment, also a deleted one (default: all)")
+    parser.add_argument(
+        "--most", type=number, default=100, metavar="N", help="print the newest N changes (default 100)"
+    )
+
+
 def _watch(parser: argparse.ArgumentParser) -> None:
     _name(parser)
     parser.add_argument("--watch", action="store_true", help="redraw every second, until Ctrl-C")
@@ -163,6 +175,7 @@ VERBS = (
         _telling(lambda admin, options: admin.forgive(options.name)),
         _name,
     ),
+    Verb("log", "show who changed an experiment, or any, and the keys", _log, _log_options, is_change=False),
     Verb(
         "export",
         "write the responses as CSV, or the tallies as JSON",

@@ -3,22 +3,25 @@
 They speak ASGI themselves: a framework would take longer than the decision itself.
 """
 
+from collections.abc import Iterable
 from hashlib import sha256
 from time import perf_counter
 from typing import Any
+from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ldpbandits.checks import brief
 from ldpbandits.server.api.messages import Batch, Problem
 from ldpbandits.server.api.operations import Operation, Text
 from ldpbandits.server.api.rate_limits import RateLimits
 from ldpbandits.server.api.reader import Reader
 from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.experiments.offers import EncodedOffer
-from ldpbandits.server.keys import Role
+from ldpbandits.server.keys import SERVER, Holder, Role
 from ldpbandits.server.service import Service
 from ldpbandits.server.single_flight import Paced
 from ldpbandits.server.store import Unavailable
@@ -29,6 +32,7 @@ HEADERS = {"Access-Control-Allow-Origin": "*"}
 
 _HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 _NOT_MODIFIED = 304
+LONGEST_NUMBER_DIGITS = 15
 _encode = msgspec.json.Encoder().encode
 
 
@@ -61,9 +65,9 @@ class Endpoint:
                 body = await _body(receive, self._operation.largest)
                 start = perf_counter()  # after the body: a slow client does not count as a slow operation
                 message = self._reader.read(body or b"{}")  # a message of which nothing is required may be left out
-            if caller is not None and caller[1] is Role.CLIENT and isinstance(message, Batch):
+            if caller is not None and caller.role is Role.CLIENT and isinstance(message, Batch):
                 self._charge(caller, int(message.count), charged=1)  # its rate is one of decisions
-            result = await self._result(scope, message)
+            result = await self._result(scope, message, SERVER if caller is None else caller)
         except Refusal as refusal:
             status, body, headers = _refused(refusal)
         except Unavailable as error:
@@ -88,44 +92,58 @@ class Endpoint:
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
         self._note(status, start)
 
-    async def _result(self, scope: Scope, message: object) -> Any:  # noqa: ANN401 - any message
+    async def _result(self, scope: Scope, message: object, caller: Holder) -> Any:  # noqa: ANN401 - any message
         operation, service = self._operation, self._service
         if self._paced is not None:
             return await self._paced()
         if service.peers is not None and "name" in scope["path_params"]:
             await service.refresh(scope["path_params"]["name"])
         if operation.is_change:
-            return await service.change(lambda: operation.run(service, scope["path_params"], message))
-        return await operation.run(service, scope["path_params"], message)
+            commands = service.commands.of(caller)
+            return await service.change(lambda: operation.run(commands, scope["path_params"], message))
+        values = scope["path_params"]
+        if operation.query:
+            values = {**values, **_query(scope["query_string"], operation.query)}
+        return await operation.run(service, values, message)
 
-    async def _check_key(self, needed: Role, headers: list[tuple[bytes, bytes]]) -> tuple[bytes, Role]:
-        """Return the hash and the role of the key; refuse a key without the right, or above its rate."""
+    async def _check_key(self, needed: Role, headers: list[tuple[bytes, bytes]]) -> Holder:
+        """Return the holder of the key; refuse a key without the right, or above its rate."""
         service = self._service
         await service.refresh_keys()
         header = next((value for name, value in headers if name == b"authorization"), b"")
         key = header[7:] if header[:7].lower() == b"bearer " else b""  # an empty key is nobody's
         hashed = sha256(key).digest()  # the lookup is by hash: how long it takes says nothing about the key
-        role = service.keys.role_of_hash(hashed, service.now)
-        if role is None and await service.poll_unknown():
-            role = service.keys.role_of_hash(hashed, service.now)
-        if role is None:
+        holder = service.keys.holder(hashed, service.now)
+        if holder is None and await service.poll_unknown():
+            holder = service.keys.holder(hashed, service.now)
+        if holder is None:
             service.reject(Code.UNAUTHORIZED)
             raise Refusal(401, Code.UNAUTHORIZED, "a valid key is needed: Authorization: Bearer KEY")
-        if not role.may(needed):
+        if not holder.role.may(needed):
             service.reject(Code.FORBIDDEN)
             raise Refusal(403, Code.FORBIDDEN, f"this needs the {needed.value} key")
-        self._charge((hashed, role))
-        return hashed, role
+        self._charge(holder)
+        return holder
 
-    def _charge(self, caller: tuple[bytes, Role], requests: int = 1, charged: int = 0) -> None:
+    def _charge(self, caller: Holder, requests: int = 1, charged: int = 0) -> None:
         """Refuse a key that exceeds its rate limit."""
-        seconds = self._rates.wait(*caller, requests, charged)
+        seconds = self._rates.wait(caller.key, caller.role, requests, charged)
         if seconds:
             raise Refusal.too_fast(seconds)
 
     def _note(self, status: int, start: float) -> None:
         self._latency.observe(perf_counter() - start)
         self._service.meters.replies[self._operation.name, status] += 1
+
+
+def _query(text: bytes, names: Iterable[str]) -> dict[str, int | None]:
+    """Parse the whole numbers of a query; other parameters are ignored."""
+    given = dict(parse_qsl(text.decode("ascii", "replace"), keep_blank_values=True))
+    for name in names:
+        number = given.get(name, "1")
+        if not (number.isascii() and number.isdigit() and len(number) <= LONGEST_NUMBER_DIGITS and int(number)):
+            raise Refusal(400, Code.MALFORMED, f"{name} must be a whole number from 1 on, got {brief(number)}")
+    return {name: int(given[name]) if name in given else None for name in names}
 
 
 def _refused(refusal: Refusal) -> tuple[int, bytes, list[tuple[bytes, bytes]]]:

@@ -134,6 +134,10 @@ def _describe(operation: Operation, schema: dict[str, Any]) -> dict[str, Any]:
         ],
         "responses": replies,
     }
+    described["parameters"] += [
+        {"name": name, "in": "query", "schema": {"type": "integer", "minimum": 1, "maximum": 10**15 - 1}}
+        for name in operation.query
+    ]
     if operation.role is not None:
         described["security"] = [{"key": []}]
     if operation.body is not None:

@@ -32,16 +32,18 @@ from ldpbandits.server.api.messages import (
     ResponseMessage,
     ShippedArm,
 )
+from ldpbandits.server.experiments.commands import Commands
 from ldpbandits.server.experiments.limits import LARGEST_BODY_BYTES, LARGEST_EXPERIMENT_BYTES
 from ldpbandits.server.keys import Role
 from ldpbandits.server.process import metrics
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import Status, Unavailable
-from ldpbandits.spec.messages import History, Report, Summary, Tallies
+from ldpbandits.spec.messages import Change, History, Report, Summary, Tallies
 from ldpbandits.spec.protocol import ACCEPTANCES, BATCH, DECISIONS, EXPERIMENT, OFFER, RESPONSES
 
 PathValues: TypeAlias = Mapping[str, Any]
-Handler: TypeAlias = Callable[[Service, PathValues, Any], Any]
+Handler: TypeAlias = Callable[[Any, PathValues, Any], Any]
+"""Called with the service, or for a change with the commands of the caller; the path's values; and the message."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,8 @@ class Operation:
     """Whether concurrent callers share a reply, and computing replies takes a bounded share of the processor."""
     largest: int = LARGEST_BODY_BYTES
     """The largest body in bytes."""
+    query: tuple[str, ...] = ()
+    """The parameters that may follow a question mark, each a whole number; None for one that is left out."""
 
     @cached_property
     def name(self) -> str:
@@ -81,9 +85,9 @@ class Operation:
         """Tell whether this is an experimenter's change; changes run one at a time."""
         return self.role is Role.ADMIN
 
-    async def run(self, service: Service, parameters: PathValues, body: object) -> Any:  # noqa: ANN401 - any message
+    async def run(self, of: Service | Commands, parameters: PathValues, body: object) -> Any:  # noqa: ANN401 - any message
         """Call the handler, and await its reply if needed."""
-        result = self.handler(service, parameters, body)
+        result = self.handler(of, parameters, body)
         return await result if isinstance(result, CoroutineType) else result
 
 
@@ -106,8 +110,8 @@ async def _export_in_order(service: Service, path: PathValues, _: None) -> Text:
     return Text("text/csv", await service.export(path["name"], in_order=True))
 
 
-async def _link(service: Service, _: PathValues, __: Nothing) -> ConsoleLink:
-    return ConsoleLink(f"console/enter/{await service.links.new()}")
+async def _link(commands: Commands, _: PathValues, __: Nothing) -> ConsoleLink:
+    return ConsoleLink(f"console/enter/{await commands.new_link()}")
 
 
 def _number(text: str) -> int:
@@ -116,7 +120,7 @@ def _number(text: str) -> int:
 
 
 def _status(status: Status) -> Handler:
-    return lambda service, path, _: service.commands.set_status(path["name"], status)
+    return lambda commands, path, _: commands.set_status(path["name"], status)
 
 
 LONGEST_NUMBER = 5
@@ -194,7 +198,7 @@ OPERATIONS = (
         "POST",
         "/v1/experiments",
         "create an experiment",
-        lambda service, _, body: service.commands.create(body),
+        lambda commands, _, body: commands.create(body),
         Report,
         body=NewExperiment,
         status=201,
@@ -249,7 +253,7 @@ OPERATIONS = (
         "POST",
         f"{EXPERIMENT}/ship",
         "assign one arm to everybody, and collect no more responses; resume takes it back",
-        lambda service, path, body: service.commands.ship(path["name"], body),
+        lambda commands, path, body: commands.ship(path["name"], body),
         Report,
         body=ShippedArm,
         refusals=(404, 409),
@@ -258,7 +262,7 @@ OPERATIONS = (
         "POST",
         f"{EXPERIMENT}/forgive",
         "forgive the missing answers so far: missing counts start anew",
-        lambda service, path, _: service.commands.forgive(path["name"]),
+        lambda commands, path, _: commands.forgive(path["name"]),
         Report,
         body=Nothing,
         refusals=(404,),
@@ -267,7 +271,7 @@ OPERATIONS = (
         "DELETE",
         EXPERIMENT,
         "remove an experiment and all its responses",
-        lambda service, path, _: service.commands.delete(path["name"]),
+        lambda commands, path, _: commands.delete(path["name"]),
         Summary,
         refusals=(404,),
     ),
@@ -275,7 +279,7 @@ OPERATIONS = (
         "POST",
         f"{EXPERIMENT}/arms",
         "add an arm",
-        lambda service, path, body: service.commands.add_arm(path["name"], body),
+        lambda commands, path, body: commands.add_arm(path["name"], body),
         Report,
         body=NewArm,
         status=201,
@@ -285,7 +289,7 @@ OPERATIONS = (
         "POST",
         f"{EXPERIMENT}/arms/{{arm}}/retire",
         "stop assigning an arm; its number is not used again",
-        lambda service, path, _: service.commands.retire_arm(path["name"], _number(path["arm"])),
+        lambda commands, path, _: commands.retire_arm(path["name"], _number(path["arm"])),
         Report,
         body=Nothing,
         refusals=(404, 409),
@@ -298,6 +302,26 @@ OPERATIONS = (
         History,
         Role.VIEWER,
         refusals=(404,),
+    ),
+    Operation(
+        "GET",
+        f"{EXPERIMENT}/log",
+        "show who changed the experiment, the newest 100 changes first; a deleted one has its log",
+        lambda service, path, _: service.changes(path["name"], path["before"]),
+        list[Change],
+        Role.VIEWER,
+        refusals=(400, 404),
+        query=("before",),
+    ),
+    Operation(
+        "GET",
+        "/v1/log",
+        "show who changed experiments and keys, the newest 100 changes first",
+        lambda service, query, _: service.changes(None, query["before"]),
+        list[Change],
+        Role.VIEWER,
+        refusals=(400,),
+        query=("before",),
     ),
     Operation(
         "GET",
@@ -330,7 +354,7 @@ OPERATIONS = (
         "POST",
         "/v1/keys/{role}/rotate",
         "make a new admin, viewer, client or allowance key, or signing secret",
-        lambda service, path, body: service.commands.rotate(path["role"], body),
+        lambda commands, path, body: commands.rotate(path["role"], body),
         Key,
         body=NewKey,
         refusals=(404, 409),

@@ -13,7 +13,7 @@ from ldpbandits.server.console.forms import as_message
 from ldpbandits.server.console.replies import page, redirect
 from ldpbandits.server.console.visits import Visit
 from ldpbandits.server.console.words import MOST_SHOWN
-from ldpbandits.server.service import Service
+from ldpbandits.server.experiments.commands import Commands
 from ldpbandits.spec.messages import Report
 from ldpbandits.spec.protocol import Code
 
@@ -31,7 +31,7 @@ class Action:
     title: Callable[[Report], str]
     consequences: Callable[[Report], list[str]]
     fits: Callable[[Report], bool]
-    run: Callable[[Service, str, Fields], Coroutine[Any, Any, object]]
+    run: Callable[[Commands, str, Fields], Coroutine[Any, Any, object]]
     done: str
     """The message after the action."""
     is_grave: bool = False
@@ -70,14 +70,14 @@ def _ship_consequences(report: Report) -> list[str]:
     ]
 
 
-async def _retire(service: Service, name: str, fields: Fields) -> None:
-    await service.commands.retire_arm(name, _number(fields.get("arm", "")))
+async def _retire(commands: Commands, name: str, fields: Fields) -> None:
+    await commands.retire_arm(name, _number(fields.get("arm", "")))
 
 
-async def _delete(service: Service, name: str, fields: Fields) -> None:
+async def _delete(commands: Commands, name: str, fields: Fields) -> None:
     if fields.get("name", "").strip() != name:
         raise Refusal(422, Code.INVALID, f"to delete it, type its name: {name}")
-    await service.commands.delete(name)
+    await commands.delete(name)
 
 
 def _number(text: str) -> int:
@@ -96,7 +96,7 @@ ACTIONS = (
             "You can resume the experiment.",
         ],
         lambda report: report.status == "running",
-        lambda service, name, _: service.commands.set_status(name, "paused"),
+        lambda commands, name, _: commands.set_status(name, "paused"),
         "The experiment is paused.",
     ),
     Action(
@@ -105,7 +105,7 @@ ACTIONS = (
         lambda report: f"Resume {report.name}?",
         lambda _: ["The server assigns arms again, by the rule, and asks for responses."],
         lambda report: report.status in {"paused", "shipped"},
-        lambda service, name, _: service.commands.set_status(name, "running"),
+        lambda commands, name, _: commands.set_status(name, "running"),
         "The experiment is running again.",
     ),
     Action(
@@ -114,7 +114,7 @@ ACTIONS = (
         lambda report: f"Ship an arm of {report.name} to everybody?",
         _ship_consequences,
         _is_open,
-        lambda service, name, fields: service.commands.ship(name, ShippedArm(_number(fields.get("arm", "")))),
+        lambda commands, name, fields: commands.ship(name, ShippedArm(_number(fields.get("arm", "")))),
         "The arm is shipped.",
     ),
     Action(
@@ -123,7 +123,7 @@ ACTIONS = (
         lambda report: f"Add an arm to {report.name}?",
         lambda _: ["The server assigns it from now on. Devices see its name, which cannot be used again."],
         lambda report: _is_open(report) and report.settings.may_add_arms,
-        lambda service, name, fields: service.commands.add_arm(
+        lambda commands, name, fields: commands.add_arm(
             name, as_message(NewArm, {"name": fields.get("arm", "").strip()})
         ),
         "The arm is added.",
@@ -153,7 +153,7 @@ ACTIONS = (
             "This cannot be undone.",
         ],
         lambda report: _missing(report) > 0,
-        lambda service, name, _: service.commands.forgive(name),
+        lambda commands, name, _: commands.forgive(name),
         "The missing answers are forgiven.",
         is_grave=True,
         is_listed=False,
@@ -168,7 +168,7 @@ ACTIONS = (
             "A closed experiment never runs again; pause it if you may want to resume it.",
         ],
         _is_open,
-        lambda service, name, _: service.commands.set_status(name, "closed"),
+        lambda commands, name, _: commands.set_status(name, "closed"),
         "The experiment is closed.",
         is_grave=True,
     ),
@@ -199,7 +199,7 @@ async def act(visit: Visit) -> Response:
     """Run a confirmed action, and show the experiment."""
     action = _find(visit)
     try:
-        await visit.service.change(lambda: action.run(visit.service, visit.name, dict(visit.form)))
+        await visit.service.change(lambda: action.run(visit.commands, visit.name, dict(visit.form)))
     except Refusal as refusal:
         return await _ask(visit, action, visit.form, refusal)
     return redirect(("../../" if action.word == "delete" else f"../{visit.name}") + f"?done={action.word}")

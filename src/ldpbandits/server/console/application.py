@@ -56,6 +56,7 @@ PAGES = (
     Page("POST", "/console/sign-out", pages.sign_out),
     Page("GET", "/console/", pages.experiments),
     Page("GET", "/console/events", pages.events),
+    Page("GET", "/console/log", pages.changes),
     Page("GET", "/console/new", create.show, Role.ADMIN),
     Page("POST", "/console/new", create.submit, Role.ADMIN),
     Page("GET", "/console/epsilon", create.epsilon, Role.ADMIN),
@@ -66,6 +67,7 @@ PAGES = (
     Page("GET", f"{ONE}/tallies.json", pages.tallies),
     Page("GET", f"{ONE}/report.html", pages.report_file),
     Page("GET", f"{ONE}/papers.zip", pages.papers),
+    Page("GET", f"{ONE}/log", pages.changes),
     Page("GET", f"{ONE}/{{action}}", actions.confirm, Role.ADMIN),
     Page("POST", f"{ONE}/{{action}}", actions.act, Role.ADMIN),
 )

@@ -76,7 +76,7 @@ async def submit(visit: Visit) -> Response:
     fields = {name: visit.form.get(name, "").strip() for name in FIRST}
     try:
         new = as_message(NewExperiment, message(fields))
-        report = await visit.service.change(lambda: visit.service.commands.create(new))
+        report = await visit.service.change(lambda: visit.commands.create(new))
     except Refusal as refusal:
         return _form(visit, fields, refusal)
     return redirect(f"experiments/{report.name}?done=create")

@@ -25,6 +25,7 @@ from ldpbandits.server.console.live import Listing, Snapshot, version_of_part
 from ldpbandits.server.console.replies import HEADERS, download, page, redirect, text
 from ldpbandits.server.console.visits import Visit, check_origin, cookie_name
 from ldpbandits.server.keys import Role
+from ldpbandits.server.service import CHANGES_PER_PAGE
 from ldpbandits.spec.menu import Menu
 from ldpbandits.spec.messages import Report, criteria_words
 from ldpbandits.spec.protocol import Code
@@ -32,8 +33,8 @@ from ldpbandits.spec.protocol import Code
 NARROWEST = 0.1
 """The smallest visible part of a bar, in per cent."""
 
-LONGEST_FIND, LONGEST_PAGE_NUMBER = 64, 6
-"""Characters of a search for names, and digits of a page of the list."""
+LONGEST_FIND, LONGEST_PAGE_NUMBER, LONGEST_LINE_NUMBER = 64, 6, 15
+"""Characters of a search for names, and digits of a page of the list and of a line of the change log."""
 
 NEXT = re.compile(r"(?:experiments/[a-z0-9][a-z0-9-]{0,63}|new)?")
 """Valid targets of the redirect after signing in: our own pages, or the list."""
@@ -128,6 +129,15 @@ async def experiments(visit: Visit) -> Response:
         "done": DONE.get(visit.request.query_params.get("done", "")),
     }
     return await asyncio.to_thread(page, visit, "list.html", **content)
+
+
+async def changes(visit: Visit) -> Response:
+    """Show who changed an experiment, or any, and the keys; the newest first."""
+    name = visit.request.path_params.get("name")
+    before = visit.request.query_params.get("before", "")
+    is_number = before.isascii() and before.isdigit() and len(before) <= LONGEST_LINE_NUMBER
+    lines = await visit.service.changes(name, int(before) if is_number else None)
+    return page(visit, "log.html", name=name, lines=lines, has_more=len(lines) == CHANGES_PER_PAGE)
 
 
 def _listing(visit: Visit) -> Listing:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 
 from ldpbandits.server.api.refusals import Refusal
+from ldpbandits.server.experiments.commands import Commands
 from ldpbandits.server.keys import Role
 from ldpbandits.server.service import Service
 from ldpbandits.spec.protocol import Code
@@ -56,6 +57,15 @@ class Visit:
     async def line(self, name: str) -> "Line":
         """Return the content of an experiment's line in the list."""
         return await self.live.line(name, follows=FOLLOWS in self.request.headers)
+
+    @property
+    def commands(self) -> Commands:
+        """The commands of the visitor, who has a session."""
+        key = b"" if self.session is None else self.session.key
+        holder = self.service.keys.holder(key, self.service.now)
+        if holder is None:
+            raise Refusal(403, Code.FORBIDDEN, "the key of this session has ended: sign in again")
+        return self.service.commands.of(holder)
 
     @property
     def may_change(self) -> bool:

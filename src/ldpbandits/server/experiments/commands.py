@@ -1,7 +1,13 @@
-"""Commands of experimenters on experiments, arms and keys. A command is checked, stored, then applied in memory."""
+"""Commands of experimenters on experiments, arms and keys. A command is checked, stored, then applied in memory.
 
+The store writes a line of the change log in the transaction of each change.
+"""
+
+import logging
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ldpbandits.agent.bound_rule import bind_rule
 from ldpbandits.agent.duels import Design
@@ -11,21 +17,31 @@ from ldpbandits.server.api.messages import Key, NewArm, NewExperiment, NewKey, S
 from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.experiments import limits
 from ldpbandits.server.experiments.definition import define
+from ldpbandits.server.experiments.events import FORGIVEN
 from ldpbandits.server.experiments.guardrails import check_room
 from ldpbandits.server.experiments.live import LiveExperiment
 from ldpbandits.server.experiments.look_alikes import look_alike
 from ldpbandits.server.experiments.settings import Settings
 from ldpbandits.server.experiments.warm_start import known_totals
-from ldpbandits.server.keys import Role
+from ldpbandits.server.keys import SERVER, Holder, Role
 from ldpbandits.server.reports.report import summarise
 from ldpbandits.server.reports.verdicts import criteria_of
-from ldpbandits.server.store import Exists, Status, Store, Unavailable
+from ldpbandits.server.store import Event, Exists, Status, Store, Unavailable
 from ldpbandits.spec.menu import Menu
-from ldpbandits.spec.messages import Report, Summary
+from ldpbandits.spec.messages import Change, Report, Summary
 from ldpbandits.spec.protocol import Code
 
 if TYPE_CHECKING:
     from ldpbandits.server.service import Service
+
+VERBS: dict[Status, str] = {"running": "resume", "paused": "pause", "shipped": "ship", "closed": "close"}
+"""The verb of the change that leads to a status."""
+
+LONGEST_DETAIL = 500
+"""Characters of a detail in the change log: an experiment may have thousands of arms."""
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 
 def _check_stopping(settings: Settings, rule: Rule, menu: Menu) -> None:
@@ -55,9 +71,13 @@ def _check_criteria(settings: Settings, rule: Rule, menu: Menu) -> None:
 class Commands:
     """The part of a service that changes experiments. `Service.change` runs its methods one at a time."""
 
-    def __init__(self, service: "Service", store: Store) -> None:
-        """Change the experiments of this service, in its store first."""
-        self._service, self._store = service, store
+    def __init__(self, service: "Service", store: Store, caller: Holder = SERVER) -> None:
+        """Change the experiments of this service, in its store first; the change log shows the name of the caller."""
+        self._service, self._store, self._caller = service, store, caller
+
+    def of(self, caller: Holder) -> "Commands":
+        """Return the commands of the holder of a key."""
+        return Commands(self._service, self._store, caller)
 
     async def create(self, new: NewExperiment) -> Report:
         """Check what the types of a new experiment cannot express, store it and start it."""
@@ -90,22 +110,23 @@ class Commands:
         if alike is not None:
             raise Refusal(422, Code.INVALID, f"the names of two arms look alike: {alike[0]!a} and {alike[1]!a}")
         try:
-            stored = await self._service.committer.run(self._store.create, definition, new.arms, known)
+            create = partial(self._store.create, definition, new.arms, known)
+            stored = await self._write(create, "create", new.name, f"arms: {', '.join(new.arms)}")
         except Exists:
             raise Refusal(409, Code.EXISTS, f"there is already an experiment {new.name}") from None
         if not self._is_overtaken:
             self._service.load(stored)
         return await self._service.report(new.name)
 
-    async def set_status(self, name: str, status: Status) -> Report:
+    async def set_status(self, name: str, status: Status, why: str = "") -> Report:
         """Pause: stop assigning arms; outstanding responses still count. Close: neither, permanently."""
         experiment = self._service.find(name)
         if experiment.status == "closed" and status != "closed":
             raise Refusal(409, Code.CLOSED, f"the experiment {name} is closed for good")
-        await self._set_status(experiment, status)
+        await self._set_status(experiment, status, detail=why)
         return await self._service.report(name)
 
-    async def ship(self, name: str, chosen: ShippedArm) -> Report:
+    async def ship(self, name: str, chosen: ShippedArm, why: str = "") -> Report:
         """Assign this arm to every user, without asking for responses; outstanding responses still count."""
         experiment = self._service.find(name)
         self._check_not_closed(experiment)
@@ -114,7 +135,8 @@ class Commands:
             raise self._no_arm(experiment)
         if experiment.arms[arm].retired:
             raise Refusal(409, Code.RETIRED, f"the arm {experiment.records[arm].name} is retired")
-        await self._set_status(experiment, "shipped", arm)
+        detail = f"arm: {experiment.records[arm].name}" + (f"; {why}" if why else "")
+        await self._set_status(experiment, "shipped", arm, detail=detail)
         return await self._service.report(name)
 
     async def delete(self, name: str) -> Summary:
@@ -125,7 +147,8 @@ class Commands:
         del self._service.experiments[name], self._service.numbered[number]
         events = self._service.committer.forget_events(number)
         try:
-            is_left = await self._service.committer.run(self._store.delete, number)
+            told = f"{summary.arms} arms, {summary.responses} responses"
+            is_left = await self._write(partial(self._store.delete, number), "delete", name, told)
         except BaseException:
             self._service.numbered[number] = experiment
             self._service.experiments.setdefault(name, experiment)
@@ -137,8 +160,11 @@ class Commands:
                 is_left = await self._service.committer.run(self._store.delete, number)
         return summary
 
-    async def _set_status(self, experiment: LiveExperiment, status: Status, shipped: int | None = None) -> None:
-        await self._service.committer.run(self._store.set_status, experiment.number, status, shipped)
+    async def _set_status(
+        self, experiment: LiveExperiment, status: Status, shipped: int | None = None, *, detail: str = ""
+    ) -> None:
+        change = partial(self._store.set_status, experiment.number, status, shipped)
+        await self._write(change, VERBS[status], experiment.name, detail)
         if not self._is_overtaken:
             experiment.set_status(status, shipped)
         with suppress(Unavailable):  # `forget` drops what is left
@@ -161,7 +187,8 @@ class Commands:
             message = f"the experiment {name} has or had an arm whose name looks alike: {alike[1]!a}"
             raise Refusal(409, Code.EXISTS, message)
         try:
-            await self._service.committer.run(self._store.add_arm, experiment.number, new.name)
+            change = partial(self._store.add_arm, experiment.number, new.name)
+            await self._write(change, "add-arm", name, f"arm: {new.name}")
         except Exists:
             raise Refusal(409, Code.EXISTS, f"the experiment {name} has or had an arm of this name") from None
         if not self._is_overtaken:
@@ -172,8 +199,13 @@ class Commands:
         """Take the answers that are missing so far off the counts and the verdict, for good."""
         experiment = self._service.find(name)
         experiment.expire(self._service.now)
-        experiment.forgive()
-        await self._service.write_events()
+        records = enumerate(experiment.records)
+        events = [Event(experiment.number, arm, FORGIVEN, record.missing) for arm, record in records if record.missing]
+        told = f"missing answers: {sum(event.times for event in events)}"
+        await self._write(partial(self._store.add_events, experiment.number, events), "forgive", name, told)
+        if not self._is_overtaken:
+            for event in events:
+                experiment.records[event.arm].elsewhere[FORGIVEN] += event.times
         return await self._service.report(name)
 
     async def retire_arm(self, name: str, arm: int) -> Report:
@@ -194,7 +226,8 @@ class Commands:
                 raise Refusal(409, Code.SHIPPED, "this arm is shipped: ship another one or resume first")
             if sum(not other.retired for other in arms) == 1:
                 raise Refusal(409, Code.LAST, "the last arm cannot be retired: close the experiment instead")
-            await self._service.committer.run(self._store.retire_arm, experiment.number, arm)
+            change = partial(self._store.retire_arm, experiment.number, arm)
+            await self._write(change, "retire-arm", name, f"arm: {experiment.records[arm].name}")
             experiment.retire_arm(arm)
         return await self._service.report(name)
 
@@ -207,16 +240,30 @@ class Commands:
                 if keys.is_fixed(role):
                     raise Refusal(409, Code.ENVIRONMENT, f"the {what} key is set in the server's environment")
                 grace = int(new.grace or 0)
-                return Key(what, await self._service.committer.run(keys.rotate, role, self._service.now, grace))
+                change = partial(keys.rotate, role, self._service.now, grace)
+                return Key(what, await self._write(change, "rotate-key", None, _rotation(what, grace)))
             case "signing":
                 if keys.is_secret_fixed:
                     raise Refusal(409, Code.ENVIRONMENT, "the signing secret is set in the server's environment")
                 lifetimes = [experiment.ticket_lifetime for experiment in self._service.experiments.values()]
                 grace = max(lifetimes, default=0) if new.grace is None else int(new.grace)
-                await self._service.committer.run(keys.rotate_secret, self._service.now, grace)
+                rotate = partial(keys.rotate_secret, self._service.now, grace)
+                await self._write(rotate, "rotate-secret", None, _rotation("signing", grace))
                 return Key("signing", None)
             case _:
                 raise Refusal(404, Code.NOT_FOUND, "a key is admin, viewer, client, allowance or signing")
+
+    async def new_link(self) -> str:
+        """Return the token of a link that opens the console once for the caller."""
+        return await self._service.links.new(self._caller.key)
+
+    async def _write(self, change: Callable[..., T], what: str, experiment: str | None, detail: str = "") -> T:
+        """Make a change in the store, which also writes its line of the change log; then log it."""
+        told = detail if len(detail) <= LONGEST_DETAIL else f"{detail[:LONGEST_DETAIL]}..."
+        line = Change(self._service.now, self._caller.name, what, experiment, told)
+        result = await self._service.committer.run(partial(change, log=line))
+        log_change(line)
+        return result
 
     @property
     def _is_overtaken(self) -> bool:
@@ -232,3 +279,15 @@ class Commands:
     def _check_not_closed(experiment: LiveExperiment) -> None:
         if experiment.status == "closed":
             raise Refusal(409, Code.CLOSED, f"the experiment {experiment.name} is closed for good")
+
+
+def log_change(line: Change) -> None:
+    """Log a change that was made."""
+    fields: dict[str, Any] = {"who": line.who, "what": line.what, "experiment": line.experiment, "detail": line.detail}
+    told = " ".join(filter(None, (line.what, line.experiment)))
+    message = f"{line.who}: {told}" + (f" ({line.detail})" if line.detail else "")
+    _log.info("%s", message, extra={"event": "change", "fields": fields})
+
+
+def _rotation(what: str, grace: int) -> str:
+    return f"{what}, the earlier ones valid for {grace} s"

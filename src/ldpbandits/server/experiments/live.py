@@ -200,16 +200,6 @@ class LiveExperiment:
         self.records[arm].here[kind] += times
         self.note(self.number, arm, kind, times)
 
-    def forgive(self) -> None:
-        """Make a new start for the missing answers, and log it."""
-        forgiven = 0
-        for number, record in enumerate(self.records):
-            if record.missing:
-                forgiven += record.missing
-                self.count_event(number, FORGIVEN, record.missing)
-        words = "the experiment %s forgave %d missing answers: its missing counts start anew"
-        _log.warning(words, self.name, forgiven, extra={"event": FORGIVEN, "experiment": self.name})
-
     def report_incident(self, kind: str) -> None:
         """Count an incident in the store, and log it."""
         self.count_event(0, kind)

@@ -30,7 +30,7 @@ async def watch_traffic(service: Service) -> None:
 
 async def _pause_if(service: Service, experiment: LiveExperiment) -> None:
     if _is_pause_due(experiment) and service.experiments.get(experiment.name) is experiment:
-        await service.commands.set_status(experiment.name, "paused")
+        await service.commands.set_status(experiment.name, "paused", "more responses within an hour than its cap")
         experiment.report_incident(CAPPED)
 
 
@@ -73,11 +73,12 @@ async def _stop_if_due(service: Service, experiment: LiveExperiment, found: Find
     if service.experiments.get(experiment.name) is not experiment or not _is_stop_due(service, experiment, found):
         return
     leader, ending = found.leader or 0, experiment.settings.stop_when_decided
+    why = f"verdict: {found.verdict.kind}"
     has_time = service.now >= experiment.created_at + experiment.settings.stop_after
     if found.is_better and ending == "ship" and has_time and not experiment.incidents.total():
-        await service.commands.ship(experiment.name, ShippedArm(leader))
+        await service.commands.ship(experiment.name, ShippedArm(leader), why)
     else:
-        await service.commands.set_status(experiment.name, "paused")
+        await service.commands.set_status(experiment.name, "paused", why)
     experiment.stopped_by = found.verdict.kind
     experiment.count_event(leader, STOPPED)
 

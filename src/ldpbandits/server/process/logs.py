@@ -39,6 +39,8 @@ class Line(logging.Formatter):
             "event": getattr(record, "event", None) or _event(record.name),
             "message": _message(record),
         }
+        if self._is_json:
+            fields |= getattr(record, "fields", {})
         if record.exc_info and record.exc_info[1] is not None:
             fields |= _failure(record.exc_info[1])
         if self._is_json:

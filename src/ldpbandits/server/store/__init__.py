@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from ldpbandits.server.experiments.tickets import Ticket
+from ldpbandits.spec.messages import Change
 from ldpbandits.spec.protocol import Acknowledged, Code
 
 Status: TypeAlias = Literal["running", "paused", "shipped", "closed"]
@@ -271,6 +272,7 @@ class Store(Protocol):
       `Committer`, which may be another. There are two exceptions: the event loop reads `forgotten` at any moment, and
       other threads step through an `export` meanwhile. `close` is the last call.
     - Experiments and arms are named by numbers that the store assigned; times are whole seconds of the caller's clock.
+    - A change that is given as `log` is a line of the change log, written in the same transaction as the change itself.
     """
 
     @property
@@ -290,23 +292,40 @@ class Store(Protocol):
     def experiments(self) -> list[StoredExperiment]:
         """Return every experiment, in the order in which they were created."""
 
-    def create(self, definition: Definition, arms: Sequence[str], known: Sequence[CellTotal] = ()) -> StoredExperiment:
+    def create(
+        self,
+        definition: Definition,
+        arms: Sequence[str],
+        known: Sequence[CellTotal] = (),
+        *,
+        log: Change | None = None,
+    ) -> StoredExperiment:
         """Store a new running experiment; raise `Exists` when its name, or the name of one of its arms, is taken.
 
         `known` are the totals that it starts from, under the experiment number 0.
         """
 
-    def add_arm(self, experiment: int, name: str) -> None:
+    def add_arm(self, experiment: int, name: str, *, log: Change | None = None) -> None:
         """Add an arm under the next number; raise `Exists` when the experiment has one of this name, retired or not."""
 
-    def retire_arm(self, experiment: int, arm: int) -> None:
+    def retire_arm(self, experiment: int, arm: int, *, log: Change | None = None) -> None:
         """Retire an arm: it is not assigned any more, and responses for it still count."""
 
-    def set_status(self, experiment: int, status: Status, shipped: int | None = None) -> None:
+    def set_status(
+        self, experiment: int, status: Status, shipped: int | None = None, *, log: Change | None = None
+    ) -> None:
         """Pause, resume, ship to an arm or close an experiment. A closed experiment counts no new response."""
 
-    def delete(self, experiment: int) -> bool:
+    def add_events(self, experiment: int, events: Sequence[Event], *, log: Change | None = None) -> None:
+        """Add events of an experiment as an experimenter's change, which no retry makes twice.
+
+        They are of kinds that are never given to `count`.
+        """
+
+    def delete(self, experiment: int, *, log: Change | None = None) -> bool:
         """Remove an experiment, its arms, totals, responses and events; its name is free, its number is not.
+
+        Its lines of the change log stay; the first call writes its last one.
 
         After the first call no worker finds the experiment. A store may remove many responses in steps, so that
         counting goes on in between: it returns True while more are left, and the caller calls it again. If a crash
@@ -358,7 +377,7 @@ class Store(Protocol):
     def keys(self) -> list[StoredKey]:
         """Return every key, in any order; some may have expired."""
 
-    def rotate_key(self, role: str, hashed: bytes, now: int, grace: int) -> None:
+    def rotate_key(self, role: str, hashed: bytes, now: int, grace: int, *, log: Change | None = None) -> None:
         """Store a new key of a role. Earlier keys expire within `grace` seconds, and never later than before.
 
         Expired keys are removed at once: otherwise they would be valid again when the clock goes back.
@@ -367,11 +386,17 @@ class Store(Protocol):
     def secrets(self) -> list[StoredSecret]:
         """Return every secret, in any order; some may have expired."""
 
-    def rotate_secret(self, secret: bytes, now: int, grace: int) -> None:
+    def rotate_secret(self, secret: bytes, now: int, grace: int, *, log: Change | None = None) -> None:
         """Store a new secret under the next number; earlier secrets expire as in `rotate_key`."""
 
     def prune(self, now: int) -> None:
         """Remove the keys and secrets that have expired by `now`."""
+
+    def changes(self, experiment: str | None, before: int | None, most: int) -> list[Change]:
+        """Return the newest lines of the change log, the newest first: of an experiment, or of all and of keys.
+
+        With `before` only those whose numbers are smaller.
+        """
 
     def check(self) -> None:
         """Make a durable write that changes nothing; raise `Unavailable` when the store cannot write."""

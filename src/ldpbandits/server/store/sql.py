@@ -22,6 +22,7 @@ from ldpbandits.server.store import (
     StoredResponse,
     StoredSecret,
 )
+from ldpbandits.spec.messages import Change
 
 Migrations: TypeAlias = Sequence[tuple[str, Sequence[str]]]
 """Names of migrations and their statements, in order. A released migration is never edited."""
@@ -65,18 +66,18 @@ class SqlStore(ABC):
         """Commit the whole block or nothing."""
 
     @abstractmethod
-    def _change(self, experiment: int | None) -> AbstractContextManager[Execute]:
-        """Make an experimenter's change, of this experiment or of keys, in one transaction."""
+    def _change(self, experiment: int | None, log: Change | None) -> AbstractContextManager[Execute]:
+        """Make and log an experimenter's change, of this experiment or of keys, in one transaction."""
 
-    def add_arm(self, experiment: int, name: str) -> None:
+    def add_arm(self, experiment: int, name: str, *, log: Change | None = None) -> None:
         """Insert an arm under the next number."""
-        with self._change(experiment) as execute:
+        with self._change(experiment, log) as execute:
             insert = "INSERT INTO arms (experiment, number, name) SELECT {}, count(*), ? FROM arms WHERE experiment = ?"
             execute(insert.format(int(experiment)), (name, experiment))
 
-    def retire_arm(self, experiment: int, arm: int) -> None:
+    def retire_arm(self, experiment: int, arm: int, *, log: Change | None = None) -> None:
         """Mark the arm as retired."""
-        with self._change(experiment) as execute:
+        with self._change(experiment, log) as execute:
             execute("UPDATE arms SET retired = true WHERE experiment = ? AND number = ?", (experiment, arm))
 
     def events(self) -> list[Event]:
@@ -88,9 +89,9 @@ class SqlStore(ABC):
         """Read the hashes of all keys."""
         return [StoredKey(*row) for row in self._rows("SELECT hash, role, valid_until FROM keys")]
 
-    def rotate_key(self, role: str, hashed: bytes, now: int, grace: int) -> None:
+    def rotate_key(self, role: str, hashed: bytes, now: int, grace: int, *, log: Change | None = None) -> None:
         """Shorten the validity of the role's keys, delete expired keys, and insert the new one."""
-        with self._change(None) as execute:
+        with self._change(None, log) as execute:
             execute(f"UPDATE keys SET {_SHORTEN} WHERE role = ?", (now + grace, now + grace, role))  # noqa: S608 - ours
             execute("DELETE FROM keys WHERE valid_until <= ?", (now,))
             execute("INSERT INTO keys VALUES (?, ?, NULL)", (hashed, role))
@@ -99,18 +100,33 @@ class SqlStore(ABC):
         """Read all secrets that sign tickets."""
         return [StoredSecret(*row) for row in self._rows("SELECT id, secret, valid_until FROM secrets")]
 
-    def rotate_secret(self, secret: bytes, now: int, grace: int) -> None:
+    def rotate_secret(self, secret: bytes, now: int, grace: int, *, log: Change | None = None) -> None:
         """Shorten the validity of the secrets, delete expired ones, and insert the new one."""
-        with self._change(None) as execute:
+        with self._change(None, log) as execute:
             execute(f"UPDATE secrets SET {_SHORTEN}", (now + grace, now + grace))  # noqa: S608 - ours
             execute("DELETE FROM secrets WHERE valid_until <= ?", (now,))
             execute("INSERT INTO secrets (secret) VALUES (?)", (secret,))
+
+    def changes(self, experiment: str | None, before: int | None, most: int) -> list[Change]:
+        """Read lines of the change log, the newest first."""
+        wanted = {"experiment = ?": experiment, "id < ?": before}
+        given = {condition: value for condition, value in wanted.items() if value is not None}
+        where = f" WHERE {' AND '.join(given)}" if given else ""
+        sql = f"SELECT at, who, what, experiment, detail, id FROM change_log{where} ORDER BY id DESC LIMIT ?"  # noqa: S608 - ours
+        return [Change(*row) for row in self._rows(sql, (*given.values(), most))]
 
     def prune(self, now: int) -> None:
         """Delete the expired keys and secrets; a worker that still has them knows when they expire."""
         with self._transaction() as execute:
             execute("DELETE FROM keys WHERE valid_until <= ?", (now,))
             execute("DELETE FROM secrets WHERE valid_until <= ?", (now,))
+
+
+def log_change(execute: Execute, log: Change | None) -> None:
+    """Write a line of the change log in the transaction of its change."""
+    if log is not None:
+        insert = "INSERT INTO change_log (at, who, what, experiment, detail) VALUES (?, ?, ?, ?, ?)"
+        execute(insert, (log.at, log.who, log.what, log.experiment, log.detail))
 
 
 def read_experiments(

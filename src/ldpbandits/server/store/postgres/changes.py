@@ -7,7 +7,7 @@ from typing import TypeAlias
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
-from ldpbandits.server.store import DELETED, ERASED_ROWS, CellTotal, Definition, Status, dropped_cell
+from ldpbandits.server.store import DELETED, ERASED_ROWS, CellTotal, Definition, Event, Status, dropped_cell
 from ldpbandits.server.store.postgres.schema import SLOTS
 from ldpbandits.server.store.postgres.slots import SlotTotal
 
@@ -44,6 +44,10 @@ added AS (
 )
 SELECT (SELECT count(*) FROM gone), added.* FROM added
 """  # noqa: S608 - ours
+_ADD_EVENT = (
+    "INSERT INTO events (experiment, worker, arm, kind, count) VALUES (%s, 0, %s, %s, %s)"
+    " ON CONFLICT (experiment, worker, arm, kind) DO UPDATE SET count = events.count + excluded.count"
+)
 _ERASE_RESPONSES = "DELETE FROM responses WHERE experiment = %s AND id > %s AND id <= %s"
 
 
@@ -89,6 +93,11 @@ def set_status(connection: Connection[TupleRow], experiment: int, status: Status
     if status == "closed":
         _lock_gates(connection, experiment)
         connection.execute("UPDATE gates SET open = false WHERE experiment = %s", (experiment,))
+
+
+def add_events(connection: Connection[TupleRow], events: Sequence[Event]) -> None:
+    """Add events under worker 0, which every worker reads."""
+    connection.cursor().executemany(_ADD_EVENT, events)
 
 
 def hide(connection: Connection[TupleRow], experiment: int) -> None:

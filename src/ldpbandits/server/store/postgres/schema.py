@@ -9,6 +9,8 @@
   expired day is cheap, and a dropped range accepts no rows. There is no default partition, on purpose.
 - `changes` has a row for each change by an experimenter, under the next version. Its key makes a change that was
   checked against an older version fail.
+- `change_log` has a line for each change by an experimenter, written in the transaction of the change. It names an
+  experiment, not its number: the line outlives the experiment.
 - `events` and `pending` hold the totals of each worker as absolute values, so that writing them is idempotent.
 """
 
@@ -208,6 +210,22 @@ MIGRATIONS: Migrations = (
             SELECT experiment, 0, arm, -1, sum(count), sum(count), 0 FROM events
             WHERE kind = 'missing' GROUP BY experiment, arm HAVING sum(count) > 0
             """,
+        ),
+    ),
+    (
+        "0003 a log of changes",
+        (
+            """
+            CREATE TABLE change_log (
+                id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+                at bigint NOT NULL,
+                who text NOT NULL,
+                what text NOT NULL,
+                experiment text,
+                detail text NOT NULL
+            )
+            """,
+            "CREATE INDEX change_log_of_experiment ON change_log (experiment, id)",
         ),
     ),
 )

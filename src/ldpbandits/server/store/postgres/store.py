@@ -50,7 +50,8 @@ from ldpbandits.server.store.postgres.poller import Poller
 from ldpbandits.server.store.postgres.retry import RETRY_DEADLINE_S, Counting
 from ldpbandits.server.store.postgres.schema import SETUP_LOCK, migrate
 from ldpbandits.server.store.postgres.slots import Slots, read_experiments
-from ldpbandits.server.store.sql import Execute, SqlStore, read_pages
+from ldpbandits.server.store.sql import Execute, SqlStore, log_change, read_pages
+from ldpbandits.spec.messages import Change
 
 _log = logging.getLogger(__name__)
 
@@ -170,13 +171,13 @@ class PostgresStore(SqlStore):
             self._failpoint("before commit")
 
     @contextmanager
-    def _change(self, experiment: int | None) -> Iterator[Execute]:
-        with self._versioned(experiment) as connection:
+    def _change(self, experiment: int | None, log: Change | None) -> Iterator[Execute]:
+        with self._versioned(experiment, log) as connection:
             yield partial(execute, connection)
 
     @contextmanager
-    def _versioned(self, experiment: int | None) -> Iterator[Connection[TupleRow]]:
-        """Make a change under the next version; raise `Behind` when another worker has changed something since.
+    def _versioned(self, experiment: int | None, log: Change | None) -> Iterator[Connection[TupleRow]]:
+        """Make and log a change under the next version; raise `Behind` when another worker has changed something since.
 
         If the connection is lost during the commit, the change's token shows whether it succeeded.
         """
@@ -185,6 +186,7 @@ class PostgresStore(SqlStore):
             with self._writer.transaction() as connection:
                 changes.claim_version(connection, self.basis + 1, experiment, token)
                 yield connection
+                log_change(partial(execute, connection), log)
                 self._failpoint("before commit")
                 is_ready = True
         except Unavailable:
@@ -196,25 +198,39 @@ class PostgresStore(SqlStore):
         with self._writer.transaction() as connection:
             return changes.is_committed(connection, token)
 
-    def create(self, definition: Definition, arms: Sequence[str], known: Sequence[CellTotal] = ()) -> StoredExperiment:
+    def create(
+        self,
+        definition: Definition,
+        arms: Sequence[str],
+        known: Sequence[CellTotal] = (),
+        *,
+        log: Change | None = None,
+    ) -> StoredExperiment:
         """Insert the experiment and return it as it is read."""
         ((number,),) = self._writer.rows("SELECT nextval(pg_get_serial_sequence('experiments', 'id'))")
-        with self._versioned(number) as connection:
+        with self._versioned(number, log) as connection:
             changes.create(connection, number, definition, arms, known)
             (made,) = read_experiments(connection, [number], self._slots)
         self._counting.last_experiment = max(self._counting.last_experiment, number)
         return made
 
-    def set_status(self, experiment: int, status: Status, shipped: int | None = None) -> None:
+    def set_status(
+        self, experiment: int, status: Status, shipped: int | None = None, *, log: Change | None = None
+    ) -> None:
         """Write the status; once a close returns, no worker counts any more."""
-        with self._versioned(experiment) as connection:
+        with self._versioned(experiment, log) as connection:
             changes.set_status(connection, experiment, status, shipped)
 
-    def delete(self, experiment: int) -> bool:
+    def add_events(self, experiment: int, events: Sequence[Event], *, log: Change | None = None) -> None:
+        """Add to the counts that belong to no worker; all workers apply that as a change."""
+        with self._versioned(experiment, log) as connection:
+            changes.add_events(connection, events)
+
+    def delete(self, experiment: int, *, log: Change | None = None) -> bool:
         """Delete its rows: the first call is a change that all workers apply, later calls continue from the cursor."""
         if experiment in self._deletions:
             return self._deletions[experiment] is not None and self._erase(experiment)
-        with self._versioned(experiment) as connection:
+        with self._versioned(experiment, log) as connection:
             changes.hide(connection, experiment)
             place = changes.erase(connection, experiment, changes.FIRST)
         self._slots.forget(experiment)

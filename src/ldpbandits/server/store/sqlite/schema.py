@@ -7,6 +7,8 @@
 - `cells` holds each arm's tally, by cell, and its acceptances. A response, its nonce and the tally change in one
   transaction or not at all.
 - `events` counts assigned arms, missing answers, rejected responses and the like. It may lag by a moment.
+- `change_log` has a line for each change by an experimenter, written in the transaction of the change. It names an
+  experiment, not its number: the line outlives the experiment.
 - `identity` is one row: random bytes that are part of the signature of this database's tickets.
 """
 
@@ -190,6 +192,22 @@ MIGRATIONS: Migrations = (
             INSERT INTO cells
             SELECT experiment, arm, -1, count, count, 0 FROM events WHERE kind = 'missing' AND count > 0
             """,
+        ),
+    ),
+    (
+        "0007 a log of changes",
+        (
+            """
+            CREATE TABLE change_log (
+                id INTEGER PRIMARY KEY AUTOINCREMENT,
+                at INTEGER NOT NULL,
+                who TEXT NOT NULL,
+                what TEXT NOT NULL,
+                experiment TEXT,
+                detail TEXT NOT NULL
+            )
+            """,
+            "CREATE INDEX change_log_of_experiment ON change_log (experiment, id)",
         ),
     ),
 )

@@ -5,7 +5,7 @@ Every change is a transaction of the one connection that writes, and durable whe
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import astuple
 from pathlib import Path
 from shutil import disk_usage
@@ -30,8 +30,9 @@ from ldpbandits.server.store import (
     dropped_cell,
 )
 from ldpbandits.server.store.nonces import commitment_of, place_of
-from ldpbandits.server.store.sql import Execute, SqlStore, read_experiments, read_pages
+from ldpbandits.server.store.sql import Execute, SqlStore, log_change, read_experiments, read_pages
 from ldpbandits.server.store.sqlite.file import SqliteFile
+from ldpbandits.spec.messages import Change
 
 _USE_NONCE = (
     "INSERT INTO nonces VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET commitment = excluded.commitment"
@@ -106,8 +107,11 @@ class SqliteStore(SqlStore):
         with self.file.transaction() as connection:
             yield connection.execute
 
-    def _change(self, experiment: int | None) -> AbstractContextManager[Execute]:  # noqa: ARG002 - there are no peers
-        return self._transaction()
+    @contextmanager
+    def _change(self, experiment: int | None, log: Change | None) -> Iterator[Execute]:  # noqa: ARG002 - no peers
+        with self._transaction() as execute:
+            yield execute
+            log_change(execute, log)
 
     def check(self) -> None:
         """Write a row and delete it again, in the file that a restart would open.
@@ -130,7 +134,14 @@ class SqliteStore(SqlStore):
         found = self._rows(f"{TOTALS} WHERE {which.format('experiment')} ORDER BY cell", values)
         return read_experiments(self._rows, [CellTotal(*row) for row in found], which, values)
 
-    def create(self, definition: Definition, arms: Sequence[str], known: Sequence[CellTotal] = ()) -> StoredExperiment:
+    def create(
+        self,
+        definition: Definition,
+        arms: Sequence[str],
+        known: Sequence[CellTotal] = (),
+        *,
+        log: Change | None = None,
+    ) -> StoredExperiment:
         """Insert the experiment and its arms, and return them as they are read."""
         with self.file.transaction() as connection:
             number = connection.execute(
@@ -142,18 +153,27 @@ class SqliteStore(SqlStore):
             rows = [(number, arm, name) for arm, name in enumerate(arms)]
             connection.executemany("INSERT INTO arms (experiment, number, name) VALUES (?, ?, ?)", rows)
             connection.executemany(_ADD_CELL, [(number, *cell[1:]) for cell in known])
+            log_change(connection.execute, log)
             (made,) = self._read_experiments("{} = ?", (number,))
         return made
 
-    def set_status(self, experiment: int, status: Status, shipped: int | None = None) -> None:
+    def set_status(
+        self, experiment: int, status: Status, shipped: int | None = None, *, log: Change | None = None
+    ) -> None:
         """Write the status; `count` reads closed experiments from memory."""
-        with self.file.transaction() as connection:
+        with self._change(experiment, log) as execute:
             row = (status, shipped, experiment)
-            connection.execute("UPDATE experiments SET status = ?, shipped = ? WHERE id = ?", row)
+            execute("UPDATE experiments SET status = ?, shipped = ? WHERE id = ?", row)
         if status == "closed":
             self._closed.add(experiment)
 
-    def delete(self, experiment: int) -> bool:
+    def add_events(self, experiment: int, events: Sequence[Event], *, log: Change | None = None) -> None:
+        """Add to the counts of these events."""
+        with self._change(experiment, log) as execute:
+            for event in events:
+                execute(_ADD_EVENT, event)
+
+    def delete(self, experiment: int, *, log: Change | None = None) -> bool:
         """Delete its rows and overwrite them with zeros, so that no trace of a response stays in the file."""
         with self.file.transaction() as connection:
             if experiment not in self._deletions:
@@ -162,6 +182,7 @@ class SqliteStore(SqlStore):
                     return False  # `forget` has deleted the last rows
                 for table in ("cells", "arms", "events"):
                     connection.execute(f"DELETE FROM {table} WHERE experiment = ?", (experiment,))  # noqa: S608 - ours
+                log_change(connection.execute, log)
             place = self._erase(connection, experiment, self._deletions.get(experiment, _FIRST_NONCE))
         self._closed.add(experiment)  # for responses that arrive later
         self._log_is_clean = False
