@@ -4,9 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.server.both import Server
 from tests.server.local import NEW, Local
 from tests.server.postgres_server import Postgres, running_postgres
 from tests.server.several import Workers, working
+
+from ldpbandits.server.store.postgres.store import PostgresStore
+from ldpbandits.server.store.sqlite.store import SqliteStore
 
 
 @pytest.fixture
@@ -38,3 +42,14 @@ def workers(postgres: Postgres) -> Iterator[Workers]:
     """Two workers on a new database."""
     with working(postgres.new()) as made:
         yield made
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
+    """A server on each store."""
+    if request.param == "sqlite":
+        made = Server(SqliteStore(tmp_path / "agent.db"))
+    else:
+        made = Server(PostgresStore(request.getfixturevalue("postgres").new()))
+    yield made
+    made.close()

@@ -1,7 +1,7 @@
 """A store of the tests' own: everything in memory, nothing of it in `src`. Ends with the process that holds it."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -18,6 +18,7 @@ from ldpbandits.server.store import (
     Status,
     StoredArm,
     StoredExperiment,
+    StoredHolder,
     StoredKey,
     StoredResponse,
     StoredSecret,
@@ -47,6 +48,8 @@ class Memory:
     dropped: dict[tuple[int, int, int], CellTotal] = field(default_factory=dict)
     """The sums of dropped responses."""
     keys: list[StoredKey] = field(default_factory=list)
+    holders: dict[str, StoredHolder] = field(default_factory=dict)
+    key_uses: dict[str, int] = field(default_factory=dict)
     secrets: list[StoredSecret] = field(default_factory=list)
     last_secret: int = 0
     forgotten: int = 0
@@ -247,6 +250,33 @@ class MemoryStore:
             cut = [_cut(key, now + grace) if key.role == role else key for key in memory.keys]
             memory.keys = [key for key in cut if not _has_ended(key, now)]
             memory.keys.append(StoredKey(hashed, role, None))
+
+    def holders(self) -> list[StoredHolder]:
+        """Return every holder."""
+        return list(self.memory.holders.values())
+
+    def put_holder(self, holder: StoredHolder, hashed: bytes | None = None, *, log: Change | None = None) -> None:
+        """Keep a holder, and a key of it."""
+        with self._transaction(log) as memory:
+            memory.holders = {**memory.holders, holder.name: holder}
+            if hashed is not None:
+                memory.keys = [*memory.keys, StoredKey(hashed, holder.name, None)]
+
+    def remove_holder(self, name: str, *, log: Change | None = None) -> None:
+        """Remove a holder with all that is its own."""
+        with self._transaction(log) as memory:
+            memory.holders = {key: holder for key, holder in memory.holders.items() if key != name}
+            memory.key_uses = {key: day for key, day in memory.key_uses.items() if key != name}
+            memory.keys = [key for key in memory.keys if key.role != name]
+
+    def note_uses(self, names: Collection[str], day: int) -> None:
+        """Keep the latest day."""
+        with self._transaction() as memory:
+            memory.key_uses |= {name: max(day, memory.key_uses.get(name, 0)) for name in names}
+
+    def key_uses(self) -> dict[str, int]:
+        """Return the day of each last use."""
+        return dict(self.memory.key_uses)
 
     def secrets(self) -> list[StoredSecret]:
         """Return every secret."""

@@ -24,6 +24,7 @@ from ldpbandits.server.store import (
     Outcome,
     Store,
     StoredArm,
+    StoredHolder,
     StoredKey,
     StoredSecret,
     Unavailable,
@@ -115,6 +116,8 @@ def everything(store: Store) -> object:
         sorted(keys, key=lambda key: key.hash),
         sorted(secrets, key=lambda secret: secret.number),
         store.changes(None, None, 100),
+        sorted(store.holders(), key=lambda holder: holder.name),
+        store.key_uses(),
     )
 
 
@@ -122,7 +125,7 @@ def everything(store: Store) -> object:
 def a_new_store_is_empty_and_answers(place: Place) -> None:
     """It holds nothing, has forgotten nothing, and says that it is well."""
     with opened(place) as store:
-        assert everything(store) == ([], [], [], 0, [], [], [])
+        assert everything(store) == ([], [], [], 0, [], [], [], [], {})
         store.check()
 
 
@@ -517,6 +520,7 @@ def acceptances_expire_and_close_as_responses_do(place: Place) -> None:
         assert store.count([accepted(4, experiment=closed)])[0] == [EXPIRED]
 
 
+ANNA = StoredHolder("anna", "editor", ("one", "two"), 60)
 LINE = Change(60, "anna", "change", "one", "and how")
 
 CHANGES: dict[str, Callable[[Store, int], Any]] = {
@@ -537,6 +541,9 @@ CHANGES: dict[str, Callable[[Store, int], Any]] = {
     "add events": lambda store, number: store.add_events(number, [Event(number, 0, "forgiven", 2)], log=LINE),
     "prune": lambda store, _: store.prune(60),
     "rotate key": lambda store, _: store.rotate_key("admin", b"second", 60, 10, log=LINE),
+    "put holder": lambda store, _: store.put_holder(ANNA, b"anna's", log=LINE),
+    "note uses": lambda store, _: store.note_uses(["anna"], 1),
+    "remove holder": lambda store, _: store.remove_holder("anna", log=LINE),
     "rotate secret": lambda store, _: store.rotate_secret(b"second", 60, 10, log=LINE),
     "forget": lambda store, _: store.forget(HOUR_S, 10),
     "ship": lambda store, number: store.set_status(number, "shipped", 1, log=LINE),
@@ -604,6 +611,8 @@ LOGGED: dict[str, Callable[[Store, int, Change], Any]] = {
     "forgive none": lambda store, number, log: store.add_events(number, [], log=log),
     "close": lambda store, number, log: store.set_status(number, "closed", log=log),
     "delete": lambda store, number, log: store.delete(number, log=log),
+    "put holder, rotate": lambda store, _, log: store.put_holder(ANNA, b"anna's", log=log),
+    "remove holder, rotate": lambda store, _, log: store.remove_holder("anna", log=log),
     "rotate key": lambda store, _, log: store.rotate_key("admin", b"key", 0, 0, log=log),
     "rotate secret": lambda store, _, log: store.rotate_secret(b"secret", 0, 0, log=log),
 }
@@ -655,6 +664,38 @@ def a_new_key_ends_those_before_it_after_the_grace(place: Place) -> None:
     with opened(place) as store:
         store.rotate_key("admin", b"4", 30, 0)
         assert set(store.keys()) == {StoredKey(b"other", "client", None), StoredKey(b"4", "admin", None)}
+
+
+@rule
+def a_holder_has_keys_of_its_own(place: Place) -> None:
+    """Its rights change and its keys stay; they are rotated apart from others, and go with it; others stay."""
+    with opened(place) as store:
+        store.rotate_key("admin", b"admin's", 0, 0)
+        store.put_holder(ANNA, b"first")
+        store.put_holder(StoredHolder("ben", "viewer"), b"ben's")
+        store.rotate_key("anna", b"second", 10, 100)
+        store.put_holder(replace(ANNA, role="admin", experiments=()))
+        store.note_uses(["anna", "ben"], 7)
+    with opened(place) as store:
+        assert set(store.holders()) == {StoredHolder("anna", "admin", (), 60), StoredHolder("ben", "viewer")}
+        kept = {StoredKey(b"admin's", "admin", None), StoredKey(b"ben's", "ben", None)}
+        assert set(store.keys()) == kept | {StoredKey(b"first", "anna", 110), StoredKey(b"second", "anna", None)}
+        store.remove_holder("anna")
+        assert (store.holders(), store.key_uses()) == ([StoredHolder("ben", "viewer")], {"ben": 7})
+        assert set(store.keys()) == kept
+        store.remove_holder("anna")
+
+
+@rule
+def the_last_day_of_use_is_kept(place: Place) -> None:
+    """Of each name; an earlier day, as another worker may write it, changes nothing."""
+    with opened(place) as store:
+        store.note_uses(["anna", "admin"], 7)
+        store.note_uses(["anna"], 9)
+        store.note_uses(["anna"], 8)
+        store.note_uses([], 10)
+    with opened(place) as store:
+        assert store.key_uses() == {"anna": 9, "admin": 7}
 
 
 @rule

@@ -1,29 +1,18 @@
 """The change log: every change leaves a line that says who, what and when, on each store; never a response or a key."""
 
-import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Iterator
-from pathlib import Path
-from typing import Any
+import re
 
 import pytest
+from tests.server.both import NOW, Server
 from tests.server.console.browsing import Browser
-from tests.server.inprocess import Reply, ask
-from tests.server.local import ADMIN, CLIENT, KEYS, NEW, VIEWER, E, Local
+from tests.server.inprocess import Reply
+from tests.server.local import ADMIN, CLIENT, NEW, VIEWER, E, Local
 
-from ldpbandits.server.api.app import application
 from ldpbandits.server.api.operations import OPERATIONS
 from ldpbandits.server.process.logs import Line
-from ldpbandits.server.service import CHANGES_PER_PAGE, Service
-from ldpbandits.server.store import Store
-from ldpbandits.server.store.postgres.store import PostgresStore
-from ldpbandits.server.store.sqlite.store import SqliteStore
-
-NOW = 1_000_000
-SETTINGS = {**KEYS}
-del SETTINGS["LDPBANDITS_CLIENT_KEY"]
-"""The client key is made by the server, so that it can be rotated."""
+from ldpbandits.server.service import CHANGES_PER_PAGE
 
 CHANGES: tuple[tuple[str, str, object, tuple[str, str | None, str]], ...] = (
     ("POST", "/v1/experiments", NEW, ("create", "headline", "arms: blue, green")),
@@ -35,46 +24,19 @@ CHANGES: tuple[tuple[str, str, object, tuple[str, str | None, str]], ...] = (
     ("POST", f"{E}/forgive", {}, ("forgive", "headline", "missing answers: 0")),
     ("POST", f"{E}/close", {}, ("close", "headline", "")),
     ("DELETE", E, None, ("delete", "headline", "3 arms, 0 responses")),
+    ("POST", "/v1/keys", {"name": "anna", "role": "viewer"}, ("add-key", None, "anna, viewer")),
+    (
+        "POST",
+        "/v1/keys/anna",
+        {"role": "editor", "experiments": ["headline", "price"]},
+        ("change-key", None, "anna, editor of headline, price"),
+    ),
+    ("POST", "/v1/keys/anna/rotate", {}, ("rotate-key", None, "anna, the earlier ones valid for 0 s")),
+    ("DELETE", "/v1/keys/anna", None, ("remove-key", None, "anna")),
     ("POST", "/v1/keys/client/rotate", {"grace": 60}, ("rotate-key", None, "client, the earlier ones valid for 60 s")),
     ("POST", "/v1/keys/signing/rotate", {}, ("rotate-secret", None, "signing, the earlier ones valid for 0 s")),
 )
 """Every change over HTTP, and the line that it leaves: what, the experiment, and the detail."""
-
-
-class Server:
-    """A server on a store, asked from a test that waits; its clock stands still."""
-
-    def __init__(self, store: Store) -> None:
-        """Start it."""
-        self.service = Service(store, SETTINGS, now=lambda: NOW)
-        self.app = application(self.service)
-        self._loop = asyncio.new_event_loop()
-
-    def __call__(self, method: str, path: str, body: object = None, key: str = ADMIN) -> Reply:
-        """Ask."""
-        reply: Reply = self.do(ask(self.app, method, path, body, key=key))
-        return reply
-
-    def do(self, work: Awaitable[Any]) -> Any:
-        """Wait for something."""
-        return self._loop.run_until_complete(work)
-
-    def close(self) -> None:
-        """Leave nothing behind."""
-        self.service.close()
-        self.do(self._loop.shutdown_default_executor())
-        self._loop.close()
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
-    """A server on each store."""
-    if request.param == "sqlite":
-        made = Server(SqliteStore(tmp_path / "agent.db"))
-    else:
-        made = Server(PostgresStore(request.getfixturevalue("postgres").new()))
-    yield made
-    made.close()
 
 
 def told(reply: Reply) -> list[tuple[str, str, str | None, str]]:
@@ -103,7 +65,7 @@ def test_no_operation_is_left_out() -> None:
     """The table above has every operation that changes something but the link, which opens a page."""
     paths = [(method, path.replace("headline", "{name}")) for method, path, _, _ in CHANGES]
     listed = {(method, path.replace("arms/0", "arms/{arm}")) for method, path in paths}
-    listed = {(method, path.replace("client", "{role}").replace("signing", "{role}")) for method, path in listed}
+    listed = {(method, re.sub("/(anna|client|signing)", "/{key}", path)) for method, path in listed}
     changes = {(operation.method, operation.path) for operation in OPERATIONS if operation.is_change}
     assert listed == changes - {("POST", "/v1/console/links")}
 

@@ -12,7 +12,8 @@ from ldpbandits.server import service as service_module
 from ldpbandits.server.api import app as app_module
 from ldpbandits.server.api.app import application
 from ldpbandits.server.api.messages import NewExperiment
-from ldpbandits.server.api.operations import OPERATIONS, Text
+from ldpbandits.server.api.operation import Text
+from ldpbandits.server.api.operations import OPERATIONS
 from ldpbandits.server.experiments.tickets import Ticket, new_nonce
 from ldpbandits.server.keys import Keys, Role
 from ldpbandits.server.service import Service

@@ -18,7 +18,8 @@ from msgspec.inspect import (
 from tests.server.local import CURATOR, NEW, E, Local
 
 from ldpbandits.server.api.messages import NewExperiment
-from ldpbandits.server.api.operations import OPERATIONS, Operation
+from ldpbandits.server.api.operation import Operation
+from ldpbandits.server.api.operations import OPERATIONS
 from ldpbandits.server.api.reader import Reader
 from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.api.validation import WORDS, words

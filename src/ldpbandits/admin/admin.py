@@ -16,7 +16,18 @@ from ldpbandits.errors import ParameterError
 from ldpbandits.output.files import writing
 from ldpbandits.spec.curator import CuratorSpec
 from ldpbandits.spec.menu import Menu
-from ldpbandits.spec.messages import Change, Ending, Expectation, Goal, MissingMode, Ramp, Retain, Summary
+from ldpbandits.spec.messages import (
+    Change,
+    Ending,
+    Expectation,
+    Goal,
+    KeyReport,
+    KeyRole,
+    MissingMode,
+    Ramp,
+    Retain,
+    Summary,
+)
 from ldpbandits.spec.protocol import EXPERIMENT
 from ldpbandits.spec.transforms import TRANSFORMS, Transform
 
@@ -197,6 +208,27 @@ class Admin:
             found += page
         return found[:most]
 
+    def keys(self) -> tuple[KeyReport, ...]:
+        """Return all keys, without the keys themselves: who has one, what it may do, and the day of its last use."""
+        return read(tuple[KeyReport, ...], self.ask("GET", "/v1/keys"))
+
+    def add_key(self, name: str, role: KeyRole, experiments: Sequence[str] = ()) -> str:
+        """Return a new key for a person or a machine; the server shows it this once.
+
+        `role`: "admin", "editor" of the experiments of these names, or "viewer".
+        """
+        message = {"name": name, "role": role, "experiments": arms_json(experiments, "experiments")}
+        return str(self.ask("POST", "/v1/keys", message)["key"])
+
+    def change_key(self, name: str, role: KeyRole, experiments: Sequence[str] = ()) -> KeyReport:
+        """Change what the key of this name may do, at once; the key stays the same."""
+        message = {"role": role, "experiments": arms_json(experiments, "experiments")}
+        return read(KeyReport, self.ask("POST", f"/v1/keys/{quote(name, safe='')}", message))
+
+    def remove_key(self, name: str) -> KeyReport:
+        """Remove the key of this name: it opens nothing any more, and its sessions end."""
+        return read(KeyReport, self.ask("DELETE", f"/v1/keys/{quote(name, safe='')}"))
+
     def export(
         self,
         name: str,
@@ -236,10 +268,10 @@ def experiment_path(name: str, *more: str) -> str:
     return "/".join([EXPERIMENT.format(name=quote(name, safe="")), *more])
 
 
-def arms_json(arms: Sequence[str]) -> list[str]:
-    """Return the names of arms; one text is not a list of letters."""
+def arms_json(arms: Sequence[str], what: str = "arms") -> list[str]:
+    """Return the names of arms, or of `what`; one text is not a list of letters."""
     if isinstance(arms, str) or not isinstance(arms, Sequence):
-        raise ParameterError(f"arms is a list of names, got {brief(arms)}")
+        raise ParameterError(f"{what} is a list of names, got {brief(arms)}")
     return [*arms]
 
 

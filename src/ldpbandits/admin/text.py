@@ -18,7 +18,7 @@ from ldpbandits.admin.messages import Report
 from ldpbandits.net import without_controls
 from ldpbandits.output.columns import GAP, columns, cut, pad, whisker, width_of
 from ldpbandits.output.numbers import percent, plural, span
-from ldpbandits.spec.messages import ArmReport, Change, Summary, Verdict, criteria_words
+from ldpbandits.spec.messages import ArmReport, Change, KeyReport, Summary, Verdict, criteria_words
 
 LEAST_WIDTH = 60
 LONGEST_BAR = 24
@@ -48,6 +48,13 @@ def changes(lines: Sequence[Change], width: int) -> str:
         for one in lines
     ]
     return "\n".join(columns(header, rows, "<<<<<", max(width, LEAST_WIDTH))) if rows else "no changes"
+
+
+def keys(found: Sequence[KeyReport], width: int) -> str:
+    """Return a table of keys, a line each."""
+    header = ("name", "role", "last used", "experiments")
+    rows = [(one.name, one.role, one.last_used or "", ", ".join(one.experiments)) for one in found]
+    return "\n".join(columns(header, rows, "<<<<", max(width, LEAST_WIDTH)))
 
 
 def report(shown: Report, width: int) -> str:

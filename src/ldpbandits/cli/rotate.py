@@ -2,12 +2,13 @@
 
 import argparse
 from pathlib import Path
+from urllib.parse import quote
 
 from ldpbandits.cli.common import Command, number, say, show, show_json
 from ldpbandits.cli.experiments.server import add_server, admin
 from ldpbandits.cli.first_keys import keys_file
 
-WHAT = ("admin", "viewer", "client", "allowance", "signing")
+SHARED = ("admin", "viewer", "client", "allowance", "signing")
 ABOUT = """\
 Rotate a key of a server, or the secret that signs tickets. The command prints the new key, once, or writes it to a
 file; it never shows the secret. Older ones stay valid for --grace seconds: by default 0, or for the secret the longest
@@ -16,14 +17,24 @@ ticket lifetime. A key that is set in the server's environment is changed there 
   ldpbandits rotate viewer --out viewer-key
   ldpbandits rotate client --grace 86400      # for a day both are valid
   ldpbandits rotate allowance --out allowance-key
+  ldpbandits rotate anna                      # the key of a name (ldpbandits keys)
   ldpbandits rotate signing --grace 0         # voids all open tickets at once"""
+
+
+class _Offered(tuple[str, ...]):
+    """Choices that a shell offers; any other name is accepted too, and the server knows it or not."""
+
+    __slots__ = ()
+
+    def __contains__(self, _: object) -> bool:
+        """Accept any name."""
+        return True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `ldpbandits rotate`."""
-    parser.add_argument(
-        "what", choices=WHAT, metavar="|".join(WHAT), help="the key of this role, or the signing secret"
-    )
+    told = f"{', '.join(SHARED[:-1])}: the key of this role; signing: the secret; or a name of ldpbandits keys list"
+    parser.add_argument("what", choices=_Offered(SHARED), metavar="WHAT", help=told)
     parser.add_argument("--grace", type=number, metavar="S", help="seconds for which older ones stay valid")
     told = "write the key into this new file, readable only by its owner, instead of printing it"
     parser.add_argument("--out", type=Path, metavar="FILE", help=told)
@@ -34,7 +45,7 @@ def run(options: argparse.Namespace) -> None:
     """Ask for it, and hand over the key."""
     asker = admin(options, is_change=True)
     message = {} if options.grace is None else {"grace": options.grace}
-    path = f"/v1/keys/{options.what}/rotate"
+    path = f"/v1/keys/{quote(options.what, safe='')}/rotate"
     if options.what == "signing":
         made = asker.ask("POST", path, message)
         say("tickets are signed with a new secret")

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from ldpbandits.cli.config import Option, option, options_of, settle
-from ldpbandits.server.keys import SECRET_VARIABLE, Role
+from ldpbandits.server.keys import SECRET_VARIABLE, SHARED_ROLES
 from ldpbandits.server.process.front_door import FrontDoor
 from ldpbandits.server.process.logs import FORMATS
 
-SECRETS = (*(role.variable for role in Role), SECRET_VARIABLE)
+SECRETS = (*(role.variable for role in SHARED_ROLES), SECRET_VARIABLE)
 """Environment variables, each also as NAME_FILE. They are no options: every user can read a command line."""
 
 

@@ -4,17 +4,20 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import Enum
 from hashlib import sha256
 from secrets import token_bytes, token_urlsafe
+from typing import cast
 
 from ldpbandits.errors import ParameterError
 from ldpbandits.server.experiments.tickets import Signer
-from ldpbandits.server.store import Store, Unavailable
-from ldpbandits.spec.messages import Change
+from ldpbandits.server.store import Store, StoredHolder, Unavailable
+from ldpbandits.spec.messages import Change, KeyReport, KeyRole
 
 SECRET_VARIABLE = "LDPBANDITS_SIGNING_SECRET"  # noqa: S105 - the name of a variable
 SHORTEST = 16
+DAY_S = 86_400
 SHORTEST_SECRET = 32
 """Minimum bytes of a signing secret: the holder of a ticket can try secrets offline."""
 
@@ -22,18 +25,21 @@ SHORTEST_SECRET = 32
 class Role(Enum):
     """An admin may do everything, a viewer read everything, a client what devices do. The client key may be public.
 
+    An editor reads everything, and changes the experiments that its holder is given; it is for named holders only.
+
     The allowance key opens nothing: a site's backend signs with it who may ask for a decision. There is none until an
     admin makes one.
     """
 
     ADMIN = "admin"
+    EDITOR = "editor"
     VIEWER = "viewer"
     CLIENT = "client"
     ALLOWANCE = "allowance"
 
     def may(self, needed: "Role") -> bool:
         """Tell whether this role includes the rights of that one."""
-        return self in {needed, Role.ADMIN}
+        return self in {needed, Role.ADMIN} or (self is Role.EDITOR and needed is Role.VIEWER)
 
     @property
     def variable(self) -> str:
@@ -49,10 +55,25 @@ class Holder:
     role: Role
     key: bytes = field(default=b"", repr=False)
     """The hash of the key."""
+    experiments: tuple[str, ...] = ()
+    """The names of the experiments that an editor may change; they need not exist yet."""
+
+    def may_change(self, experiment: str) -> bool:
+        """Tell whether this holder may create, change and delete the experiment of this name."""
+        return self.role is Role.ADMIN or (self.role is Role.EDITOR and experiment in self.experiments)
 
 
 SERVER = Holder("server", Role.ADMIN)
 """The server itself, which stops experiments that are decided, and makes the first keys."""
+
+SHARED_ROLES = (Role.ADMIN, Role.VIEWER, Role.CLIENT, Role.ALLOWANCE)
+"""The roles that have a key of their own name, which the environment may set."""
+
+NAMED_ROLES = (Role.ADMIN, Role.EDITOR, Role.VIEWER)
+"""The roles of named holders."""
+
+RESERVED_NAMES = frozenset({*(role.value for role in Role), SERVER.name, "signing"})
+"""Names that no holder has: in the change log they mean something else."""
 
 FIRST_ROLES = (Role.ADMIN, Role.VIEWER, Role.CLIENT)
 """The roles whose keys the first start creates."""
@@ -73,6 +94,10 @@ class Keys:
         `keep` is handed new keys before any of them holds, and returns those that are to hold.
         """
         self._store = store
+        self._used: set[str] = set()
+        """The names of the keys that were used here since the last `write_uses`."""
+        self._noted: dict[str, int] = {}
+        """The day of the last use of each name, as far as it was written from here."""
         self._fixed, self._listed = from_environment(environment)
         self.new: dict[Role, str] = {}
         """The keys that this start has created, which are shown once and cannot be read later."""
@@ -104,8 +129,8 @@ class Keys:
         return holder if valid_until is None or now < valid_until else None
 
     def hash_of(self, role: Role) -> bytes:
-        """Return the hash of the newest key of this role."""
-        return next(hashed for hashed, (of, until) in self._holders.items() if of.role is role and until is None)
+        """Return the hash of the newest shared key of this role."""
+        return next(hashed for hashed, (of, until) in self._holders.items() if of.name == role.value and until is None)
 
     def hashes(self, role: Role, now: float) -> list[bytes]:
         """Return the hashes of the valid keys of this role."""
@@ -121,10 +146,65 @@ class Keys:
         """Tell whether the signing secrets come from the environment, where we cannot change them."""
         return bool(self._listed)
 
-    def rotate(self, role: Role, now: int, grace: int, *, log: Change | None = None) -> str:
-        """Create a new key; earlier keys expire within `grace` seconds."""
+    def named(self, name: str) -> StoredHolder | None:
+        """Return the holder of this name, or None when there is none."""
+        return self._named.get(name)
+
+    def note_use(self, holder: Holder) -> None:
+        """Note that a key was used; this writes nothing."""
+        self._used.add(holder.name)
+
+    def write_uses(self, now: int) -> None:
+        """Write the days of use that are not written yet: of each name once a day."""
+        day, used = now // DAY_S, self._used
+        self._used = set()
+        due = {name for name in tuple(used) if self._noted.get(name) != day}
+        if due:
+            try:
+                self._store.note_uses(due, day)
+            except BaseException:
+                self._used |= due
+                raise
+            self._noted |= dict.fromkeys(due, day)
+
+    def reports(self, now: int) -> list[KeyReport]:
+        """Return all keys that are valid, without the keys themselves: shared ones first, then by name."""
+        self.write_uses(now)
+        uses = {name: f"{datetime.fromtimestamp(day * DAY_S, UTC):%F}" for name, day in self._store.key_uses().items()}
+        valid = {of.name for of, until in self._holders.values() if until is None or now < until}
+        shared = [
+            KeyReport(role.value, role.value, last_used=uses.get(role.value), is_fixed=role in self._fixed)
+            for role in SHARED_ROLES
+            if role.value in valid
+        ]
+        named = [
+            KeyReport(name, cast("KeyRole", stored.role), stored.experiments, stored.added_at, uses.get(name))
+            for name, stored in sorted(self._named.items())
+        ]
+        return [*shared, *named]
+
+    def add(self, holder: StoredHolder, *, log: Change | None = None) -> str:
+        """Store a new holder with a key, and return the key."""
+        key = _new_key(Role(holder.role))
+        self._store.put_holder(holder, _hash(key), log=log)
+        with suppress(Unavailable):  # as for `rotate`
+            self.reload()
+        return key
+
+    def change(self, holder: StoredHolder, *, log: Change | None = None) -> None:
+        """Change what a holder may do; the key stays the same."""
+        self._store.put_holder(holder, log=log)
+        self.reload()
+
+    def remove(self, name: str, *, log: Change | None = None) -> None:
+        """Remove a holder with its keys."""
+        self._store.remove_holder(name, log=log)
+        self.reload()
+
+    def rotate(self, role: Role, now: int, grace: int, *, name: str | None = None, log: Change | None = None) -> str:
+        """Create a new key of a role, or of the holder of this name; earlier keys expire within `grace` seconds."""
         key = _new_key(role)
-        self._store.rotate_key(role.value, _hash(key), now, grace, log=log)
+        self._store.rotate_key(name or role.value, _hash(key), now, grace, log=log)
         with suppress(Unavailable):  # the key is valid and shown this once; it is reloaded within a minute
             self.reload()
         return key
@@ -142,11 +222,16 @@ class Keys:
     def reload(self) -> None:
         """Reload all keys and secrets; each mapping is replaced atomically, since the event loop reads it meanwhile."""
         keys = self._store.keys()
-        holders: dict[bytes, tuple[Holder, int | None]] = {
-            key.hash: (Holder(key.role, Role(key.role), key.hash), key.valid_until)
-            for key in keys
-            if Role(key.role) not in self._fixed
-        }
+        self._named = {stored.name: stored for stored in self._store.holders()}
+        roles = {role.value: role for role in SHARED_ROLES if role not in self._fixed}
+        holders: dict[bytes, tuple[Holder, int | None]] = {}
+        for key in keys:
+            if key.role in self._named:
+                stored = self._named[key.role]
+                holder = Holder(stored.name, Role(stored.role), key.hash, stored.experiments)
+                holders[key.hash] = holder, key.valid_until
+            elif key.role in roles:
+                holders[key.hash] = Holder(key.role, roles[key.role], key.hash), key.valid_until
         fixed = {_hash(key): role for role, key in self._fixed.items()}
         self._holders = holders | {hashed: (Holder(role.value, role, hashed), None) for hashed, role in fixed.items()}
         if self._listed:
@@ -162,7 +247,7 @@ class Keys:
 
 def from_environment(environment: Mapping[str, str]) -> tuple[dict[Role, str], list[bytes]]:
     """Return the keys and the signing secrets of the environment; refuse invalid ones."""
-    keys = {role: _long(environment, role.variable) for role in Role if role.variable in environment}
+    keys = {role: _long(environment, role.variable) for role in SHARED_ROLES if role.variable in environment}
     if len(set(keys.values())) < len(keys):
         raise ParameterError("the keys of different roles must differ")
     return keys, _secrets(environment[SECRET_VARIABLE]) if SECRET_VARIABLE in environment else []

@@ -44,7 +44,7 @@ from ldpbandits.server.store import (
     acceptance,
 )
 from ldpbandits.server.store.committer import LARGEST_BATCH, Committer
-from ldpbandits.spec.messages import Change, History, Report, Summary, Tallies
+from ldpbandits.spec.messages import Change, History, KeyReport, Report, Summary, Tallies
 from ldpbandits.spec.protocol import Code
 
 NONCES_PER_DELETION = 500
@@ -345,6 +345,10 @@ class Service:
             self.find(name)
         return found
 
+    async def key_reports(self) -> list[KeyReport]:
+        """Return all valid keys, without the keys themselves."""
+        return await self.committer.run(self.keys.reports, self.now)
+
     async def tallies(self, name: str) -> Tallies:
         """Return the totals that the agent learns from."""
         return make_tallies(self._find_shown(name))
@@ -393,6 +397,7 @@ class Service:
         if isinstance(self._store, SharedStore):
             await self.committer.run(self._store.settle, expired, MISSING, UNACCEPTED)
         await self.committer.run(self.keys.prune, expired)
+        await self.committer.run(self.keys.write_uses, self.now)
         for experiment in list(self.numbered.values()):
             await self.drop_responses(experiment)
 

@@ -227,6 +227,25 @@ class Summary:
     responses: int
 
 
+KeyRole: TypeAlias = Literal["admin", "editor", "viewer", "client", "allowance"]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyReport:
+    """A key of a person or a machine, or one that everybody with a role shares; never the key itself.
+
+    `experiments` are those that an editor may change. `last_used` is a day, such as "2026-11-19", or null: not since
+    days of use are kept. `is_fixed`: the key is set in the server's environment.
+    """
+
+    name: str
+    role: KeyRole
+    experiments: Sequence[str] = ()
+    added_at: int | None = None
+    last_used: str | None = None
+    is_fixed: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """A line of the change log: when who changed what. It never has a response, a key or a secret.

@@ -13,7 +13,8 @@ from tests.server.inprocess import ask
 
 from ldpbandits.server.api.app import application
 from ldpbandits.server.api.openapi import openapi
-from ldpbandits.server.api.operations import OPERATIONS, Operation
+from ldpbandits.server.api.operation import Operation
+from ldpbandits.server.api.operations import OPERATIONS
 from ldpbandits.server.api.reference import GROUPS, example, messages, requests
 from ldpbandits.server.console import replies
 from ldpbandits.server.service import Service

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ldpbandits.checks import brief
 from ldpbandits.server.api.messages import Batch, Problem
-from ldpbandits.server.api.operations import Operation, Text
+from ldpbandits.server.api.operation import Operation, Text
 from ldpbandits.server.api.rate_limits import RateLimits
 from ldpbandits.server.api.reader import Reader
 from ldpbandits.server.api.refusals import Refusal
@@ -121,8 +121,10 @@ class Endpoint:
             raise Refusal(401, Code.UNAUTHORIZED, "a valid key is needed: Authorization: Bearer KEY")
         if not holder.role.may(needed):
             service.reject(Code.FORBIDDEN)
-            raise Refusal(403, Code.FORBIDDEN, f"this needs the {needed.value} key")
+            rights = "the admin key, or that of an editor" if needed is Role.EDITOR else f"the {needed.value} key"
+            raise Refusal(403, Code.FORBIDDEN, f"this needs {rights}")
         self._charge(holder)
+        service.keys.note_use(holder)
         return holder
 
     def _charge(self, caller: Holder, requests: int = 1, charged: int = 0) -> None:

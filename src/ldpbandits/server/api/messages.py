@@ -55,6 +55,14 @@ _NEW_ARM_NAME = "1 to 100 characters, each of which can be seen; arms do not loo
 NewArmName = Annotated[
     str, Meta(pattern=NEW_ARM_NAME_PATTERN, description=_NEW_ARM_NAME, examples=["green"], extra={WORDS: _NEW_ARM_NAME})
 ]
+HOLDER_PATTERN = r"^[a-z0-9][a-z0-9@._+-]{0,99}(?!\n)$"
+_HOLDER = "at most 100 lower-case letters, digits and @ . _ + -, starting with a letter or digit"
+HolderName = Annotated[
+    str, Meta(pattern=HOLDER_PATTERN, description=_HOLDER, examples=["anna"], extra={WORDS: _HOLDER})
+]
+MOST_EDITED = 1000
+"""Experiments that one editor may change; an admin may change all."""
+
 LONGEST_STICKY_S = 366 * 24 * 3600
 Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 Positive = Annotated[float, Meta(gt=0, le=LARGEST)]
@@ -213,8 +221,25 @@ class NewKey(Struct, frozen=True, forbid_unknown_fields=True):
 class Key(Struct, frozen=True):
     """A new key, shown this once; null for the secret that signs tickets, which is never shown."""
 
-    role: Literal["admin", "viewer", "client", "allowance", "signing"]
+    role: Literal["admin", "editor", "viewer", "client", "allowance", "signing"]
     key: str | None
+    name: str | None = None
+    """Of the person or the machine that has it; null for a key that everybody with its role shares."""
+
+
+class KeyRights(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a key may do. An editor reads everything, and creates, changes and deletes experiments of these names."""
+
+    role: Literal["admin", "editor", "viewer"]
+    experiments: Annotated[list[Name], Meta(max_length=MOST_EDITED)] = []
+
+
+class NewHolder(Struct, frozen=True, forbid_unknown_fields=True):
+    """A person or a machine that gets a key: the name is that of the change log, such as an address of email."""
+
+    name: HolderName
+    role: Literal["admin", "editor", "viewer"]
+    experiments: Annotated[list[Name], Meta(max_length=MOST_EDITED)] = []
 
 
 class ConsoleLink(Struct, frozen=True):

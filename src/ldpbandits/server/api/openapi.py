@@ -9,8 +9,8 @@ import msgspec
 
 from ldpbandits.agent.rules import RULES
 from ldpbandits.checks import LARGEST_EPSILON
-from ldpbandits.server.api.messages import NAME_PATTERN, Problem
-from ldpbandits.server.api.operations import Operation
+from ldpbandits.server.api.messages import HOLDER_PATTERN, NAME_PATTERN, Problem
+from ldpbandits.server.api.operation import Operation
 from ldpbandits.server.experiments.limits import LARGEST, LARGEST_PARAMETER, SMALLEST_EPSILON
 from ldpbandits.spec.mechanisms import MECHANISMS
 from ldpbandits.spec.menu import MAX_MENU_EPSILONS
@@ -36,7 +36,7 @@ _SENTENCES = {
 _PARAMETERS: dict[str, dict[str, Any]] = {
     "name": {"type": "string", "pattern": NAME_PATTERN},
     "arm": {"type": "integer", "minimum": 0, "maximum": 65535},
-    "role": {"type": "string", "enum": ["admin", "viewer", "client", "signing"]},
+    "key": {"type": "string", "pattern": HOLDER_PATTERN},
 }
 
 

@@ -3,12 +3,7 @@
 Routes and the OpenAPI document are both generated from it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cached_property
-from types import CoroutineType
-from typing import Any, Literal, TypeAlias
 
 from ldpbandits.server.api import batches
 from ldpbandits.server.api.messages import (
@@ -23,8 +18,10 @@ from ldpbandits.server.api.messages import (
     DecisionRequest,
     Health,
     Key,
+    KeyRights,
     NewArm,
     NewExperiment,
+    NewHolder,
     NewKey,
     Nothing,
     OfferMessage,
@@ -32,63 +29,15 @@ from ldpbandits.server.api.messages import (
     ResponseMessage,
     ShippedArm,
 )
+from ldpbandits.server.api.operation import Handler, Operation, PathValues, Text
 from ldpbandits.server.experiments.commands import Commands
-from ldpbandits.server.experiments.limits import LARGEST_BODY_BYTES, LARGEST_EXPERIMENT_BYTES
+from ldpbandits.server.experiments.limits import LARGEST_EXPERIMENT_BYTES
 from ldpbandits.server.keys import Role
 from ldpbandits.server.process import metrics
 from ldpbandits.server.service import Service
 from ldpbandits.server.store import Status, Unavailable
-from ldpbandits.spec.messages import Change, History, Report, Summary, Tallies
+from ldpbandits.spec.messages import Change, History, KeyReport, Report, Summary, Tallies
 from ldpbandits.spec.protocol import ACCEPTANCES, BATCH, DECISIONS, EXPERIMENT, OFFER, RESPONSES
-
-PathValues: TypeAlias = Mapping[str, Any]
-Handler: TypeAlias = Callable[[Any, PathValues, Any], Any]
-"""Called with the service, or for a change with the commands of the caller; the path's values; and the message."""
-
-
-@dataclass(frozen=True)
-class Text:
-    """A reply that is not JSON, in chunks."""
-
-    media_type: str
-    pieces: Iterable[str]
-
-
-@dataclass(frozen=True)
-class Operation:
-    """One operation of the HTTP interface."""
-
-    method: Literal["GET", "POST", "DELETE"]
-    path: str
-    summary: str
-    handler: Handler
-    reply: Any
-    """The type of the reply, or its media type when it is not JSON."""
-    role: Role | None = Role.ADMIN
-    body: Any = None
-    status: int = 200
-    refusals: tuple[int, ...] = ()
-    is_paced: bool = False
-    """Whether concurrent callers share a reply, and computing replies takes a bounded share of the processor."""
-    largest: int = LARGEST_BODY_BYTES
-    """The largest body in bytes."""
-    query: tuple[str, ...] = ()
-    """The parameters that may follow a question mark, each a whole number; None for one that is left out."""
-
-    @cached_property
-    def name(self) -> str:
-        """The operation's name in metrics: its path as in the OpenAPI document, without names of experiments."""
-        return f"{self.method} {self.path}"
-
-    @property
-    def is_change(self) -> bool:
-        """Tell whether this is an experimenter's change; changes run one at a time."""
-        return self.role is Role.ADMIN
-
-    async def run(self, of: Service | Commands, parameters: PathValues, body: object) -> Any:  # noqa: ANN401 - any message
-        """Call the handler, and await its reply if needed."""
-        result = self.handler(of, parameters, body)
-        return await result if isinstance(result, CoroutineType) else result
 
 
 async def _ready(service: Service, _: PathValues, __: None) -> Health:
@@ -200,6 +149,7 @@ OPERATIONS = (
         "create an experiment",
         lambda commands, _, body: commands.create(body),
         Report,
+        Role.EDITOR,
         body=NewExperiment,
         status=201,
         refusals=(409, 422),
@@ -228,6 +178,7 @@ OPERATIONS = (
         "stop assigning arms; responses still outstanding count",
         _status("paused"),
         Report,
+        Role.EDITOR,
         body=Nothing,
         refusals=(404, 409),
     ),
@@ -237,6 +188,7 @@ OPERATIONS = (
         "assign arms again",
         _status("running"),
         Report,
+        Role.EDITOR,
         body=Nothing,
         refusals=(404, 409),
     ),
@@ -246,6 +198,7 @@ OPERATIONS = (
         "end an experiment for good",
         _status("closed"),
         Report,
+        Role.EDITOR,
         body=Nothing,
         refusals=(404, 409),
     ),
@@ -255,6 +208,7 @@ OPERATIONS = (
         "assign one arm to everybody, and collect no more responses; resume takes it back",
         lambda commands, path, body: commands.ship(path["name"], body),
         Report,
+        Role.EDITOR,
         body=ShippedArm,
         refusals=(404, 409),
     ),
@@ -264,6 +218,7 @@ OPERATIONS = (
         "forgive the missing answers so far: missing counts start anew",
         lambda commands, path, _: commands.forgive(path["name"]),
         Report,
+        Role.EDITOR,
         body=Nothing,
         refusals=(404,),
     ),
@@ -273,6 +228,7 @@ OPERATIONS = (
         "remove an experiment and all its responses",
         lambda commands, path, _: commands.delete(path["name"]),
         Summary,
+        Role.EDITOR,
         refusals=(404,),
     ),
     Operation(
@@ -281,6 +237,7 @@ OPERATIONS = (
         "add an arm",
         lambda commands, path, body: commands.add_arm(path["name"], body),
         Report,
+        Role.EDITOR,
         body=NewArm,
         status=201,
         refusals=(404, 409),
@@ -291,6 +248,7 @@ OPERATIONS = (
         "stop assigning an arm; its number is not used again",
         lambda commands, path, _: commands.retire_arm(path["name"], _number(path["arm"])),
         Report,
+        Role.EDITOR,
         body=Nothing,
         refusals=(404, 409),
     ),
@@ -351,10 +309,46 @@ OPERATIONS = (
         refusals=(404, 409),
     ),
     Operation(
+        "GET",
+        "/v1/keys",
+        "list the keys, never the keys themselves: name, role, experiments, and the day of the last use",
+        lambda service, _, __: service.key_reports(),
+        list[KeyReport],
+    ),
+    Operation(
         "POST",
-        "/v1/keys/{role}/rotate",
-        "make a new admin, viewer, client or allowance key, or signing secret",
-        lambda commands, path, body: commands.rotate(path["role"], body),
+        "/v1/keys",
+        "make a key for a person or a machine",
+        lambda commands, _, body: commands.add_key(body),
+        Key,
+        body=NewHolder,
+        status=201,
+        refusals=(409, 422),
+        largest=LARGEST_EXPERIMENT_BYTES,
+    ),
+    Operation(
+        "POST",
+        "/v1/keys/{key}",
+        "change what the key of a person or a machine may do",
+        lambda commands, path, body: commands.change_key(path["key"], body),
+        KeyReport,
+        body=KeyRights,
+        refusals=(404, 409, 422),
+        largest=LARGEST_EXPERIMENT_BYTES,
+    ),
+    Operation(
+        "DELETE",
+        "/v1/keys/{key}",
+        "remove the key of a person or a machine",
+        lambda commands, path, _: commands.remove_key(path["key"]),
+        KeyReport,
+        refusals=(404, 409),
+    ),
+    Operation(
+        "POST",
+        "/v1/keys/{key}/rotate",
+        "make a new key: admin, viewer, client, allowance or that of a name; or a new signing secret",
+        lambda commands, path, body: commands.rotate(path["key"], body),
         Key,
         body=NewKey,
         refusals=(404, 409),

@@ -26,6 +26,7 @@ class RateLimits:
         """Start with a full burst for every key."""
         self._rates = {
             Role.ADMIN: limits.admin_rate,
+            Role.EDITOR: limits.admin_rate,
             Role.VIEWER: limits.viewer_rate,
             Role.CLIENT: limits.client_rate,
         }

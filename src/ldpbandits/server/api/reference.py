@@ -7,7 +7,7 @@ from math import inf
 from textwrap import dedent
 from typing import Any, TypeAlias
 
-from ldpbandits.server.api.operations import Operation
+from ldpbandits.server.api.operation import Operation
 from ldpbandits.server.keys import Role
 from ldpbandits.spec.protocol import RESPONSES
 
@@ -19,13 +19,16 @@ GROUPS: dict[str, tuple[str, Callable[[Operation], bool]]] = {
         lambda each: each.role is Role.CLIENT or each.path.startswith(RESPONSES),
     ),
     "Reading": ("With the viewer key or the admin key.", lambda each: each.role is Role.VIEWER),
-    "Changing": ("With the admin key.", lambda each: each.role is Role.ADMIN),
+    "Changing": (
+        "With the admin key; what changes one experiment, also with the key of an editor of it.",
+        lambda each: each.role in {Role.ADMIN, Role.EDITOR},
+    ),
     "Health": ("Without a key.", lambda each: each.role is None and not each.path.startswith(RESPONSES)),
 }
 """The sections: which key their requests need, and which requests they have. Each request is in one of them."""
 
 SENSIBLE = 1e15
-IN_PATHS = {"name": "headline", "arm": "0", "role": "client"}
+IN_PATHS = {"name": "headline", "arm": "0", "key": "anna"}
 """The examples of path parameters."""
 
 
@@ -128,7 +131,8 @@ def _call(operation: Operation, body: Any) -> str:  # noqa: ANN401 - JSON
     if operation.method != "GET":
         lines[0] += f" -X {operation.method}"
     if operation.role is not None:
-        lines.append(f'-H "Authorization: Bearer $LDPBANDITS_{operation.role.value.upper()}_KEY"')
+        role = Role.ADMIN if operation.role is Role.EDITOR else operation.role
+        lines.append(f'-H "Authorization: Bearer ${role.variable}"')
     if body:
         lines.append(f"-d '{json.dumps(body)}'")
     return " \\\n  ".join(lines)

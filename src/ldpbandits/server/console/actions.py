@@ -192,6 +192,8 @@ DONE = {action.word: action.done for action in ACTIONS} | {"create": "The experi
 
 async def confirm(visit: Visit) -> Response:
     """Show the consequences, and ask for confirmation."""
+    if not visit.may_change:
+        raise Refusal(403, Code.FORBIDDEN, f"your key may not change {visit.name}")
     return await _ask(visit, _find(visit), dict(visit.request.query_params))
 
 

@@ -13,7 +13,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from ldpbandits.server.api.rate_limits import RateLimits
 from ldpbandits.server.api.refusals import Refusal
-from ldpbandits.server.console import about, actions, create, pages
+from ldpbandits.server.console import about, actions, create, keys, pages
 from ldpbandits.server.console.forms import check_csrf, read_form
 from ldpbandits.server.console.live import Live
 from ldpbandits.server.console.replies import page
@@ -57,9 +57,13 @@ PAGES = (
     Page("GET", "/console/", pages.experiments),
     Page("GET", "/console/events", pages.events),
     Page("GET", "/console/log", pages.changes),
-    Page("GET", "/console/new", create.show, Role.ADMIN),
-    Page("POST", "/console/new", create.submit, Role.ADMIN),
-    Page("GET", "/console/epsilon", create.epsilon, Role.ADMIN),
+    Page("GET", "/console/keys", keys.show, Role.ADMIN),
+    Page("POST", "/console/keys", keys.add, Role.ADMIN),
+    Page("GET", "/console/keys/{key}/remove", keys.confirm, Role.ADMIN),
+    Page("POST", "/console/keys/{key}/remove", keys.remove, Role.ADMIN),
+    Page("GET", "/console/new", create.show, Role.EDITOR),
+    Page("POST", "/console/new", create.submit, Role.EDITOR),
+    Page("GET", "/console/epsilon", create.epsilon, Role.EDITOR),
     Page("GET", ONE, pages.experiment),
     Page("GET", f"{ONE}/events", pages.events),
     Page("GET", f"{ONE}/history.json", pages.history),
@@ -68,8 +72,8 @@ PAGES = (
     Page("GET", f"{ONE}/report.html", pages.report_file),
     Page("GET", f"{ONE}/papers.zip", pages.papers),
     Page("GET", f"{ONE}/log", pages.changes),
-    Page("GET", f"{ONE}/{{action}}", actions.confirm, Role.ADMIN),
-    Page("POST", f"{ONE}/{{action}}", actions.act, Role.ADMIN),
+    Page("GET", f"{ONE}/{{action}}", actions.confirm, Role.EDITOR),
+    Page("POST", f"{ONE}/{{action}}", actions.act, Role.EDITOR),
 )
 
 
@@ -108,6 +112,8 @@ class Console:
                 return pages.to_sign_in(visit)
             _check_role(page.role, visit.session)
             self._check_rate(visit.session)
+            if visit.holder is not None:
+                self._service.keys.note_use(visit.holder)
             if "name" in request.path_params:
                 await self._service.refresh(visit.name)
             if page.method == "POST":
@@ -159,9 +165,15 @@ class Console:
         return page(self._visit_of(request, session, {}), "error.html", status, sentence=sentence)
 
 
+_LACKS = {
+    Role.VIEWER: "the viewer key lets you see everything and change nothing",
+    Role.EDITOR: "this page needs the admin key",
+}
+
+
 def _check_role(needed: Role | None, session: Session | None) -> None:
     """Refuse a session without this role."""
     if needed is not None and session is None:
         raise Refusal(401, Code.UNAUTHORIZED, "you are not signed in, or your session has ended")
     if needed is not None and session is not None and not session.role.may(needed):
-        raise Refusal(403, Code.FORBIDDEN, "the viewer key lets you see everything and change nothing")
+        raise Refusal(403, Code.FORBIDDEN, _LACKS[session.role])

@@ -91,9 +91,9 @@ async def sign_in(visit: Visit) -> Response:
         error = (
             "this link has been used, or its few minutes are over: ask for a new one, or sign in with a key"
             if link is not None
-            else "the client key is for devices, and opens nothing here: use the admin or the viewer key"
+            else "the client key is for devices, and opens nothing here: use the key of a person"
             if is_client
-            else "this is neither the admin nor the viewer key of this server"
+            else "this is not a key of a person on this server"
         )
         return page(visit, "sign-in.html", 403, next=where, error=error)
     if visit.session is not None:

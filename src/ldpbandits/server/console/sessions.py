@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from secrets import token_urlsafe
 
-from ldpbandits.server.keys import Role
+from ldpbandits.server.keys import Holder, Role
 from ldpbandits.server.peers.peers import Peers
 from ldpbandits.server.service import Service
 
@@ -86,10 +86,14 @@ class Sessions:
 
     def holds(self, session: Session) -> bool:
         """Tell whether a session goes on: it has not ended, and neither has its key."""
-        now = self._service.now
-        if session.hashed not in self._sessions or now >= session.expires_at:
+        if session.hashed not in self._sessions or self._service.now >= session.expires_at:
             return False
-        return self._service.keys.role_of_hash(session.key, now) is session.role
+        holder = self.holder(session)
+        return holder is not None and holder.role is session.role
+
+    def holder(self, session: Session) -> Holder | None:
+        """Return whose session it is, with the present rights; None when the key has ended."""
+        return self._service.keys.holder(session.key, self._service.now)
 
     async def end(self, session: Session) -> None:
         """End a session at all workers."""

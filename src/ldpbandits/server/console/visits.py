@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.experiments.commands import Commands
-from ldpbandits.server.keys import Role
+from ldpbandits.server.keys import Holder, Role
 from ldpbandits.server.service import Service
 from ldpbandits.spec.protocol import Code
 
@@ -59,18 +59,29 @@ class Visit:
         return await self.live.line(name, follows=FOLLOWS in self.request.headers)
 
     @property
+    def holder(self) -> Holder | None:
+        """Who is signed in; None when nobody is."""
+        return None if self.session is None else self.sessions.holder(self.session)
+
+    @property
     def commands(self) -> Commands:
         """The commands of the visitor, who has a session."""
-        key = b"" if self.session is None else self.session.key
-        holder = self.service.keys.holder(key, self.service.now)
-        if holder is None:
+        if self.holder is None:
             raise Refusal(403, Code.FORBIDDEN, "the key of this session has ended: sign in again")
-        return self.service.commands.of(holder)
+        return self.service.commands.of(self.holder)
 
     @property
     def may_change(self) -> bool:
-        """Tell whether the visitor may make changes."""
-        return self.session is not None and self.session.role.may(Role.ADMIN)
+        """Tell whether the visitor may change the experiment of this page, or create one where it is of none."""
+        if self.holder is None:
+            return False
+        name = self.request.path_params.get("name")
+        return self.holder.role.may(Role.EDITOR) if name is None else self.holder.may_change(str(name))
+
+    @property
+    def is_admin(self) -> bool:
+        """Tell whether the visitor may change everything."""
+        return self.holder is not None and self.holder.role is Role.ADMIN
 
 
 def cookie_name(request: Request) -> str:

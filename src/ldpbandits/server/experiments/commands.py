@@ -4,7 +4,7 @@ The store writes a line of the change log in the transaction of each change.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,8 +12,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ldpbandits.agent.bound_rule import bind_rule
 from ldpbandits.agent.duels import Design
 from ldpbandits.agent.rules import Rule, name_of
+from ldpbandits.checks import brief
 from ldpbandits.errors import ParameterError
-from ldpbandits.server.api.messages import Key, NewArm, NewExperiment, NewKey, ShippedArm
+from ldpbandits.server.api.messages import (
+    Key,
+    KeyRights,
+    NewArm,
+    NewExperiment,
+    NewHolder,
+    NewKey,
+    ShippedArm,
+)
 from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.experiments import limits
 from ldpbandits.server.experiments.definition import define
@@ -23,12 +32,12 @@ from ldpbandits.server.experiments.live import LiveExperiment
 from ldpbandits.server.experiments.look_alikes import look_alike
 from ldpbandits.server.experiments.settings import Settings
 from ldpbandits.server.experiments.warm_start import known_totals
-from ldpbandits.server.keys import SERVER, Holder, Role
+from ldpbandits.server.keys import RESERVED_NAMES, SERVER, SHARED_ROLES, Holder, Role
 from ldpbandits.server.reports.report import summarise
 from ldpbandits.server.reports.verdicts import criteria_of
-from ldpbandits.server.store import Event, Exists, Status, Store, Unavailable
+from ldpbandits.server.store import Event, Exists, Status, Store, StoredHolder, Unavailable
 from ldpbandits.spec.menu import Menu
-from ldpbandits.spec.messages import Change, Report, Summary
+from ldpbandits.spec.messages import Change, KeyReport, Report, Summary
 from ldpbandits.spec.protocol import Code
 
 if TYPE_CHECKING:
@@ -37,9 +46,13 @@ if TYPE_CHECKING:
 VERBS: dict[Status, str] = {"running": "resume", "paused": "pause", "shipped": "ship", "closed": "close"}
 """The verb of the change that leads to a status."""
 
+MOST_NAMED = 5
+"""Experiments of an editor that a refusal names."""
+
 LONGEST_DETAIL = 500
 """Characters of a detail in the change log: an experiment may have thousands of arms."""
 
+_SCOPES = {"admin": "an admin may change all", "viewer": "a viewer changes nothing"}
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
@@ -81,6 +94,7 @@ class Commands:
 
     async def create(self, new: NewExperiment) -> Report:
         """Check what the types of a new experiment cannot express, store it and start it."""
+        self._check_may_change(new.name)
         try:
             menu = limits.menu_from_json(new.curator)
             shares = new.minimum_share is not None or new.warm_up is not None  # these are for adaptive rules
@@ -120,7 +134,7 @@ class Commands:
 
     async def set_status(self, name: str, status: Status, why: str = "") -> Report:
         """Pause: stop assigning arms; outstanding responses still count. Close: neither, permanently."""
-        experiment = self._service.find(name)
+        experiment = self._find(name)
         if experiment.status == "closed" and status != "closed":
             raise Refusal(409, Code.CLOSED, f"the experiment {name} is closed for good")
         await self._set_status(experiment, status, detail=why)
@@ -128,7 +142,7 @@ class Commands:
 
     async def ship(self, name: str, chosen: ShippedArm, why: str = "") -> Report:
         """Assign this arm to every user, without asking for responses; outstanding responses still count."""
-        experiment = self._service.find(name)
+        experiment = self._find(name)
         self._check_not_closed(experiment)
         arm = experiment.number_of(chosen.arm)
         if arm is None:
@@ -141,7 +155,7 @@ class Commands:
 
     async def delete(self, name: str) -> Summary:
         """Delete an experiment and all its responses permanently; its tickets become void."""
-        experiment = self._service.find(name)
+        experiment = self._find(name)
         number, summary = experiment.number, summarise(experiment)
         # Unload it first, so that nothing new is written behind its deletion.
         del self._service.experiments[name], self._service.numbered[number]
@@ -172,7 +186,7 @@ class Commands:
 
     async def add_arm(self, name: str, new: NewArm) -> Report:
         """Add an arm under the next number."""
-        experiment = self._service.find(name)
+        experiment = self._find(name)
         self._check_not_closed(experiment)
         if not experiment.settings.may_add_arms:
             told = "was created without may_add_arms, which reserves a part of the error for later arms: create another"
@@ -197,7 +211,7 @@ class Commands:
 
     async def forgive(self, name: str) -> Report:
         """Take the answers that are missing so far off the counts and the verdict, for good."""
-        experiment = self._service.find(name)
+        experiment = self._find(name)
         experiment.expire(self._service.now)
         records = enumerate(experiment.records)
         events = [Event(experiment.number, arm, FORGIVEN, record.missing) for arm, record in records if record.missing]
@@ -210,7 +224,7 @@ class Commands:
 
     async def retire_arm(self, name: str, arm: int) -> Report:
         """Stop assigning this arm; its outstanding responses still count."""
-        experiment = self._service.find(name)
+        experiment = self._find(name)
         self._check_not_closed(experiment)
         arms = experiment.arms
         if not 0 <= arm < len(arms):
@@ -233,25 +247,77 @@ class Commands:
 
     async def rotate(self, what: str, new: NewKey) -> Key:
         """Create a new key, or a new secret that signs tickets."""
+        keys, named = self._service.keys, self._service.keys.named(what)
+        if what == "signing":
+            return await self._rotate_secret(new)
+        if named is None and what not in {role.value for role in SHARED_ROLES}:
+            told = f"there is no key named {brief(what)}: it is admin, viewer, client, allowance, signing or a name"
+            raise Refusal(404, Code.NOT_FOUND, told)
+        role, grace = Role(what if named is None else named.role), int(new.grace or 0)
+        if named is None and keys.is_fixed(role):
+            raise Refusal(409, Code.ENVIRONMENT, f"the {what} key is set in the server's environment")
+        change = partial(keys.rotate, role, self._service.now, grace, name=what)
+        key = await self._write(change, "rotate-key", None, _rotation(what, grace))
+        return Key(role.value, key, None if named is None else what)
+
+    async def _rotate_secret(self, new: NewKey) -> Key:
+        if self._service.keys.is_secret_fixed:
+            raise Refusal(409, Code.ENVIRONMENT, "the signing secret is set in the server's environment")
+        lifetimes = [experiment.ticket_lifetime for experiment in self._service.experiments.values()]
+        grace = max(lifetimes, default=0) if new.grace is None else int(new.grace)
+        rotate = partial(self._service.keys.rotate_secret, self._service.now, grace)
+        await self._write(rotate, "rotate-secret", None, _rotation("signing", grace))
+        return Key("signing", None)
+
+    async def add_key(self, new: NewHolder) -> Key:
+        """Create a key for a person or a machine."""
         keys = self._service.keys
-        match what:
-            case "admin" | "viewer" | "client" | "allowance":
-                role = Role(what)
-                if keys.is_fixed(role):
-                    raise Refusal(409, Code.ENVIRONMENT, f"the {what} key is set in the server's environment")
-                grace = int(new.grace or 0)
-                change = partial(keys.rotate, role, self._service.now, grace)
-                return Key(what, await self._write(change, "rotate-key", None, _rotation(what, grace)))
-            case "signing":
-                if keys.is_secret_fixed:
-                    raise Refusal(409, Code.ENVIRONMENT, "the signing secret is set in the server's environment")
-                lifetimes = [experiment.ticket_lifetime for experiment in self._service.experiments.values()]
-                grace = max(lifetimes, default=0) if new.grace is None else int(new.grace)
-                rotate = partial(keys.rotate_secret, self._service.now, grace)
-                await self._write(rotate, "rotate-secret", None, _rotation("signing", grace))
-                return Key("signing", None)
-            case _:
-                raise Refusal(404, Code.NOT_FOUND, "a key is admin, viewer, client, allowance or signing")
+        if new.name in RESERVED_NAMES:
+            raise Refusal(409, Code.EXISTS, f"{new.name} is a name of the server's own: choose another")
+        if keys.named(new.name) is not None:
+            raise Refusal(409, Code.EXISTS, f"there is already a key named {new.name}: rotate or remove it")
+        holder = _holder(new.name, new.role, new.experiments, self._service.now)
+        key = await self._write(partial(keys.add, holder), "add-key", None, _rights(holder))
+        return Key(new.role, key, new.name)
+
+    async def change_key(self, name: str, rights: KeyRights) -> KeyReport:
+        """Change what the key of this name may do, at once; the key stays the same."""
+        holder = _holder(name, rights.role, rights.experiments, self._find_holder(name).added_at)
+        await self._write(partial(self._service.keys.change, holder), "change-key", None, _rights(holder))
+        return await self._key_report(name)
+
+    async def remove_key(self, name: str) -> KeyReport:
+        """Remove the key of this name: it opens nothing any more, and its sessions end."""
+        self._find_holder(name)
+        report = await self._key_report(name)
+        await self._write(partial(self._service.keys.remove, name), "remove-key", None, name)
+        return report
+
+    def _find_holder(self, name: str) -> StoredHolder:
+        found = self._service.keys.named(name)
+        if found is None and name in RESERVED_NAMES:
+            raise Refusal(
+                409, Code.REFUSED, f"{brief(name)} is no key of a person or a machine: it can only be rotated"
+            )
+        if found is None:
+            raise Refusal(404, Code.NOT_FOUND, f"there is no key named {brief(name)}")
+        return found
+
+    async def _key_report(self, name: str) -> KeyReport:
+        return next(each for each in await self._service.key_reports() if each.name == name)
+
+    def _find(self, name: str) -> LiveExperiment:
+        """Return an experiment that the caller may change, or refuse."""
+        self._check_may_change(name)
+        return self._service.find(name)
+
+    def _check_may_change(self, name: str) -> None:
+        if not self._caller.may_change(name):
+            self._service.reject(Code.FORBIDDEN)
+            given = ", ".join(self._caller.experiments[:MOST_NAMED]) or "no experiment"
+            more = ", ..." if len(self._caller.experiments) > MOST_NAMED else ""
+            told = f"the key of {self._caller.name} may change {given}{more}, and not {brief(name)}"
+            raise Refusal(403, Code.FORBIDDEN, told)
 
     async def new_link(self) -> str:
         """Return the token of a link that opens the console once for the caller."""
@@ -291,3 +357,17 @@ def log_change(line: Change) -> None:
 
 def _rotation(what: str, grace: int) -> str:
     return f"{what}, the earlier ones valid for {grace} s"
+
+
+def _holder(name: str, role: str, experiments: Sequence[str], added_at: int) -> StoredHolder:
+    """Return a holder of these rights, or refuse what does not fit together."""
+    if experiments and role != Role.EDITOR.value:
+        raise Refusal(422, Code.INVALID, f"experiments are for an editor: {_SCOPES[role]}")
+    if not experiments and role == Role.EDITOR.value:
+        raise Refusal(422, Code.INVALID, "an editor needs the names of the experiments that it may change")
+    return StoredHolder(name, role, tuple(dict.fromkeys(experiments)), added_at)
+
+
+def _rights(holder: StoredHolder) -> str:
+    of = f" of {', '.join(holder.experiments)}" if holder.experiments else ""
+    return f"{holder.name}, {holder.role}{of}"

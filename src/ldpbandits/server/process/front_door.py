@@ -51,7 +51,7 @@ class FrontDoor:
         10, 0, LARGEST_LIMIT_S, "how long requests that are being answered may still take when the server stops"
     )
     admin_rate: float = _limit(
-        100.0, 0.0, LARGEST_COUNT, "requests per second by one admin key, per process; 0 is no limit"
+        100.0, 0.0, LARGEST_COUNT, "requests per second by one admin or editor key, per process; 0 is no limit"
     )
     viewer_rate: float = _limit(
         100.0, 0.0, LARGEST_COUNT, "requests per second by one viewer key, per process; 0 is no limit"

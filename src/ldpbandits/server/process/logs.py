@@ -20,7 +20,7 @@ HIDDEN = "[hidden]"
 _ADDRESS = re.compile(
     r"\b\d{1,3}(?:\.\d{1,3}){3}\b|(?<![\w:])(?:[0-9a-f]{0,4}:){2,7}[0-9a-f]{0,4}(?![\w:])", re.IGNORECASE
 )
-_KEY = re.compile(r"\b(?:admin|viewer|client)-[\w-]{16,}|(?<=://)[^/\s]*:[^/\s]*@|(?i:\bbearer\s+\S+)")
+_KEY = re.compile(r"\b(?:admin|editor|viewer|client|allowance)-[\w-]{16,}|(?<=://)[^/\s]*:[^/\s]*@|(?i:\bbearer\s+\S+)")
 
 
 class Line(logging.Formatter):

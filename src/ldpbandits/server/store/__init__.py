@@ -206,8 +206,18 @@ class StoredExperiment:
 
 
 @dataclass(frozen=True)
+class StoredHolder:
+    """A person or a machine with a key of its own: name, role, and the experiments that an editor may change."""
+
+    name: str
+    role: str
+    experiments: tuple[str, ...] = ()
+    added_at: int = 0
+
+
+@dataclass(frozen=True)
 class StoredKey:
-    """The hash of a key, the role of its owner, and the second in which it expires."""
+    """The hash of a key, the role that it stands for or the name of its holder, and the second in which it expires."""
 
     hash: bytes
     role: str
@@ -378,10 +388,25 @@ class Store(Protocol):
         """Return every key, in any order; some may have expired."""
 
     def rotate_key(self, role: str, hashed: bytes, now: int, grace: int, *, log: Change | None = None) -> None:
-        """Store a new key of a role. Earlier keys expire within `grace` seconds, and never later than before.
+        """Store a new key of a role or of a holder, whose earlier keys expire within `grace` seconds or before.
 
         Expired keys are removed at once: otherwise they would be valid again when the clock goes back.
         """
+
+    def holders(self) -> list[StoredHolder]:
+        """Return every holder, in any order."""
+
+    def put_holder(self, holder: StoredHolder, hashed: bytes | None = None, *, log: Change | None = None) -> None:
+        """Store a holder, in the place of one of this name, and a key of it if one is given; its other keys stay."""
+
+    def remove_holder(self, name: str, *, log: Change | None = None) -> None:
+        """Remove a holder with its keys, and the day of its last use."""
+
+    def note_uses(self, names: Collection[str], day: int) -> None:
+        """Store that these holders or roles used a key on this day, in days since 1970; an earlier day is no news."""
+
+    def key_uses(self) -> dict[str, int]:
+        """Return the day of the last use of each holder or role that used a key."""
 
     def secrets(self) -> list[StoredSecret]:
         """Return every secret, in any order; some may have expired."""

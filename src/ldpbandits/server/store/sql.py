@@ -5,7 +5,7 @@ Placeholders are question marks; `rows` and `execute` of a PostgreSQL store tran
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeAlias
 
@@ -18,6 +18,7 @@ from ldpbandits.server.store import (
     Event,
     StoredArm,
     StoredExperiment,
+    StoredHolder,
     StoredKey,
     StoredResponse,
     StoredSecret,
@@ -41,6 +42,10 @@ NUMBERING_GAPS = (
 _DEFINITION = "name, curator, rule, settings, ticket_lifetime, default_reward, created_at"
 _SHORTEN = "valid_until = CASE WHEN valid_until < ? THEN valid_until ELSE ? END"
 """The earlier of two expiries; a row without one gets the new one."""
+_NOTE_USE = (
+    "INSERT INTO key_uses (name, day) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET day = excluded.day"
+    " WHERE excluded.day > key_uses.day"
+)
 
 
 class Rows(Protocol):
@@ -95,6 +100,36 @@ class SqlStore(ABC):
             execute(f"UPDATE keys SET {_SHORTEN} WHERE role = ?", (now + grace, now + grace, role))  # noqa: S608 - ours
             execute("DELETE FROM keys WHERE valid_until <= ?", (now,))
             execute("INSERT INTO keys VALUES (?, ?, NULL)", (hashed, role))
+
+    def holders(self) -> list[StoredHolder]:
+        """Read all holders; names of experiments have no space."""
+        rows = self._rows("SELECT name, role, experiments, added_at FROM holders")
+        return [StoredHolder(name, role, tuple(listed.split()), added_at) for name, role, listed, added_at in rows]
+
+    def put_holder(self, holder: StoredHolder, hashed: bytes | None = None, *, log: Change | None = None) -> None:
+        """Write the holder, and insert its key."""
+        with self._change(None, log) as execute:
+            execute("DELETE FROM holders WHERE name = ?", (holder.name,))
+            row = (holder.name, holder.role, " ".join(holder.experiments), holder.added_at)
+            execute("INSERT INTO holders (name, role, experiments, added_at) VALUES (?, ?, ?, ?)", row)
+            if hashed is not None:
+                execute("INSERT INTO keys VALUES (?, ?, NULL)", (hashed, holder.name))
+
+    def remove_holder(self, name: str, *, log: Change | None = None) -> None:
+        """Delete the holder, its keys and its last use."""
+        with self._change(None, log) as execute:
+            for table, column in (("holders", "name"), ("keys", "role"), ("key_uses", "name")):
+                execute(f"DELETE FROM {table} WHERE {column} = ?", (name,))  # noqa: S608 - ours
+
+    def note_uses(self, names: Collection[str], day: int) -> None:
+        """Write the day, unless a later one is known."""
+        with self._transaction() as execute:
+            for name in sorted(names):
+                execute(_NOTE_USE, (name, day))
+
+    def key_uses(self) -> dict[str, int]:
+        """Read the days of the last uses."""
+        return dict(self._rows("SELECT name, day FROM key_uses"))
 
     def secrets(self) -> list[StoredSecret]:
         """Read all secrets that sign tickets."""

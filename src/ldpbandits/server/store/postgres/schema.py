@@ -11,6 +11,8 @@
   checked against an older version fail.
 - `change_log` has a line for each change by an experimenter, written in the transaction of the change. It names an
   experiment, not its number: the line outlives the experiment.
+- `keys` names by `role` a role that all share, or the holder of a key of its own, who is a row of `holders`.
+- `key_uses` has the day of the last use of each holder and role, and no more exact time.
 - `events` and `pending` hold the totals of each worker as absolute values, so that writing them is idempotent.
 """
 
@@ -226,6 +228,20 @@ MIGRATIONS: Migrations = (
             )
             """,
             "CREATE INDEX change_log_of_experiment ON change_log (experiment, id)",
+        ),
+    ),
+    (
+        "0004 holders of keys, days of use",
+        (
+            """
+            CREATE TABLE holders (
+                name text PRIMARY KEY,
+                role text NOT NULL,
+                experiments text NOT NULL,
+                added_at bigint NOT NULL
+            )
+            """,
+            "CREATE TABLE key_uses (name text PRIMARY KEY, day bigint NOT NULL)",
         ),
     ),
 )

@@ -9,6 +9,8 @@
 - `events` counts assigned arms, missing answers, rejected responses and the like. It may lag by a moment.
 - `change_log` has a line for each change by an experimenter, written in the transaction of the change. It names an
   experiment, not its number: the line outlives the experiment.
+- `keys` names by `role` a role that all share, or the holder of a key of its own, who is a row of `holders`.
+- `key_uses` has the day of the last use of each holder and role, and no more exact time.
 - `identity` is one row: random bytes that are part of the signature of this database's tickets.
 """
 
@@ -208,6 +210,20 @@ MIGRATIONS: Migrations = (
             )
             """,
             "CREATE INDEX change_log_of_experiment ON change_log (experiment, id)",
+        ),
+    ),
+    (
+        "0008 holders of keys, days of use",
+        (
+            """
+            CREATE TABLE holders (
+                name TEXT PRIMARY KEY,
+                role TEXT NOT NULL,
+                experiments TEXT NOT NULL,
+                added_at INTEGER NOT NULL
+            ) WITHOUT ROWID
+            """,
+            "CREATE TABLE key_uses (name TEXT PRIMARY KEY, day INTEGER NOT NULL) WITHOUT ROWID",
         ),
     ),
 )
