@@ -137,6 +137,7 @@ def test_a_line_is_a_whole_number(local: Local, before: str) -> None:
 def test_an_experiment_that_never_was_has_no_log(local: Local) -> None:
     """It is not found; devices may not read any log."""
     assert local("GET", "/v1/experiments/other/log").status == 404
+    assert local("GET", "/v1/experiments/other/log?before=1").status == 404
     assert local("GET", f"{E}/log", key=CLIENT).status == 403
     assert local("GET", "/v1/log", key=None).status == 401
 

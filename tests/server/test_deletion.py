@@ -17,6 +17,7 @@ from ldpbandits.server.store.opening import open_dump, open_store
 from ldpbandits.server.store.postgres import changes as postgres_changes
 from ldpbandits.server.store.sqlite import store as sqlite
 from ldpbandits.server.store.sqlite.store import SqliteStore
+from ldpbandits.spec.messages import Change
 
 RESPONSES = 7
 LATER = int(time.time()) + 3600
@@ -119,12 +120,12 @@ def test_a_piece_that_fails_is_removed_later(local: Local, monkeypatch: pytest.M
         assert local.respond(local.decide()["ticket"]) == (200, "counted")
     calls, delete = 0, SqliteStore.delete
 
-    def fails(store: SqliteStore, experiment: int) -> bool:
+    def fails(store: SqliteStore, experiment: int, *, log: Change | None = None) -> bool:
         nonlocal calls
         calls += 1
         if calls == 2:
             raise Unavailable("full")
-        return delete(store, experiment)
+        return delete(store, experiment, log=log)
 
     monkeypatch.setattr(SqliteStore, "delete", fails)
     assert local("DELETE", E).status == 200

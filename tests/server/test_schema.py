@@ -19,6 +19,14 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", "403", "409", "410",
 include-name = "POST /v1/experiments"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "409", "422"]
 
+[[operations]]  # experiments are an editor's, who has some
+include-name = "POST /v1/keys"
+checks.positive_data_acceptance.expected-statuses = ["2xx", "409", "422"]
+
+[[operations]]
+include-name = "POST /v1/keys/{key}"
+checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "409", "422"]
+
 [[operations]]  # an experiment may be paused, or closed
 include-name = "POST /v1/experiments/{name}/decisions"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "409", "410"]

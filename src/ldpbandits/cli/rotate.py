@@ -27,7 +27,7 @@ class _Offered(tuple[str, ...]):
     __slots__ = ()
 
     def __contains__(self, _: object) -> bool:
-        """Accept any name."""
+        """Accept any name: the server knows it or not."""
         return True
 
 

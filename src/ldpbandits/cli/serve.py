@@ -16,7 +16,7 @@ from ldpbandits.checks import brief
 from ldpbandits.cli import first_keys
 from ldpbandits.cli.common import Command, load, say
 from ldpbandits.cli.config import add_options, fill, misspelt, read_secrets
-from ldpbandits.cli.serve_options import GROUPS, OPTIONS, SECRETS, Listening, Serving, settled
+from ldpbandits.cli.serve_options import GROUPS, OPTIONS, SECRETS, Listening, Serving, SignIn, settled
 from ldpbandits.errors import DatabaseError, ParameterError
 from ldpbandits.extras import needs
 from ldpbandits.server.keys import Role, from_environment
@@ -24,6 +24,7 @@ from ldpbandits.server.process import logs
 from ldpbandits.server.process.front_door import FrontDoor
 from ldpbandits.server.process.sockets import Listeners, notify_systemd, open_listeners, unix_listening, url_of
 from ldpbandits.server.process.title import set_title
+from ldpbandits.server.proxy_sign_in import ProxySignIn
 from ldpbandits.server.store import Unavailable
 from ldpbandits.server.store.opening import is_shared, open_store
 
@@ -57,6 +58,7 @@ class Setup:
     place: Listening
     front_door: FrontDoor
     prefix: str
+    sign_in: ProxySignIn | None
     secrets: Mapping[str, str] = field(repr=False)
 
 
@@ -93,7 +95,9 @@ def _setup(options: argparse.Namespace) -> Setup:
     prefix = check_prefix(place.path_prefix)
     secrets = read_secrets(SECRETS, os.environ)
     from_environment(secrets)  # a key that is refused must not leave a new database behind
-    return Setup(serving, place, fill(FrontDoor, values), prefix, secrets)
+    sign_in = fill(SignIn, values)
+    proxy = ProxySignIn.of(sign_in.proxy_user_header, sign_in.proxy_default_role, secrets)
+    return Setup(serving, place, fill(FrontDoor, values), prefix, proxy, secrets)
 
 
 def _check_place(database: Path) -> None:
@@ -173,6 +177,7 @@ def _start(setup: Setup) -> "Service":
     try:
         keep = partial(first_keys.keep, path=told.keys_file, may_show=told.log_format != "json")
         service = Service(store, setup.secrets, keep=keep)
+        service.proxy = setup.sign_in
     except BaseException as error:
         store.close()
         if isinstance(error, Unavailable):

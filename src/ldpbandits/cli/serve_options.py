@@ -10,8 +10,9 @@ from ldpbandits.cli.config import Option, option, options_of, settle
 from ldpbandits.server.keys import SECRET_VARIABLE, SHARED_ROLES
 from ldpbandits.server.process.front_door import FrontDoor
 from ldpbandits.server.process.logs import FORMATS
+from ldpbandits.server.proxy_sign_in import DEFAULT_ROLES, PROXY_SECRET_VARIABLE
 
-SECRETS = (*(role.variable for role in SHARED_ROLES), SECRET_VARIABLE)
+SECRETS = (*(role.variable for role in SHARED_ROLES), SECRET_VARIABLE, PROXY_SECRET_VARIABLE)
 """Environment variables, each also as NAME_FILE. They are no options: every user can read a command line."""
 
 
@@ -49,7 +50,26 @@ class Listening:
     )
 
 
-GROUPS = {"what to serve": Serving, "where to listen": Listening, "limits of the front door": FrontDoor}
+@dataclass(frozen=True, kw_only=True)
+class SignIn:
+    """Options about a proxy in front that signs people in to the console."""
+
+    proxy_user_header: str = option(
+        "",
+        f"trust this header of the proxy in front for who somebody is in the console; needs {PROXY_SECRET_VARIABLE}",
+        metavar="HEADER",
+    )
+    proxy_default_role: str = option(
+        "none", "what somebody may do whom the proxy names, and who has no key of that name", choices=DEFAULT_ROLES
+    )
+
+
+GROUPS = {
+    "what to serve": Serving,
+    "where to listen": Listening,
+    "sign-in by a proxy": SignIn,
+    "limits of the front door": FrontDoor,
+}
 OPTIONS: tuple[Option, ...] = options_of(*GROUPS.values())
 
 

@@ -20,7 +20,7 @@ class Links:
     """
 
     def __init__(self, now: Callable[[], int], sharing: Peers | None = None) -> None:
-        """Start without links."""
+        """Start without links; `now` is the present second."""
         self._now = now
         self._sharing = sharing
         self._links: dict[bytes, tuple[int, bytes]] = {}

@@ -16,6 +16,9 @@ from ldpbandits.server.store import Store, StoredHolder, Unavailable
 from ldpbandits.spec.messages import Change, KeyReport, KeyRole
 
 SECRET_VARIABLE = "LDPBANDITS_SIGNING_SECRET"  # noqa: S105 - the name of a variable
+HOLDER_PATTERN = r"^[a-z0-9][a-z0-9@._+-]{0,99}(?!\n)$"
+"""Names of people and machines; addresses of email fit."""
+
 SHORTEST = 16
 DAY_S = 86_400
 SHORTEST_SECRET = 32

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from functools import partial
 from itertools import chain
 from time import time
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ldpbandits.checks import brief
 from ldpbandits.server.api.csv_export import csv, shuffled
@@ -46,6 +46,9 @@ from ldpbandits.server.store import (
 from ldpbandits.server.store.committer import LARGEST_BATCH, Committer
 from ldpbandits.spec.messages import Change, History, KeyReport, Report, Summary, Tallies
 from ldpbandits.spec.protocol import Code
+
+if TYPE_CHECKING:
+    from ldpbandits.server.proxy_sign_in import ProxySignIn
 
 NONCES_PER_DELETION = 500
 """Nonces that are removed in one transaction, for which responses wait."""
@@ -110,6 +113,8 @@ class Service:
         """The commands, as the server itself gives them; those of the holder of a key are `commands.of(holder)`."""
         self.allowances = Allowances(self.keys)
         self.links = Links(lambda: self.now, self.peers)
+        self.proxy: ProxySignIn | None = None
+        """The proxy in front that signs people in to the console, if any."""
         self.offer_max_age = DEFAULT.offer_max_age
         """Seconds for which caches and devices may keep an offer."""
         self.ending = asyncio.Event()
@@ -341,8 +346,8 @@ class Service:
     async def changes(self, name: str | None = None, before: int | None = None) -> list[Change]:
         """Return the newest lines of the change log, of an experiment or of all; a deleted one has its lines."""
         found = await self.committer.run(self._store.changes, name, before, CHANGES_PER_PAGE)
-        if name is not None and not found and before is None:
-            self.find(name)
+        if name is not None and not found and not await self.committer.run(self._store.changes, name, None, 1):
+            self.find(name)  # a deleted experiment is not found, and has lines
         return found
 
     async def key_reports(self) -> list[KeyReport]:

@@ -59,7 +59,7 @@ def is_kept_out(reply: Reply) -> bool:
 def test_only_the_way_in_is_open() -> None:
     """The sign-in page, its files and links that sign one in are for everybody; all else needs a session."""
     assert {page.path for page in PAGES if page.role is None} == OPEN
-    assert {page.role for page in PAGES} == {None, Role.VIEWER, Role.ADMIN}
+    assert {page.role for page in PAGES} == {None, Role.VIEWER, Role.EDITOR, Role.ADMIN}
 
 
 def test_without_a_session_nothing_is_shown_or_done(service: Service) -> None:

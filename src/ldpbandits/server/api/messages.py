@@ -26,6 +26,7 @@ from ldpbandits.server.experiments.settings import (
     Retain,
     Share,
 )
+from ldpbandits.server.keys import HOLDER_PATTERN
 from ldpbandits.spec.allowance import MAX_ALLOWANCE_CHARACTERS
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9-]{0,63}(?!\n)$"
@@ -55,7 +56,6 @@ _NEW_ARM_NAME = "1 to 100 characters, each of which can be seen; arms do not loo
 NewArmName = Annotated[
     str, Meta(pattern=NEW_ARM_NAME_PATTERN, description=_NEW_ARM_NAME, examples=["green"], extra={WORDS: _NEW_ARM_NAME})
 ]
-HOLDER_PATTERN = r"^[a-z0-9][a-z0-9@._+-]{0,99}(?!\n)$"
 _HOLDER = "at most 100 lower-case letters, digits and @ . _ + -, starting with a letter or digit"
 HolderName = Annotated[
     str, Meta(pattern=HOLDER_PATTERN, description=_HOLDER, examples=["anna"], extra={WORDS: _HOLDER})
@@ -224,11 +224,11 @@ class Key(Struct, frozen=True):
     role: Literal["admin", "editor", "viewer", "client", "allowance", "signing"]
     key: str | None
     name: str | None = None
-    """Of the person or the machine that has it; null for a key that everybody with its role shares."""
+    """The person or machine that has it; null for a key that everybody with its role shares."""
 
 
 class KeyRights(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a key may do. An editor reads everything, and creates, changes and deletes experiments of these names."""
+    """The rights of a key. An editor reads everything, and creates, changes and deletes experiments of these names."""
 
     role: Literal["admin", "editor", "viewer"]
     experiments: Annotated[list[Name], Meta(max_length=MOST_EDITED)] = []

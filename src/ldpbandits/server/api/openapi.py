@@ -9,9 +9,10 @@ import msgspec
 
 from ldpbandits.agent.rules import RULES
 from ldpbandits.checks import LARGEST_EPSILON
-from ldpbandits.server.api.messages import HOLDER_PATTERN, NAME_PATTERN, Problem
+from ldpbandits.server.api.messages import NAME_PATTERN, Problem
 from ldpbandits.server.api.operation import Operation
 from ldpbandits.server.experiments.limits import LARGEST, LARGEST_PARAMETER, SMALLEST_EPSILON
+from ldpbandits.server.keys import HOLDER_PATTERN
 from ldpbandits.spec.mechanisms import MECHANISMS
 from ldpbandits.spec.menu import MAX_MENU_EPSILONS
 from ldpbandits.spec.registry import Registry

@@ -136,7 +136,10 @@ class Console:
 
     async def _visit(self, request: Request, form: dict[str, str] | None = None) -> Visit:
         session = await self._sessions.find(request.cookies.get(cookie_name(request), ""))
-        return self._visit_of(request, session, form or {})
+        visit = self._visit_of(request, session, form or {})
+        if session is not None and session.name and visit.proxied != session.name:  # somebody else is at the proxy now
+            return self._visit_of(request, None, form or {})
+        return visit
 
     def _visit_of(self, request: Request, session: Session | None, form: dict[str, str]) -> Visit:
         return Visit(self._service, self._sessions, self._live, request, session, form)

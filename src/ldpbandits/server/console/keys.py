@@ -37,7 +37,7 @@ async def confirm(visit: Visit) -> Response:
 
 
 async def remove(visit: Visit) -> Response:
-    """Remove a key."""
+    """Remove the key of a person or a machine."""
     try:
         await visit.service.change(lambda: visit.commands.remove_key(_name(visit)))
     except Refusal as refusal:

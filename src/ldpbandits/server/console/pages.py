@@ -68,7 +68,12 @@ async def sign_in_page(visit: Visit) -> Response:
     """Show the form that asks for a key."""
     where = visit.request.query_params.get("next", "")
     where = where if NEXT.fullmatch(where) else ""
-    return redirect(f"./{where}") if visit.session is not None else page(visit, "sign-in.html", next=where, error=None)
+    return redirect(f"./{where}") if visit.session is not None else _sign_in_form(visit, where)
+
+
+def _sign_in_form(visit: Visit, where: str, error: str | None = None) -> Response:
+    status = 200 if error is None else 403
+    return page(visit, "sign-in.html", status, next=where, error=error, proxied=visit.proxied)
 
 
 async def enter(visit: Visit) -> Response:
@@ -77,25 +82,30 @@ async def enter(visit: Visit) -> Response:
 
 
 async def sign_in(visit: Visit) -> Response:
-    """Open a session for a key, or for the token of a one-time link."""
+    """Open a session for a key, for the token of a one-time link, or for somebody who is signed in at the proxy."""
     where = visit.form.get("next", "")
     where = where if NEXT.fullmatch(where) else ""
     link, service = visit.form.get("link"), visit.service
     key = visit.form.get("key", "").strip().encode()
     hashed = sha256(key).digest() if link is None else await service.links.take(link)
     origin = check_origin(visit.request, None)
-    token = None if hashed is None else await visit.sessions.open(hashed, origin)
+    if "proxied" in visit.form:
+        token = None if visit.proxied is None else await visit.sessions.open_for(visit.proxied, origin)
+    else:
+        token = None if hashed is None else await visit.sessions.open(hashed, origin)
     if token is None:
         service.reject(Code.UNAUTHORIZED)
         is_client = hashed is not None and service.keys.role_of_hash(hashed, service.now) is Role.CLIENT
         error = (
-            "this link has been used, or its few minutes are over: ask for a new one, or sign in with a key"
+            f"{visit.proxied or 'nobody'} is signed in at the proxy, and has no right here: an admin can give one"
+            if "proxied" in visit.form
+            else "this link has been used, or its few minutes are over: ask for a new one, or sign in with a key"
             if link is not None
             else "the client key is for devices, and opens nothing here: use the key of a person"
             if is_client
             else "this is not a key of a person on this server"
         )
-        return page(visit, "sign-in.html", 403, next=where, error=error)
+        return _sign_in_form(visit, where, error)
     if visit.session is not None:
         await visit.sessions.end(visit.session)
     secure = "; Secure" if origin.startswith("https:") else ""

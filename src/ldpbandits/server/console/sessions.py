@@ -31,6 +31,8 @@ class Session:
     origin: str
     csrf: str
     expires_at: int
+    name: str = ""
+    """The name that a proxy sent; empty for the session of a key."""
 
 
 class Sessions:
@@ -46,12 +48,18 @@ class Sessions:
 
     async def open(self, key: bytes, origin: str) -> str | None:
         """Return the token of a new session for the holder of the key with this hash; None for keys of devices."""
-        role = self._service.keys.role_of_hash(key, self._service.now)
-        if role is None or not role.may(Role.VIEWER):
+        return await self._open(self._service.keys.holder(key, self._service.now), origin)
+
+    async def open_for(self, name: str, origin: str) -> str | None:
+        """Return the token of a new session for somebody whom the proxy names; None for one without any right."""
+        return await self._open(self._proxied(name), origin, name)
+
+    async def _open(self, holder: Holder | None, origin: str, name: str = "") -> str | None:
+        if holder is None or not holder.role.may(Role.VIEWER):
             return None
-        self._prune(key)
-        token = token_urlsafe(32)
-        session = Session(_hash(token), role, key, origin, token_urlsafe(24), self._service.now + SESSION_LIFETIME_S)
+        self._prune(holder.key)
+        token, until = token_urlsafe(32), self._service.now + SESSION_LIFETIME_S
+        session = Session(_hash(token), holder.role, holder.key, origin, token_urlsafe(24), until, name)
         self._sessions[session.hashed] = session
         if self._service.peers is not None:
             await self._service.peers.put(session.hashed, _to_note(session), session.expires_at)
@@ -93,7 +101,13 @@ class Sessions:
 
     def holder(self, session: Session) -> Holder | None:
         """Return whose session it is, with the present rights; None when the key has ended."""
+        if session.name:
+            return self._proxied(session.name)
         return self._service.keys.holder(session.key, self._service.now)
+
+    def _proxied(self, name: str) -> Holder | None:
+        proxy = self._service.proxy
+        return None if proxy is None else proxy.holder(name, self._service.keys)
 
     async def end(self, session: Session) -> None:
         """End a session at all workers."""
@@ -115,9 +129,10 @@ def _hash(token: str) -> bytes:
 
 def _to_note(session: Session) -> bytes:
     key = session.key.hex()
-    return json.dumps([session.role.value, key, session.origin, session.csrf, session.expires_at]).encode()
+    fields = [session.role.value, key, session.origin, session.csrf, session.expires_at, session.name]
+    return json.dumps(fields).encode()
 
 
 def _from_note(hashed: bytes, note: bytes) -> Session:
-    role, key, origin, csrf, expires_at = json.loads(note)
-    return Session(hashed, Role(role), bytes.fromhex(key), origin, csrf, expires_at)
+    role, key, *rest = json.loads(note)
+    return Session(hashed, Role(role), bytes.fromhex(key), *rest)

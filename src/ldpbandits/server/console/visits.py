@@ -64,6 +64,12 @@ class Visit:
         return None if self.session is None else self.sessions.holder(self.session)
 
     @property
+    def proxied(self) -> str | None:
+        """The name that the proxy in front sends; None where there is no such proxy, or nobody is signed in at it."""
+        proxy = self.service.proxy
+        return None if proxy is None else proxy.name(self.request.headers)
+
+    @property
     def commands(self) -> Commands:
         """The commands of the visitor, who has a session."""
         if self.holder is None:
