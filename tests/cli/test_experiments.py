@@ -61,8 +61,8 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 
 
 def test_there_is_a_verb_for_each_that_is_promised() -> None:
-    """list, show, create, pause, resume, ship, close, delete, add-arm, retire-arm, forgive, log, export."""
-    promised = "list show create pause resume ship close delete add-arm retire-arm forgive log export"
+    """list, show, create, pause, resume, ship, close, delete, add-arm, retire-arm, forgive, describe, log, export."""
+    promised = "list show create pause resume ship close delete add-arm retire-arm forgive describe log export"
     assert [verb.name for verb in VERBS] == promised.split()
 
 

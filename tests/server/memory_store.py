@@ -99,6 +99,7 @@ class MemoryStore:
         arms: Sequence[str],
         known: Sequence[CellTotal] = (),
         *,
+        metadata: str = "{}",
         log: Change | None = None,
     ) -> StoredExperiment:
         """Keep a new experiment."""
@@ -111,7 +112,7 @@ class MemoryStore:
             stored = tuple(
                 StoredArm(name, cells=tuple(cell for cell in cells if cell.arm == arm)) for arm, name in enumerate(arms)
             )
-            memory.experiments[number] = StoredExperiment(number, definition, "running", stored)
+            memory.experiments[number] = StoredExperiment(number, definition, "running", stored, metadata=metadata)
             return memory.experiments[number]
 
     def add_arm(self, experiment: int, name: str, *, log: Change | None = None) -> None:
@@ -132,8 +133,15 @@ class MemoryStore:
     ) -> None:
         """Pause, resume, ship or close an experiment."""
         with self._transaction(log) as memory:
-            changed = replace(memory.experiments[experiment], status=status, shipped=shipped)
-            memory.experiments[experiment] = changed
+            stored = memory.experiments[experiment]
+            at = None if log is None else log.at
+            stopped_at = None if status == "running" else at if stored.stopped_at is None else stored.stopped_at
+            memory.experiments[experiment] = replace(stored, status=status, shipped=shipped, stopped_at=stopped_at)
+
+    def describe(self, experiment: int, metadata: str, *, log: Change | None = None) -> None:
+        """Replace the metadata."""
+        with self._transaction(log) as memory:
+            memory.experiments[experiment] = replace(memory.experiments[experiment], metadata=metadata)
 
     def add_events(self, experiment: int, events: Sequence[Event], *, log: Change | None = None) -> None:  # noqa: ARG002
         """Add these events."""

@@ -22,6 +22,7 @@ from ldpbandits.server.store import (
     Event,
     Exists,
     Outcome,
+    Status,
     Store,
     StoredArm,
     StoredHolder,
@@ -538,6 +539,7 @@ CHANGES: dict[str, Callable[[Store, int], Any]] = {
     "count acceptances": lambda store, number: store.count(
         [accepted(105, experiment=number), answer(3, 3, experiment=number)]
     ),
+    "describe": lambda store, number: store.describe(number, '{"title":"t"}', log=LINE),
     "add events": lambda store, number: store.add_events(number, [Event(number, 0, "forgiven", 2)], log=LINE),
     "prune": lambda store, _: store.prune(60),
     "rotate key": lambda store, _: store.rotate_key("admin", b"second", 60, 10, log=LINE),
@@ -607,6 +609,7 @@ LOGGED: dict[str, Callable[[Store, int, Change], Any]] = {
     "retire arm": lambda store, number, log: store.retire_arm(number, 0, log=log),
     "ship": lambda store, number, log: store.set_status(number, "shipped", 1, log=log),
     "pause": lambda store, number, log: store.set_status(number, "paused", log=log),
+    "describe": lambda store, number, log: store.describe(number, "{}", log=log),
     "forgive": lambda store, number, log: store.add_events(number, [Event(number, 0, "forgiven", 2)], log=log),
     "forgive none": lambda store, number, log: store.add_events(number, [], log=log),
     "close": lambda store, number, log: store.set_status(number, "closed", log=log),
@@ -664,6 +667,38 @@ def a_new_key_ends_those_before_it_after_the_grace(place: Place) -> None:
     with opened(place) as store:
         store.rotate_key("admin", b"4", 30, 0)
         assert set(store.keys()) == {StoredKey(b"other", "client", None), StoredKey(b"4", "admin", None)}
+
+
+@rule
+def metadata_is_kept_as_it_is_given(place: Place) -> None:
+    """From the creation on, and until it is replaced, whatever the status."""
+    with opened(place) as store:
+        number = store.create(defined(), ("a",), metadata='{"title":"one"}').number
+        start(store, "two")
+        assert [each.metadata for each in store.experiments()] == ['{"title":"one"}', "{}"]
+        store.set_status(number, "closed")
+        store.describe(number, '{"owner":"\u00e9\U0001f600"}')
+    with opened(place) as store:
+        assert [each.metadata for each in store.experiments()] == ['{"owner":"\u00e9\U0001f600"}', "{}"]
+
+
+@rule
+def the_moment_of_a_stop_is_kept_until_it_runs_again(place: Place) -> None:
+    """It is that of the first stop, also when a ship or a close follows."""
+    with opened(place) as store:
+        number = start(store)
+        steps: list[tuple[Status, int, int | None]] = [
+            ("paused", 10, 10),
+            ("running", 20, None),
+            ("shipped", 30, 30),
+            ("paused", 40, 30),
+            ("closed", 50, 30),
+        ]
+        for status, at, expected in steps:
+            store.set_status(number, status, log=Change(at, "anna", "change", "one"))
+            assert store.experiments()[0].stopped_at == expected
+    with opened(place) as store:
+        assert store.experiments()[0].stopped_at == 30
 
 
 @rule

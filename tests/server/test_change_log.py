@@ -14,6 +14,7 @@ from ldpbandits.server.api.operations import OPERATIONS
 from ldpbandits.server.process.logs import Line
 from ldpbandits.server.service import CHANGES_PER_PAGE
 
+DESCRIBED = ("describe", "headline", "title: Blue or green; owner: anna")
 CHANGES: tuple[tuple[str, str, object, tuple[str, str | None, str]], ...] = (
     ("POST", "/v1/experiments", NEW, ("create", "headline", "arms: blue, green")),
     ("POST", f"{E}/pause", {}, ("pause", "headline", "")),
@@ -21,6 +22,7 @@ CHANGES: tuple[tuple[str, str, object, tuple[str, str | None, str]], ...] = (
     ("POST", f"{E}/arms", {"name": "red"}, ("add-arm", "headline", "arm: red")),
     ("POST", f"{E}/arms/0/retire", {}, ("retire-arm", "headline", "arm: blue")),
     ("POST", f"{E}/ship", {"arm": "red"}, ("ship", "headline", "arm: red")),
+    ("POST", f"{E}/describe", {"title": "Blue or green", "owner": "anna"}, DESCRIBED),
     ("POST", f"{E}/forgive", {}, ("forgive", "headline", "missing answers: 0")),
     ("POST", f"{E}/close", {}, ("close", "headline", "")),
     ("DELETE", E, None, ("delete", "headline", "3 arms, 0 responses")),

@@ -57,7 +57,7 @@ def test_an_editor_changes_its_own_experiments_only(server: Server) -> None:
     assert server("POST", "/v1/experiments", {**NEW, "name": "other"}, ben).json["message"] == FORBIDDEN
     bodies = {"ship": {"arm": 0}, "arms": {"name": "red"}}
     changes = [each for each in OPERATIONS if each.is_change and "{name}" in each.path]
-    assert len(changes) == 8
+    assert len(changes) == 9
     for operation in changes:
         path = operation.path.format(name="other", arm=0)
         reply = server(operation.method, path, bodies.get(path.rpartition("/")[2], {}), ben)

@@ -21,6 +21,7 @@ from ldpbandits.server.service import Service
 from ldpbandits.server.store import Unavailable
 from ldpbandits.server.store.postgres import poller
 from ldpbandits.server.store.postgres.store import PostgresStore
+from ldpbandits.spec.messages import Change
 
 
 def store_of(worker: Service) -> PostgresStore:
@@ -149,8 +150,8 @@ def test_a_deletion_whose_answer_was_lost_leaves_no_ghost(workers: Workers, monk
         one = workers.all[0]
         delete = store_of(one).delete
 
-        def delete_and_lose(number: int) -> None:
-            delete(number)
+        def delete_and_lose(number: int, *, log: Change) -> None:
+            delete(number, log=log)
             store_of(one).basis -= 1
             raise Unavailable("the answer was lost")
 

@@ -19,6 +19,10 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", "403", "409", "410",
 include-name = "POST /v1/experiments"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "409", "422"]
 
+[[operations]]  # the planned end may be no day of the calendar
+include-name = "POST /v1/experiments/{name}/describe"
+checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "422"]
+
 [[operations]]  # experiments are an editor's, who has some
 include-name = "POST /v1/keys"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "409", "422"]

@@ -10,6 +10,7 @@ from tests.server.local import CLIENT, NEW, E, Local
 
 from ldpbandits.server.store import Unavailable
 from ldpbandits.server.store.sqlite.store import SqliteStore
+from ldpbandits.spec.messages import Change
 
 NULL = {"ticket", "curator", "default", "report_after", "expires_at", "expires_in"}
 
@@ -115,7 +116,7 @@ def test_a_deleted_experiment_is_gone_and_its_tickets_are_those_of_nobody(local:
     tickets = [local.decide()["ticket"] for _ in range(2)]
     assert local.respond(tickets[0]) == (200, "counted")
     reply = local("DELETE", E)
-    told = {"name": "headline", "status": "running", "created_at": 1_000_000, "arms": 2, "responses": 1}
+    told = {"name": "headline", "status": "running", "created_at": 1_000_000, "arms": 2, "responses": 1, "title": ""}
     assert (reply.status, reply.json) == (200, told)
     assert local("GET", "/v1/experiments").json == []
     for method, path in (("GET", ""), ("GET", "/tallies"), ("POST", "/decisions"), ("POST", "/resume"), ("DELETE", "")):
@@ -198,10 +199,10 @@ def test_a_log_that_is_being_read_is_emptied_later(tmp_path: Path) -> None:
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM experiments").fetchall()
         assert local("DELETE", E).status == 200
-        assert b"headline" in (tmp_path / "agent.db-wal").read_bytes()
+        assert b"bernoulli" in (tmp_path / "agent.db-wal").read_bytes()
     local.do(local.service.forget())
-    assert not (tmp_path / "agent.db-wal").read_bytes().count(b"headline")
-    assert not path.read_bytes().count(b"headline")
+    assert not (tmp_path / "agent.db-wal").read_bytes().count(b"bernoulli")
+    assert not path.read_bytes().count(b"bernoulli")  # the log of changes names the experiment
     local.close()
 
 
@@ -227,7 +228,7 @@ def test_a_deletion_that_the_disk_refuses_changes_nothing(local: Local, monkeypa
     """It is 503, the experiment goes on, and what had happened in it is not forgotten."""
     ticket = local.decide()["ticket"]
 
-    def full(*_: object) -> None:
+    def full(*_: object, log: Change) -> None:
         raise Unavailable
 
     monkeypatch.setattr(SqliteStore, "delete", full)

@@ -171,7 +171,11 @@ SENTENCES: list[tuple[str, dict[str, Any] | bytes, str]] = [
     (f"{E}/arms/7/retire", {}, "the experiment headline has no such arm; it has 0 (blue), 1 (green)"),
     (f"{E}/decisions", b"[]", "the body must be an object"),
     ("/v1/keys/client/rotate", {"grace": True}, "grace must be a whole number from 0 to 2592000 or null, got true"),
-    ("/v1/keys/master/rotate", {}, "there is no key named 'master': it is admin, viewer, client, allowance, signing or a name"),
+    (
+        "/v1/keys/master/rotate",
+        {},
+        "there is no key named 'master': it is admin, viewer, client, allowance, signing or a name",
+    ),
     ("/v1/responses", b'{"ticket": ', "the body must be JSON; it is broken, or breaks off"),
     ("/v1/responses", b'{"ticket": x}', "the body must be JSON; it is broken at byte 11"),
     ("/v1/responses", b'{"ticket": "a", "response": 1e999}', "the body has a number that is too large"),

@@ -13,7 +13,7 @@ from tests.server.running import Running, running
 
 from ldpbandits import Admin
 from ldpbandits.cli import main
-from ldpbandits.cli.experiments.create import KEYS
+from ldpbandits.cli.experiments.create import KEYS, METADATA
 from ldpbandits.cli.experiments.verbs import VERBS
 from ldpbandits.spec.messages import Best, Comparison, Forecast, Settings, Verdict
 
@@ -93,6 +93,7 @@ def test_every_verb_and_every_setting_is_on_the_page() -> None:
         word for cell in re.findall(r"^\| (`.*?`) \|", PAGE, flags=re.MULTILINE) for word in re.findall(r"[\w-]+", cell)
     }
     assert {verb.name for verb in VERBS} <= shown
-    options = {"--" + key.replace("_", "-") for key in KEYS} - {"--arms", "--rewards", "--curator"}
+    options = {"--" + key.replace("_", "-") for key in KEYS} - {"--arms", "--rewards", "--curator", "--metadata"}
     assert options <= shown
+    assert {"--" + key.replace("_", "-") for key in METADATA} <= shown
     assert "--no-such-option" not in shown

@@ -23,6 +23,7 @@ from ldpbandits.spec.messages import (
     Goal,
     KeyReport,
     KeyRole,
+    Metadata,
     MissingMode,
     Ramp,
     Retain,
@@ -123,6 +124,7 @@ class Admin:
         one_look: int | None = None,
         retain: Retain | None = None,
         about_page: bool | None = None,
+        metadata: Metadata | Json | None = None,
     ) -> Report:
         """Create an experiment, and start it. Names of experiments are lower-case letters, digits and hyphens.
 
@@ -151,6 +153,7 @@ class Admin:
         - `about_page`: anybody may read the page `/about/NAME` on what the experiment asks of a device.
         - `responses_per_hour`: above this number, by default 10,000, the experiment pauses itself. 0 is no limit.
         - `allowance_required`: a decision needs an allowance that the site's own backend has signed.
+        - `metadata`: `Metadata(title=..., owner=...)`, for people; `describe` changes it.
         - `warm_start`: what `tallies` has returned of another experiment.
         """
         message: dict[str, Any] = {
@@ -198,6 +201,25 @@ class Admin:
     def forgive(self, name: str) -> Report:
         """Make a new start for missing answers: those so far do not count any more, for good."""
         return self._change(name, "forgive")
+
+    def describe(  # noqa: PLR0913 - all that may be said, by name
+        self,
+        name: str,
+        *,
+        title: str | None = None,
+        description: str | None = None,
+        hypothesis: str | None = None,
+        owner: str | None = None,
+        link: str | None = None,
+        planned_end: str | None = None,
+    ) -> Report:
+        """Change title, owner and the like; what is not given stays, and "" empties it.
+
+        `planned_end`: a day, such as "2026-12-24". `link`: with http:// or https://.
+        """
+        given = {**locals()}
+        del given["self"], given["name"]
+        return self._change(name, "describe", {key: text for key, text in given.items() if text is not None})
 
     def log(self, name: str | None = None, *, most: int = 100) -> tuple[Change, ...]:
         """Return the newest changes, the newest first: of an experiment, even a deleted one, or of all and of keys."""

@@ -61,10 +61,26 @@ def report(shown: Report, width: int) -> str:
     """Return all about an experiment."""
     width = max(width, LEAST_WIDTH)
     drawn = [*_table(shown, width), "", *_chart(shown, width)]
-    lead = [_heading(shown), *([] if shown.verdict is None else [_lead(shown, shown.verdict)])]
-    sentences = [*_verdict(shown), *_remarks(shown), _settings(shown)]
+    title = [shown.metadata.title] if shown.metadata.title else []
+    lead = [_heading(shown), *title, *([] if shown.verdict is None else [_lead(shown, shown.verdict)])]
+    sentences = [*_verdict(shown), *_remarks(shown), _settings(shown), *_metadata(shown)]
     told = [*(_wrapped(each, width) for each in lead), "", *drawn, "", *_comparisons(shown, width)]
     return "\n".join([*told, *(_wrapped(each, width) for each in sentences)])
+
+
+def _metadata(shown: Report) -> list[str]:
+    """Return the owner and the like; and the days of start and end, once there is an end."""
+    said = shown.metadata
+    facts = {"Owner": said.owner, "Link": said.link, "Hypothesis": said.hypothesis, "Description": said.description}
+    days = []
+    if shown.stopped_at is not None:
+        days.append(f"stopped on {datetime.fromtimestamp(shown.stopped_at, UTC):%F}")
+    if said.planned_end:
+        days.append(f"planned to end on {said.planned_end}")
+    if days:
+        days.insert(0, f"Started on {datetime.fromtimestamp(shown.created_at, UTC):%F}")
+    told = [f"{name}: {text}" for name, text in facts.items() if text]
+    return [*([f"{', '.join(days)}."] if days else []), *told]
 
 
 def _lead(shown: Report, verdict: Verdict) -> str:

@@ -191,6 +191,21 @@ def criteria_words(settings: Settings, control: str) -> list[tuple[str, str]]:
 
 
 @dataclass(frozen=True, slots=True)
+class Metadata:
+    """A description of an experiment by people, for people: no device receives it. It may change; "" is nothing.
+
+    `planned_end` is a day, such as "2026-12-24"; the server does not act on it.
+    """
+
+    title: str = ""
+    description: str = ""
+    hypothesis: str = ""
+    owner: str = ""
+    link: str = ""
+    planned_end: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """An experiment. All intervals together cover the means at all times with the stated confidence."""
 
@@ -214,6 +229,9 @@ class Report:
     warnings: Sequence[str]
     verdict: Verdict | None = None
     comparisons: Sequence[Comparison] = ()
+    metadata: Metadata = Metadata()
+    stopped_at: int | None = None
+    """When it stopped assigning arms by its rule: at a pause, a ship or a close; null while it runs, or unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +243,7 @@ class Summary:
     created_at: int
     arms: int
     responses: int
+    title: str = ""
 
 
 KeyRole: TypeAlias = Literal["admin", "editor", "viewer", "client", "allowance"]

@@ -36,7 +36,14 @@ def paths(page: Page) -> list[str]:
 
 CLOSED = [(page, path) for page in PAGES if page.role is not None for path in paths(page)]
 """All that is not for everybody."""
-OPEN = {"/docs", "/console", "/console/static/{file:path}", "/console/sign-in", "/console/enter/{token}"}
+OPEN = {
+    "/docs",
+    "/about/{name}",
+    "/console",
+    "/console/static/{file:path}",
+    "/console/sign-in",
+    "/console/enter/{token}",
+}
 
 
 def run(service: Service, life: Callable[[Service], Any]) -> None:

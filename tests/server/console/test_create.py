@@ -91,6 +91,8 @@ def test_every_field_is_what_the_api_calls_by_that_name(service: Service) -> Non
         "harm": "0.2",
         "forged": "1",
         "may_add_arms": "yes",
+        "title": "Blue or green?",
+        "owner": "anna",
     }
     wanted = {
         "name": "headline",
@@ -118,6 +120,7 @@ def test_every_field_is_what_the_api_calls_by_that_name(service: Service) -> Non
         "harm": 0.2,
         "forged": 0.01,
         "may_add_arms": True,
+        "metadata": {"title": "Blue or green?", "owner": "anna"},
     }
     assert message({name: value.strip() for name, value in full.items()}) == wanted
     assert msgspec.convert(wanted, NewExperiment).name == "headline"

@@ -22,6 +22,16 @@ from ldpbandits.spec.transforms import Range, Sigmoid, Threshold, Transform
 KEYS = tuple(signature(Admin.create).parameters)[2:]
 """Keys of the file: the parameters of `Admin.create` besides the name."""
 
+METADATA = {
+    "title": "a title, for people",
+    "description": "what it is about",
+    "hypothesis": "what is expected",
+    "owner": "who is responsible",
+    "link": "where to read more, with http:// or https://",
+    "planned_end": "the day on which it is to end, such as 2026-12-24; nothing happens by itself",
+}
+"""The options for people, with their help; the parameters of `Admin.describe`."""
+
 FILE_HELP = "TOML or JSON with arms, epsilon, rewards and so on, as in docs/experiments.md; options override it"
 
 
@@ -89,6 +99,12 @@ def add_create(parser: argparse.ArgumentParser) -> None:
     add("--warm-start", type=Path, metavar="FILE", help="start from these tallies (export --tallies)")
 
 
+def add_metadata(parser: argparse.ArgumentParser) -> None:
+    """Add the options for title, owner and the like."""
+    for name, told in METADATA.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", metavar="TEXT", help=told)
+
+
 def create(admin: Admin, options: argparse.Namespace) -> Report:
     """Create what the file and the flags say; where both say something, the flags."""
     flags = {
@@ -98,6 +114,7 @@ def create(admin: Admin, options: argparse.Namespace) -> Report:
         "rule": name_or_json("--rule", options.rule),
         "ramp": None if options.ramp is None else _ramp(options.ramp),
         "expect": None if options.expect is None else _expectation(options.expect),
+        "metadata": {key: text for key in METADATA if (text := getattr(options, key)) is not None} or None,
         "warm_start": None if options.warm_start is None else _read(options.warm_start),
     }
     flags |= {key: getattr(options, key) for key in KEYS if hasattr(options, key) and key not in flags}

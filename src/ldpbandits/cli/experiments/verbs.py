@@ -10,7 +10,7 @@ from ldpbandits.admin.admin import Admin
 from ldpbandits.admin.messages import Report
 from ldpbandits.admin.text import changes, report, summaries
 from ldpbandits.cli.common import FAILED, agrees, legible, number, show_over, show_result, width
-from ldpbandits.cli.experiments.create import add_create, create
+from ldpbandits.cli.experiments.create import METADATA, add_create, add_metadata, create
 from ldpbandits.cli.experiments.export import add_export, export
 from ldpbandits.errors import ParameterError
 from ldpbandits.output.numbers import plural
@@ -123,6 +123,23 @@ def _name(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="the experiment")
 
 
+def _describe(admin: Admin, options: argparse.Namespace) -> None:
+    given = {key: getattr(options, key) for key in METADATA}
+    if not any(text is not None for text in given.values()):
+        raise ParameterError("say what changes: --title, --description, --hypothesis, --owner, --link or --planned-end")
+    _tell(admin.describe(options.name, **given), options)
+
+
+def _create_options(parser: argparse.ArgumentParser) -> None:
+    add_create(parser)
+    add_metadata(parser)
+
+
+def _describe_options(parser: argparse.ArgumentParser) -> None:
+    _name(parser)
+    add_metadata(parser)
+
+
 def _log_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", nargs="?", help="the experiment, also a deleted one (default: all)")
     parser.add_argument(
@@ -156,7 +173,7 @@ def _with_yes(add_arguments: Callable[[argparse.ArgumentParser], None]) -> Calla
 VERBS = (
     Verb("list", "list the experiments", _list, _nothing, is_change=False),
     Verb("show", "show the estimate of each arm, and the best arm", _show, _watch, is_change=False),
-    Verb("create", "create an experiment and start it", _telling(create), add_create),
+    Verb("create", "create an experiment and start it", _telling(create), _create_options),
     Verb(
         "pause",
         "stop assigning arms; responses still outstanding count",
@@ -175,6 +192,7 @@ VERBS = (
         _telling(lambda admin, options: admin.forgive(options.name)),
         _name,
     ),
+    Verb("describe", "change title, owner, planned end and the like", _describe, _describe_options),
     Verb("log", "show who changed an experiment, or any, and the keys", _log, _log_options, is_change=False),
     Verb(
         "export",

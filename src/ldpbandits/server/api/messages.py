@@ -76,6 +76,28 @@ RuleJson = Annotated[dict[str, Any], Meta(extra_json_schema={"$ref": "#/componen
 """A rule as `rule_to_json` writes it."""
 
 
+_UNSAFE = r"\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+_LINE = "at most 200 characters in one line"
+_TEXT = "at most 5000 characters, none of which is a control character"
+_LINK = "an address that begins with http:// or https://, at most 2000 characters, or empty"
+_DAY = "a day such as 2026-12-24, or empty"
+Line = Annotated[str, Meta(pattern=rf"^[^\t\n{_UNSAFE}]{{0,200}}(?!\n)$", description=_LINE, extra={WORDS: _LINE})]
+Text = Annotated[str, Meta(pattern=rf"^[^{_UNSAFE}]{{0,5000}}(?!\n)$", description=_TEXT, extra={WORDS: _TEXT})]
+Link = Annotated[str, Meta(pattern=r"^(https?://[!-~]{1,2000})?(?!\n)$", description=_LINK, extra={WORDS: _LINK})]
+Day = Annotated[str, Meta(pattern=r"^(\d{4}-\d{2}-\d{2})?(?!\n)$", description=_DAY, extra={WORDS: _DAY})]
+
+
+class NewMetadata(Struct, frozen=True, forbid_unknown_fields=True):
+    """A description of an experiment by people, for people. A field that is null stays as it is; "" empties it."""
+
+    title: Line | None = None
+    description: Text | None = None
+    hypothesis: Text | None = None
+    owner: Line | None = None
+    link: Link | None = None
+    planned_end: Day | None = None
+
+
 class NewExperiment(Struct, frozen=True, forbid_unknown_fields=True):
     """An experiment to create.
 
@@ -166,6 +188,8 @@ class NewExperiment(Struct, frozen=True, forbid_unknown_fields=True):
     warm_start: Annotated[
         "WarmStart | None", Meta(description="the exported tallies of another experiment with this curator")
     ] = None
+    metadata: NewMetadata | None = None
+    """The title, the owner and the like, which may be changed later."""
 
 
 class KnownEpsilon(Struct, frozen=True, forbid_unknown_fields=True):

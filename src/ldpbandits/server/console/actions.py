@@ -187,7 +187,10 @@ ACTIONS = (
     ),
 )
 
-DONE = {action.word: action.done for action in ACTIONS} | {"create": "The experiment is created, and running."}
+DONE = {action.word: action.done for action in ACTIONS} | {
+    "create": "The experiment is created, and running.",
+    "describe": "The description is changed.",
+}
 
 
 async def confirm(visit: Visit) -> Response:

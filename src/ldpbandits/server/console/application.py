@@ -13,7 +13,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from ldpbandits.server.api.rate_limits import RateLimits
 from ldpbandits.server.api.refusals import Refusal
-from ldpbandits.server.console import about, actions, create, keys, pages
+from ldpbandits.server.console import about, actions, create, describe, keys, pages
 from ldpbandits.server.console.forms import check_csrf, read_form
 from ldpbandits.server.console.live import Live
 from ldpbandits.server.console.replies import page
@@ -72,6 +72,8 @@ PAGES = (
     Page("GET", f"{ONE}/report.html", pages.report_file),
     Page("GET", f"{ONE}/papers.zip", pages.papers),
     Page("GET", f"{ONE}/log", pages.changes),
+    Page("GET", f"{ONE}/describe", describe.show, Role.EDITOR),
+    Page("POST", f"{ONE}/describe", describe.submit, Role.EDITOR),
     Page("GET", f"{ONE}/{{action}}", actions.confirm, Role.EDITOR),
     Page("POST", f"{ONE}/{{action}}", actions.act, Role.EDITOR),
 )

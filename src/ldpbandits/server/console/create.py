@@ -47,6 +47,9 @@ FOLDED = {
     "about_page": "",
     "warm_start": "",
 }
+DESCRIBED = ("title", "hypothesis", "owner", "planned_end")
+"""The fields of the metadata that the form has; the page of the experiment changes all."""
+
 FIRST = {
     "name": "",
     "arms": "",
@@ -61,6 +64,7 @@ FIRST = {
     "theta": "0.5",
     "default_reward": "",
     "report_after": "",
+    **dict.fromkeys(DESCRIBED, ""),
     **FOLDED,
 }
 """The fields of the form and their initial values; rarely used ones are folded away."""
@@ -94,6 +98,7 @@ def message(fields: Mapping[str, str]) -> dict[str, Any]:
         "name": fields["name"],
         "arms": [line.strip() for line in fields["arms"].splitlines() if line.strip()],
         "curator": _curator(fields),
+        **_metadata(fields),
         **_verdict_fields(fields),
     }
     for name in ("default_reward", "report_after", "ticket_lifetime", "sticky", "warm_up", "responses_per_hour"):
@@ -114,6 +119,12 @@ def message(fields: Mapping[str, str]) -> dict[str, Any]:
     if fields["warm_start"]:
         new["warm_start"] = _json("warm_start", fields["warm_start"])
     return new
+
+
+def _metadata(fields: Mapping[str, str]) -> dict[str, Any]:
+    """Return the part of the message on title, owner and the like."""
+    given = {name: fields[name] for name in DESCRIBED if fields[name]}
+    return {"metadata": given} if given else {}
 
 
 def _verdict_fields(fields: Mapping[str, str]) -> dict[str, Any]:

@@ -242,7 +242,8 @@ def _state(experiment: LiveExperiment, now: int) -> tuple[object, ...]:
     )
     rejected = sorted(experiment.rejected.items())
     is_hidden = experiment.is_hidden
-    return experiment.number, experiment.status, experiment.shipped, len(arms), sums, rejected, is_hidden
+    said = experiment.metadata
+    return experiment.number, experiment.status, experiment.shipped, len(arms), sums, rejected, is_hidden, said
 
 
 def version_of_part(part: Part, versions: Iterable[str]) -> str:

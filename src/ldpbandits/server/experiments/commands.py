@@ -21,10 +21,11 @@ from ldpbandits.server.api.messages import (
     NewExperiment,
     NewHolder,
     NewKey,
+    NewMetadata,
     ShippedArm,
 )
 from ldpbandits.server.api.refusals import Refusal
-from ldpbandits.server.experiments import limits
+from ldpbandits.server.experiments import limits, metadata
 from ldpbandits.server.experiments.definition import define
 from ldpbandits.server.experiments.events import FORGIVEN
 from ldpbandits.server.experiments.guardrails import check_room
@@ -37,7 +38,7 @@ from ldpbandits.server.reports.report import summarise
 from ldpbandits.server.reports.verdicts import criteria_of
 from ldpbandits.server.store import Event, Exists, Status, Store, StoredHolder, Unavailable
 from ldpbandits.spec.menu import Menu
-from ldpbandits.spec.messages import Change, KeyReport, Report, Summary
+from ldpbandits.spec.messages import Change, KeyReport, Metadata, Report, Summary
 from ldpbandits.spec.protocol import Code
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ class Commands:
             limits.check_arms(len(new.arms))
             known = [] if new.warm_start is None else known_totals(new.warm_start, new.arms, menu, rule)
             definition = define(new, menu, rule, self._service.now, known, goal=goal)
+            described = metadata.changed(Metadata(), new.metadata or NewMetadata())
             settings = Settings.from_json(definition.settings)
             criteria_of(settings, menu, len(new.arms))
             _check_stopping(settings, rule, menu)
@@ -124,7 +126,8 @@ class Commands:
         if alike is not None:
             raise Refusal(422, Code.INVALID, f"the names of two arms look alike: {alike[0]!a} and {alike[1]!a}")
         try:
-            create = partial(self._store.create, definition, new.arms, known)
+            texts = metadata.to_json(described)
+            create = partial(self._store.create, definition, new.arms, known, metadata=texts)
             stored = await self._write(create, "create", new.name, f"arms: {', '.join(new.arms)}")
         except Exists:
             raise Refusal(409, Code.EXISTS, f"there is already an experiment {new.name}") from None
@@ -178,11 +181,26 @@ class Commands:
         self, experiment: LiveExperiment, status: Status, shipped: int | None = None, *, detail: str = ""
     ) -> None:
         change = partial(self._store.set_status, experiment.number, status, shipped)
-        await self._write(change, VERBS[status], experiment.name, detail)
+        now = self._service.now
+        await self._write(change, VERBS[status], experiment.name, detail, now)
         if not self._is_overtaken:
-            experiment.set_status(status, shipped)
+            stopped_at = None if status == "running" else experiment.stopped_at or now
+            experiment.set_status(status, shipped, stopped_at)
         with suppress(Unavailable):  # `forget` drops what is left
             await self._service.drop_responses(experiment)
+
+    async def describe(self, name: str, new: NewMetadata) -> Report:
+        """Change title, owner and the like, also of a closed experiment."""
+        experiment = self._find(name)
+        try:
+            described = metadata.changed(experiment.metadata, new)
+        except ParameterError as error:
+            raise Refusal(422, Code.INVALID, str(error)) from None
+        change = partial(self._store.describe, experiment.number, metadata.to_json(described))
+        await self._write(change, "describe", name, metadata.difference(experiment.metadata, described))
+        if not self._is_overtaken:
+            experiment.metadata = described
+        return await self._service.report(name)
 
     async def add_arm(self, name: str, new: NewArm) -> Report:
         """Add an arm under the next number."""
@@ -323,10 +341,12 @@ class Commands:
         """Return the token of a link that opens the console once for the caller."""
         return await self._service.links.new(self._caller.key)
 
-    async def _write(self, change: Callable[..., T], what: str, experiment: str | None, detail: str = "") -> T:
+    async def _write(
+        self, change: Callable[..., T], what: str, experiment: str | None, detail: str = "", now: int | None = None
+    ) -> T:
         """Make a change in the store, which also writes its line of the change log; then log it."""
         told = detail if len(detail) <= LONGEST_DETAIL else f"{detail[:LONGEST_DETAIL]}..."
-        line = Change(self._service.now, self._caller.name, what, experiment, told)
+        line = Change(self._service.now if now is None else now, self._caller.name, what, experiment, told)
         result = await self._service.committer.run(partial(change, log=line))
         log_change(line)
         return result

@@ -3,7 +3,7 @@
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil, inf
 from random import Random
@@ -14,6 +14,7 @@ from ldpbandits.agent.duels import Choice
 from ldpbandits.agent.rules import Rule
 from ldpbandits.agent.tally import ArmTally
 from ldpbandits.server.api.messages import ResponseMessage
+from ldpbandits.server.experiments import metadata
 from ldpbandits.server.experiments.arm_record import ArmRecord
 from ldpbandits.server.experiments.cells import by_level, cell_of, split_cell
 from ldpbandits.server.experiments.events import (
@@ -38,6 +39,7 @@ from ldpbandits.server.experiments.traffic import Traffic
 from ldpbandits.server.process.clock import elapsed
 from ldpbandits.server.store import ACCEPTANCES, Answer, CellTotal, Event, Outcome, Status, StoredExperiment
 from ldpbandits.spec.menu import Menu
+from ldpbandits.spec.messages import Metadata
 from ldpbandits.types import Arm
 
 if TYPE_CHECKING:
@@ -75,6 +77,10 @@ class LiveExperiment:
     note: Note
     trail: Trail
     traffic: Traffic
+    metadata: Metadata = field(default_factory=Metadata)
+    """The title, the owner and the like, which nothing here depends on."""
+    stopped_at: int | None = None
+    """When it stopped assigning arms by its rule; None while it runs, or unknown."""
     is_shared: bool = False
     """Whether other workers assign arms and count responses, too."""
     fresh_until: float = inf
@@ -358,7 +364,8 @@ class LiveExperiment:
 
     def apply_change(self, stored: StoredExperiment) -> None:
         """Apply an experimenter's change that another worker has made; this is idempotent."""
-        self.set_status(stored.status, stored.shipped)
+        self.set_status(stored.status, stored.shipped, stored.stopped_at)
+        self.metadata = metadata.from_json(stored.metadata)
         for arm in stored.arms[len(self.records) :]:
             self.add_arm(arm.name)
         for number, arm in enumerate(stored.arms):
@@ -376,10 +383,10 @@ class LiveExperiment:
         self.agent.retire(Arm(number))
         self.offer = None
 
-    def set_status(self, status: Status, shipped: int | None) -> None:
+    def set_status(self, status: Status, shipped: int | None, stopped_at: int | None = None) -> None:
         """Run, pause, ship or close; a resumed experiment begins a new hour of its cap."""
         is_resumed = status == "running" != self.status
-        self.status, self.shipped, self.offer = status, shipped, None
+        self.status, self.shipped, self.stopped_at, self.offer = status, shipped, stopped_at, None
         if is_resumed:
             self.traffic.resume(self.decisions, self._counted)
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from math import inf
 
+from ldpbandits.server.experiments import metadata
 from ldpbandits.server.experiments.arm_record import ArmRecord
 from ldpbandits.server.experiments.definition import played_by
 from ldpbandits.server.experiments.guardrails import Guardrails
@@ -44,6 +45,8 @@ def restore(
         status=stored.status,
         shipped=stored.shipped,
         created_at=definition.created_at,
+        metadata=metadata.from_json(stored.metadata),
+        stopped_at=stored.stopped_at,
         agent=restored_agent(stored.arms, rule, menu, plays_by),
         records=records,
         open=OpenTickets(definition.ticket_lifetime),

@@ -87,7 +87,8 @@ def _duels(menu: Menu, record: ArmRecord, *, is_read: bool) -> list[DuelTally]:
 def summarise(experiment: LiveExperiment) -> Summary:
     """Return the summary of an experiment."""
     arms, responses = len(experiment.records), experiment.responses
-    return Summary(experiment.name, experiment.status, experiment.created_at, arms, responses)
+    title = experiment.metadata.title
+    return Summary(experiment.name, experiment.status, experiment.created_at, arms, responses, title)
 
 
 def make_report(experiment: LiveExperiment, forged: int) -> Report:
@@ -125,6 +126,8 @@ def make_report(experiment: LiveExperiment, forged: int) -> Report:
         warnings=[*conclusions.incidents(experiment), *conclusions.warnings(arms), *unequal_coins(experiment)],
         verdict=verdict,
         comparisons=found.comparisons,
+        metadata=experiment.metadata,
+        stopped_at=experiment.stopped_at,
     )
 
 

@@ -203,6 +203,10 @@ class StoredExperiment:
     arms: tuple[StoredArm, ...]
     shipped: int | None = None
     """The arm that every user gets while the status is shipped."""
+    metadata: str = "{}"
+    """Title, owner and the like: JSON, which no store interprets."""
+    stopped_at: int | None = None
+    """When it was first paused, shipped or closed after it ran; None while it runs, or where that was not logged."""
 
 
 @dataclass(frozen=True)
@@ -308,6 +312,7 @@ class Store(Protocol):
         arms: Sequence[str],
         known: Sequence[CellTotal] = (),
         *,
+        metadata: str = "{}",
         log: Change | None = None,
     ) -> StoredExperiment:
         """Store a new running experiment; raise `Exists` when its name, or the name of one of its arms, is taken.
@@ -324,7 +329,13 @@ class Store(Protocol):
     def set_status(
         self, experiment: int, status: Status, shipped: int | None = None, *, log: Change | None = None
     ) -> None:
-        """Pause, resume, ship to an arm or close an experiment. A closed experiment counts no new response."""
+        """Pause, resume, ship to an arm or close an experiment. A closed experiment counts no new response.
+
+        The moment of `log` is `stopped_at`, unless the experiment is stopped already; a resumed one has none.
+        """
+
+    def describe(self, experiment: int, metadata: str, *, log: Change | None = None) -> None:
+        """Store title, owner and the like of an experiment, in the place of the former ones."""
 
     def add_events(self, experiment: int, events: Sequence[Event], *, log: Change | None = None) -> None:
         """Add events of an experiment as an experimenter's change, which no retry makes twice.

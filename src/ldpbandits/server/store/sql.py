@@ -16,6 +16,7 @@ from ldpbandits.server.store import (
     CellTotal,
     Definition,
     Event,
+    Status,
     StoredArm,
     StoredExperiment,
     StoredHolder,
@@ -42,6 +43,12 @@ NUMBERING_GAPS = (
 _DEFINITION = "name, curator, rule, settings, ticket_lifetime, default_reward, created_at"
 _SHORTEN = "valid_until = CASE WHEN valid_until < ? THEN valid_until ELSE ? END"
 """The earlier of two expiries; a row without one gets the new one."""
+SET_STATUS = (
+    "UPDATE experiments SET status = ?, shipped = ?,"
+    " stopped_at = CASE WHEN ? = 'running' THEN NULL ELSE coalesce(stopped_at, ?) END WHERE id = ?"
+)
+"""Writes a status; the first stop after it ran is kept."""
+
 _NOTE_USE = (
     "INSERT INTO key_uses (name, day) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET day = excluded.day"
     " WHERE excluded.day > key_uses.day"
@@ -84,6 +91,11 @@ class SqlStore(ABC):
         """Mark the arm as retired."""
         with self._change(experiment, log) as execute:
             execute("UPDATE arms SET retired = true WHERE experiment = ? AND number = ?", (experiment, arm))
+
+    def describe(self, experiment: int, metadata: str, *, log: Change | None = None) -> None:
+        """Write title, owner and the like."""
+        with self._change(experiment, log) as execute:
+            execute("UPDATE experiments SET metadata = ? WHERE id = ?", (metadata, experiment))
 
     def events(self) -> list[Event]:
         """Add up the events of all workers."""
@@ -164,6 +176,11 @@ def log_change(execute: Execute, log: Change | None) -> None:
         execute(insert, (log.at, log.who, log.what, log.experiment, log.detail))
 
 
+def status_row(experiment: int, status: Status, shipped: int | None, log: Change | None) -> tuple[object, ...]:
+    """Return the values of `SET_STATUS`."""
+    return status, shipped, status, None if log is None else log.at, experiment
+
+
 def read_experiments(
     rows: Rows, totals: Iterable[CellTotal], which: str = "true", values: Sequence[object] = ()
 ) -> list[StoredExperiment]:
@@ -188,13 +205,13 @@ def read_experiments(
         totals_of_arm = tuple(cells[place]), accepted.get(place), place in dropped
         arms[experiment].append(StoredArm(name, bool(retired), *totals_of_arm))
     found = rows(
-        f"SELECT id, status, shipped, {_DEFINITION} FROM experiments"  # noqa: S608 - ours
+        f"SELECT id, status, shipped, metadata, stopped_at, {_DEFINITION} FROM experiments"  # noqa: S608 - ours
         f" WHERE {which.format('id')} AND name NOT LIKE ? ORDER BY id",
         (*values, f"{DELETED}%"),
     )
     return [
-        StoredExperiment(number, Definition(*definition), status, tuple(arms[number]), shipped)
-        for number, status, shipped, *definition in found
+        StoredExperiment(number, Definition(*definition), status, tuple(arms[number]), shipped, metadata, stopped_at)
+        for number, status, shipped, metadata, stopped_at, *definition in found
     ]
 
 

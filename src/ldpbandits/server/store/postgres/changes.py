@@ -8,8 +8,11 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from ldpbandits.server.store import DELETED, ERASED_ROWS, CellTotal, Definition, Event, Status, dropped_cell
+from ldpbandits.server.store.postgres.connection import execute
 from ldpbandits.server.store.postgres.schema import SLOTS
 from ldpbandits.server.store.postgres.slots import SlotTotal
+from ldpbandits.server.store.sql import SET_STATUS, status_row
+from ldpbandits.spec.messages import Change
 
 Place: TypeAlias = tuple[int, bytes, int]
 """The cursor of a deletion: the key of the last nonce (its expiry and itself), and the last response.
@@ -66,18 +69,21 @@ def is_committed(connection: Connection[TupleRow], token: bytes) -> bool:
     return connection.execute("UPDATE changes SET token = token WHERE token = %s", (token,)).rowcount == 1
 
 
-def create(
+def create(  # noqa: PLR0913 - what an experiment is made of
     connection: Connection[TupleRow],
     number: int,
     definition: Definition,
     arms: Sequence[str],
     known: Sequence[CellTotal],
+    *,
+    metadata: str,
 ) -> None:
     """Insert an experiment, its arms and gates, and the known totals as those of the first slot."""
     connection.execute(
         "INSERT INTO experiments OVERRIDING SYSTEM VALUE VALUES (%s, %s, %s, %s, %s, %s, %s, %s, 'running')",
         (number, *astuple(definition)),
     )
+    connection.execute("UPDATE experiments SET metadata = %s WHERE id = %s", (metadata, number))
     connection.cursor().executemany(
         "INSERT INTO arms VALUES (%s, %s, %s)", [(number, arm, name) for arm, name in enumerate(arms)]
     )
@@ -86,10 +92,11 @@ def create(
     connection.cursor().executemany("INSERT INTO cells VALUES (%s, %s, %s, %s, %s, %s, %s)", rows)
 
 
-def set_status(connection: Connection[TupleRow], experiment: int, status: Status, shipped: int | None) -> None:
+def set_status(
+    connection: Connection[TupleRow], experiment: int, status: Status, shipped: int | None, log: Change | None = None
+) -> None:
     """Write the status. A close waits for running counts: after its commit no worker counts any more."""
-    sql = "UPDATE experiments SET status = %s, shipped = %s WHERE id = %s"
-    connection.execute(sql, (status, shipped, experiment))
+    execute(connection, SET_STATUS, status_row(experiment, status, shipped, log))
     if status == "closed":
         _lock_gates(connection, experiment)
         connection.execute("UPDATE gates SET open = false WHERE experiment = %s", (experiment,))

@@ -244,6 +244,13 @@ MIGRATIONS: Migrations = (
             "CREATE TABLE key_uses (name text PRIMARY KEY, day bigint NOT NULL)",
         ),
     ),
+    (
+        "0005 metadata of experiments, moments of stops",
+        (
+            "ALTER TABLE experiments ADD COLUMN metadata text NOT NULL DEFAULT '{}'",
+            "ALTER TABLE experiments ADD COLUMN stopped_at bigint",
+        ),
+    ),
 )
 
 

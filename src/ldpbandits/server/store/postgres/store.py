@@ -204,12 +204,13 @@ class PostgresStore(SqlStore):
         arms: Sequence[str],
         known: Sequence[CellTotal] = (),
         *,
+        metadata: str = "{}",
         log: Change | None = None,
     ) -> StoredExperiment:
         """Insert the experiment and return it as it is read."""
         ((number,),) = self._writer.rows("SELECT nextval(pg_get_serial_sequence('experiments', 'id'))")
         with self._versioned(number, log) as connection:
-            changes.create(connection, number, definition, arms, known)
+            changes.create(connection, number, definition, arms, known, metadata=metadata)
             (made,) = read_experiments(connection, [number], self._slots)
         self._counting.last_experiment = max(self._counting.last_experiment, number)
         return made
@@ -219,7 +220,7 @@ class PostgresStore(SqlStore):
     ) -> None:
         """Write the status; once a close returns, no worker counts any more."""
         with self._versioned(experiment, log) as connection:
-            changes.set_status(connection, experiment, status, shipped)
+            changes.set_status(connection, experiment, status, shipped, log)
 
     def add_events(self, experiment: int, events: Sequence[Event], *, log: Change | None = None) -> None:
         """Add to the counts that belong to no worker; all workers apply that as a change."""

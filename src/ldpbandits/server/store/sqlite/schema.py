@@ -226,6 +226,13 @@ MIGRATIONS: Migrations = (
             "CREATE TABLE key_uses (name TEXT PRIMARY KEY, day INTEGER NOT NULL) WITHOUT ROWID",
         ),
     ),
+    (
+        "0009 metadata of experiments, moments of stops",
+        (
+            "ALTER TABLE experiments ADD COLUMN metadata TEXT NOT NULL DEFAULT '{}'",
+            "ALTER TABLE experiments ADD COLUMN stopped_at INTEGER",
+        ),
+    ),
 )
 
 

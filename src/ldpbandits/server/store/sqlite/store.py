@@ -30,7 +30,15 @@ from ldpbandits.server.store import (
     dropped_cell,
 )
 from ldpbandits.server.store.nonces import commitment_of, place_of
-from ldpbandits.server.store.sql import Execute, SqlStore, log_change, read_experiments, read_pages
+from ldpbandits.server.store.sql import (
+    SET_STATUS,
+    Execute,
+    SqlStore,
+    log_change,
+    read_experiments,
+    read_pages,
+    status_row,
+)
 from ldpbandits.server.store.sqlite.file import SqliteFile
 from ldpbandits.spec.messages import Change
 
@@ -140,15 +148,16 @@ class SqliteStore(SqlStore):
         arms: Sequence[str],
         known: Sequence[CellTotal] = (),
         *,
+        metadata: str = "{}",
         log: Change | None = None,
     ) -> StoredExperiment:
         """Insert the experiment and its arms, and return them as they are read."""
         with self.file.transaction() as connection:
             number = connection.execute(
                 "INSERT INTO experiments"
-                " (name, curator, rule, settings, ticket_lifetime, default_reward, created_at, status)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, 'running')",
-                astuple(definition),
+                " (name, curator, rule, settings, ticket_lifetime, default_reward, created_at, metadata, status)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'running')",
+                (*astuple(definition), metadata),
             ).lastrowid
             rows = [(number, arm, name) for arm, name in enumerate(arms)]
             connection.executemany("INSERT INTO arms (experiment, number, name) VALUES (?, ?, ?)", rows)
@@ -162,8 +171,7 @@ class SqliteStore(SqlStore):
     ) -> None:
         """Write the status; `count` reads closed experiments from memory."""
         with self._change(experiment, log) as execute:
-            row = (status, shipped, experiment)
-            execute("UPDATE experiments SET status = ?, shipped = ? WHERE id = ?", row)
+            execute(SET_STATUS, status_row(experiment, status, shipped, log))
         if status == "closed":
             self._closed.add(experiment)
 
