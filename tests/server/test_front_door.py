@@ -356,7 +356,9 @@ def test_a_key_asks_no_faster_than_it_may(tmp_path: Path) -> None:
             heads.append(reply(connection))
         assert [head[9:12] for head in heads] == [b"200", b"200", b"429"]
         assert b"retry-after: 2\r\n" in heads[2]
-        assert json.loads(heads[2].partition(b"\r\n\r\n")[2])["code"] == "retry"
+        refusal = json.loads(heads[2].partition(b"\r\n\r\n")[2])
+        assert refusal["code"] == "retry"
+        assert refusal["message"] == "the rate limit of this key is exceeded: available again after 2 s"
         for _ in range(10):
             connection.sendall(request("/v1/experiments/none/decisions", key=CLIENT, body=b"{}"))
             assert reply(connection).startswith(b"HTTP/1.1 404")

@@ -25,7 +25,8 @@ class Refusal(Exception):  # noqa: N818 - an answer, not a fault of the server
     @classmethod
     def too_fast(cls, seconds: float) -> "Refusal":
         """Return the refusal for a key above its rate limit."""
-        return cls(429, Code.RETRY, "the rate limit of this key is exceeded; retry later", retry_after=ceil(seconds))
+        told = f"the rate limit of this key is exceeded: available again after {ceil(seconds)} s"
+        return cls(429, Code.RETRY, told, retry_after=ceil(seconds))
 
 
 REFUSED = {
