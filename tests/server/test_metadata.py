@@ -33,6 +33,9 @@ def test_a_change_keeps_what_is_not_given(server: Server) -> None:
     expected = {**EMPTY, **GIVEN, "owner": "", "link": link}
     assert (shown.status, shown.json["metadata"]) == (200, expected)
     assert server("GET", f"{E}/log").json[0]["detail"] == f"owner: ; link: {link}"
+    assert server("POST", f"{E}/describe", {"description": "one\n\n two"}).status == 200
+    assert server("GET", f"{E}/log").json[0]["detail"] == "description: one two"
+    assert server("POST", f"{E}/describe", {"description": ""}).status == 200
     (stored,) = server.do(server.service.committer.run(server.service._store.experiments))
     assert stored.metadata.count(":") == 4  # three fields, and the colon of the link: no empty one
 

@@ -160,6 +160,18 @@ def test_the_day_of_the_last_use_is_known(server: Server, monkeypatch: pytest.Mo
     assert server.service._store.key_uses() == {"admin": DAY + 1, "anna": DAY}
 
 
+def test_a_new_key_of_an_old_name_has_days_of_its_own(server: Server) -> None:
+    """Those of a removed one are gone, and the first use of the new one is written, on the same day too."""
+    for _ in range(2):
+        anna = add(server, "anna", "viewer")
+        days = {each["name"]: each["last_used"] for each in server("GET", "/v1/keys").json}
+        assert days["anna"] is None
+        assert server("GET", "/v1/experiments", key=anna).status == 200
+        days = {each["name"]: each["last_used"] for each in server("GET", "/v1/keys").json}
+        assert days["anna"] == "1970-01-12"
+        assert server("DELETE", "/v1/keys/anna").status == 200
+
+
 def test_a_day_that_cannot_be_written_is_written_later(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not lost when the database is away for a minute."""
     anna = add(server, "anna", "viewer")

@@ -72,6 +72,8 @@ SERVER = Holder("server", Role.ADMIN)
 SHARED_ROLES = (Role.ADMIN, Role.VIEWER, Role.CLIENT, Role.ALLOWANCE)
 """The roles that have a key of their own name, which the environment may set."""
 
+_SHARED_NAMES = frozenset(role.value for role in SHARED_ROLES)
+
 NAMED_ROLES = (Role.ADMIN, Role.EDITOR, Role.VIEWER)
 """The roles of named holders."""
 
@@ -158,10 +160,10 @@ class Keys:
         self._used.add(holder.name)
 
     def write_uses(self, now: int) -> None:
-        """Write the days of use that are not written yet: of each name once a day."""
+        """Write the days of use that are not written yet: of each key once a day; of no name without a key."""
         day, used = now // DAY_S, self._used
         self._used = set()
-        due = {name for name in tuple(used) if self._noted.get(name) != day}
+        due = {name for name in tuple(used) if self._noted.get(name) != day and self._is_key(name)}
         if due:
             try:
                 self._store.note_uses(due, day)
@@ -169,6 +171,10 @@ class Keys:
                 self._used |= due
                 raise
             self._noted |= dict.fromkeys(due, day)
+
+    def _is_key(self, name: str) -> bool:
+        """Tell whether there is a key of this name; a proxy may name people without one."""
+        return name in self._named or name in _SHARED_NAMES
 
     def reports(self, now: int) -> list[KeyReport]:
         """Return all keys that are valid, without the keys themselves: shared ones first, then by name."""
@@ -226,6 +232,7 @@ class Keys:
         """Reload all keys and secrets; each mapping is replaced atomically, since the event loop reads it meanwhile."""
         keys = self._store.keys()
         self._named = {stored.name: stored for stored in self._store.holders()}
+        self._noted = {name: day for name, day in self._noted.items() if self._is_key(name)}
         roles = {role.value: role for role in SHARED_ROLES if role not in self._fixed}
         holders: dict[bytes, tuple[Holder, int | None]] = {}
         for key in keys:

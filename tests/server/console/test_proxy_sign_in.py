@@ -149,6 +149,8 @@ def test_a_default_role_is_that_of_every_other_name(proxied: Server) -> None:
     eve = Proxied(proxied, "eve@example.org")
     assert ">eve@example.org</span>" in eve.enter().body.decode()
     assert eve.visit("experiments/headline/pause").status == 403
+    proxied.service.keys.write_uses(NOW)
+    assert "eve@example.org" not in proxied.service._store.key_uses()
     assert "New experiment" in Proxied(proxied, "anna@example.org").enter().body.decode()
 
 

@@ -22,9 +22,9 @@ def changed(before: Metadata, new: NewMetadata) -> Metadata:
 
 
 def difference(before: Metadata, after: Metadata) -> str:
-    """Return the fields that differ, with their new texts, for the change log."""
+    """Return the fields that differ, with their new texts, in one line for the change log."""
     old, new = asdict(before), asdict(after)
-    return "; ".join(f"{name}: {new[name]}" for name in new if new[name] != old[name])
+    return "; ".join(f"{name}: {' '.join(new[name].split())}" for name in new if new[name] != old[name])
 
 
 def to_json(metadata: Metadata) -> str:
