@@ -15,7 +15,7 @@ from ldpbandits.cli import main
 from ldpbandits.output.numbers import percent
 from ldpbandits.papers.facts import HEADINGS, PRIORS, Circumstances
 from ldpbandits.papers.kit import write_papers
-from ldpbandits.spec.messages import Report, Settings
+from ldpbandits.spec.messages import Metadata, Report, Settings
 from ldpbandits.spec.odds import posterior
 
 NOTICE_WORDS = 150
@@ -83,6 +83,15 @@ def test_the_papers_say_what_the_settings_are() -> None:
     for epsilon, whose in ((1, "1 (one answer)"), (5, "5 (the budget)")):
         row = " ".join([whose, *(percent(posterior(prior, epsilon)) for prior in PRIORS)])
         assert row in text["dpia.html"]
+
+
+def test_the_planned_end_is_filled_in_where_it_is_known() -> None:
+    """Elsewhere it is a blank; the inventory names what is kept about the controller's own staff."""
+    shown = KINDS[0]
+    assert "Planned end: [date]" in texts(shown)["dpia.html"]
+    known = replace(shown, metadata=Metadata(planned_end="2026-12-24"))
+    assert "Planned end: 2026-12-24" in texts(known)["dpia.html"]
+    assert "log of changes: the names of keys of the controller's staff" in texts(shown)["dpia.html"]
 
 
 def test_the_inventory_says_how_long_single_responses_stay() -> None:

@@ -138,6 +138,7 @@ def facts_of(report: Report, about: Circumstances, command: str, version: str, n
     marked = {
         "controller": _given(about.controller, "name and address of the controller"),
         "contact": _given(about.contact, "contact"),
+        "planned_end": _given(report.metadata.planned_end or None, "date"),
         "inventory": _inventory(report, about),
         "storage": _storage(report, about),
         "odds": _odds(menu.epsilons, about.budget),
@@ -275,6 +276,12 @@ def _inventory(report: Report, about: Circumstances) -> str:
             "the server's database",
             "until the experiment is deleted",
             "ldpbandits experiments delete",
+        ),
+        (
+            "log of changes: the names of keys of the controller's staff, what each changed, and when",
+            "the server's database",
+            "as long as the database, also after the experiment is deleted",
+            "with the database",
         ),
         (
             "addresses and times of requests",
