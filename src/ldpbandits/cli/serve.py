@@ -91,7 +91,9 @@ def _setup(options: argparse.Namespace) -> Setup:
     if not is_shared(serving.database):
         _check_place(Path(serving.database))
     with needs("server"):
+        from ldpbandits.server.api.origins import check_origins
         from ldpbandits.server.api.path_prefix import check_prefix
+    check_origins(place.allowed_origins)
     prefix = check_prefix(place.path_prefix)
     secrets = read_secrets(SECRETS, os.environ)
     from_environment(secrets)  # a key that is refused must not leave a new database behind
@@ -189,7 +191,7 @@ def _start(setup: Setup) -> "Service":
 def _server(setup: Setup, service: "Service") -> "Server":
     from ldpbandits.server.process.server import Server
 
-    return Server(service, setup.front_door, prefix=setup.prefix)
+    return Server(service, setup.front_door, prefix=setup.prefix, origins=setup.place.allowed_origins)
 
 
 def _tell(setup: Setup, event: str, text: str) -> None:

@@ -45,6 +45,12 @@ class Listening:
         None, "listen on this file instead of an address and a port", metavar="FILE"
     )
     unix_socket_mode: str = option("660", "who may connect to that file, as for chmod", metavar="OCTAL")
+    allowed_origins: tuple[str, ...] = option(
+        (),
+        "only pages of this origin, such as https://example.org, may use the API in a browser; repeatable"
+        " (default: pages of any)",
+        metavar="ORIGIN",
+    )
     path_prefix: str = option(
         "", "all paths begin with this, such as /bandits; a proxy in front may take it off or leave it", metavar="PATH"
     )

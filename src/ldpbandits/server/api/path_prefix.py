@@ -8,7 +8,7 @@ from ldpbandits.checks import brief
 from ldpbandits.errors import ParameterError
 from ldpbandits.server.api.operations import OPERATIONS
 
-OWN = {operation.path.split("/")[1] for operation in OPERATIONS} | {"console", "docs", "openapi.json"}
+OWN = {operation.path.split("/")[1] for operation in OPERATIONS} | {"about", "console", "docs", "openapi.json"}
 """The first segments of our own paths, which would be ambiguous as a prefix."""
 
 _PREFIX = re.compile(r"(/[A-Za-z0-9._~-]+)+")

@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import cast
@@ -17,6 +17,7 @@ import uvicorn
 
 from ldpbandits.errors import DatabaseError
 from ldpbandits.server.api.app import application
+from ldpbandits.server.api.origins import only_for
 from ldpbandits.server.api.path_prefix import below
 from ldpbandits.server.process.connections import Connection, Connections
 from ldpbandits.server.process.front_door import DEFAULT, FrontDoor
@@ -31,8 +32,13 @@ _log = logging.getLogger(__name__)
 class Server(uvicorn.Server):
     """A server that stops on SIGINT and SIGTERM, or when asked, after the requests under way have been answered."""
 
-    def __init__(self, service: Service, front_door: FrontDoor = DEFAULT, *, prefix: str = "") -> None:
-        """Serve this service with these limits, below a path prefix; without an access log, which has addresses."""
+    def __init__(
+        self, service: Service, front_door: FrontDoor = DEFAULT, *, prefix: str = "", origins: Sequence[str] = ()
+    ) -> None:
+        """Serve this service with these limits, below a path prefix, to pages of these origins or of any.
+
+        There is no access log, which would have addresses.
+        """
         self._service = service
         self.when_ready: Callable[[], None] = lambda: None
         """Called once, when the server accepts requests."""
@@ -41,7 +47,7 @@ class Server(uvicorn.Server):
         self.connections = Connections(front_door, service.meters)
         super().__init__(
             uvicorn.Config(
-                below(prefix, application(service, front_door, prefix)),
+                only_for(origins, below(prefix, application(service, front_door, prefix))),
                 http=cast("type[asyncio.Protocol]", partial(Connection, connections=self.connections)),
                 ws="none",
                 log_config=None,  # the process that starts the server configures logging
