@@ -14,7 +14,7 @@ from tests.server.local import ADMIN, CLIENT, KEYS, NEW, VIEWER, E, Local
 from tests.server.several import Workers
 
 from ldpbandits.server.api.app import application
-from ldpbandits.server.api.messages import NewHolder
+from ldpbandits.server.api.key_messages import NewHolder
 from ldpbandits.server.api.operations import OPERATIONS
 from ldpbandits.server.keys import DAY_S, Role
 from ldpbandits.server.process.logs import Line

@@ -26,7 +26,6 @@ from ldpbandits.server.experiments.settings import (
     Retain,
     Share,
 )
-from ldpbandits.server.keys import HOLDER_PATTERN
 from ldpbandits.spec.allowance import MAX_ALLOWANCE_CHARACTERS
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9-]{0,63}(?!\n)$"
@@ -56,13 +55,6 @@ _NEW_ARM_NAME = "1 to 100 characters, each of which can be seen; arms do not loo
 NewArmName = Annotated[
     str, Meta(pattern=NEW_ARM_NAME_PATTERN, description=_NEW_ARM_NAME, examples=["green"], extra={WORDS: _NEW_ARM_NAME})
 ]
-_HOLDER = "at most 100 lower-case letters, digits and @ . _ + -, starting with a letter or digit"
-HolderName = Annotated[
-    str, Meta(pattern=HOLDER_PATTERN, description=_HOLDER, examples=["anna"], extra={WORDS: _HOLDER})
-]
-MOST_EDITED = 1000
-"""Experiments that one editor may change; an admin may change all."""
-
 LONGEST_STICKY_S = 366 * 24 * 3600
 Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 Positive = Annotated[float, Meta(gt=0, le=LARGEST)]
@@ -249,21 +241,6 @@ class Key(Struct, frozen=True):
     key: str | None
     name: str | None = None
     """The person or machine that has it; null for a key that everybody with its role shares."""
-
-
-class KeyRights(Struct, frozen=True, forbid_unknown_fields=True):
-    """The rights of a key. An editor reads everything, and creates, changes and deletes experiments of these names."""
-
-    role: Literal["admin", "editor", "viewer"]
-    experiments: Annotated[list[Name], Meta(max_length=MOST_EDITED)] = []
-
-
-class NewHolder(Struct, frozen=True, forbid_unknown_fields=True):
-    """A person or a machine that gets a key: the name is that of the change log, such as an address of email."""
-
-    name: HolderName
-    role: Literal["admin", "editor", "viewer"]
-    experiments: Annotated[list[Name], Meta(max_length=MOST_EDITED)] = []
 
 
 class ConsoleLink(Struct, frozen=True):

@@ -6,6 +6,7 @@ Routes and the OpenAPI document are both generated from it.
 from contextlib import suppress
 
 from ldpbandits.server.api import batches
+from ldpbandits.server.api.key_messages import KeyRights, NewHolder
 from ldpbandits.server.api.messages import (
     AcceptanceBatch,
     AcceptanceMessage,
@@ -18,10 +19,8 @@ from ldpbandits.server.api.messages import (
     DecisionRequest,
     Health,
     Key,
-    KeyRights,
     NewArm,
     NewExperiment,
-    NewHolder,
     NewKey,
     NewMetadata,
     Nothing,

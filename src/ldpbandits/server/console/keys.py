@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from starlette.responses import Response
 
-from ldpbandits.server.api.messages import Key, NewHolder
+from ldpbandits.server.api.key_messages import NewHolder
+from ldpbandits.server.api.messages import Key
 from ldpbandits.server.api.refusals import Refusal
 from ldpbandits.server.console.forms import as_message
 from ldpbandits.server.console.replies import page, redirect

@@ -14,12 +14,11 @@ from ldpbandits.agent.duels import Design
 from ldpbandits.agent.rules import Rule, name_of
 from ldpbandits.checks import brief
 from ldpbandits.errors import ParameterError
+from ldpbandits.server.api.key_messages import KeyRights, NewHolder
 from ldpbandits.server.api.messages import (
     Key,
-    KeyRights,
     NewArm,
     NewExperiment,
-    NewHolder,
     NewKey,
     NewMetadata,
     ShippedArm,
