@@ -54,6 +54,7 @@ class Memory:
     last_secret: int = 0
     forgotten: int = 0
     log: list[Change] = field(default_factory=list)
+    webhook: tuple[str, int, int] = ("", 0, 0)
 
 
 class MemoryStore:
@@ -311,6 +312,29 @@ class MemoryStore:
             for line in reversed(self.memory.log)
             if experiment in {None, line.experiment} and (before is None or line.number < before)
         ][:most]
+
+    def note(self, *, log: Change) -> None:
+        """Keep a line of the log."""
+        with self._transaction(log):
+            pass
+
+    def changes_after(self, number: int, most: int) -> list[Change]:
+        """Return the oldest lines after this one."""
+        return [line for line in self.memory.log if line.number > number][:most]
+
+    def lease_webhook(self, receiver: str, now: int, until: int) -> int | None:
+        """Take the lease, unless another has it."""
+        with self._transaction() as memory:
+            known, sent, lease = memory.webhook
+            if known != receiver:
+                sent, lease = max((line.number for line in memory.log), default=0), 0
+            memory.webhook = (receiver, sent, lease if lease > now else until)
+            return None if lease > now else sent
+
+    def move_webhook(self, number: int, until: int) -> None:
+        """Keep the last line that was sent."""
+        with self._transaction() as memory:
+            memory.webhook = (memory.webhook[0], number, until)
 
     def check(self) -> None:
         """Answer: memory is always there."""

@@ -16,7 +16,7 @@ from ldpbandits.checks import brief
 from ldpbandits.cli import first_keys
 from ldpbandits.cli.common import Command, load, say
 from ldpbandits.cli.config import add_options, fill, misspelt, read_secrets
-from ldpbandits.cli.serve_options import GROUPS, OPTIONS, SECRETS, Listening, Serving, SignIn, settled
+from ldpbandits.cli.serve_options import GROUPS, OPTIONS, SECRETS, Listening, Serving, SignIn, Telling, settled
 from ldpbandits.errors import DatabaseError, ParameterError
 from ldpbandits.extras import needs
 from ldpbandits.server.keys import Role, from_environment
@@ -27,6 +27,7 @@ from ldpbandits.server.process.title import set_title
 from ldpbandits.server.proxy_sign_in import ProxySignIn
 from ldpbandits.server.store import Unavailable
 from ldpbandits.server.store.opening import is_shared, open_store
+from ldpbandits.server.webhooks import Receiver
 
 if TYPE_CHECKING:
     from ldpbandits.server.process.server import Server
@@ -59,6 +60,7 @@ class Setup:
     front_door: FrontDoor
     prefix: str
     sign_in: ProxySignIn | None
+    receiver: Receiver | None
     secrets: Mapping[str, str] = field(repr=False)
 
 
@@ -99,7 +101,8 @@ def _setup(options: argparse.Namespace) -> Setup:
     from_environment(secrets)  # a key that is refused must not leave a new database behind
     sign_in = fill(SignIn, values)
     proxy = ProxySignIn.of(sign_in.proxy_user_header, sign_in.proxy_default_role, secrets)
-    return Setup(serving, place, fill(FrontDoor, values), prefix, proxy, secrets)
+    receiver = Receiver.of(fill(Telling, values).webhook_url, secrets)
+    return Setup(serving, place, fill(FrontDoor, values), prefix, proxy, receiver, secrets)
 
 
 def _check_place(database: Path) -> None:
@@ -180,6 +183,7 @@ def _start(setup: Setup) -> "Service":
         keep = partial(first_keys.keep, path=told.keys_file, may_show=told.log_format != "json")
         service = Service(store, setup.secrets, keep=keep)
         service.proxy = setup.sign_in
+        service.tell(setup.receiver)
     except BaseException as error:
         store.close()
         if isinstance(error, Unavailable):

@@ -11,8 +11,9 @@ from ldpbandits.server.keys import SECRET_VARIABLE, SHARED_ROLES
 from ldpbandits.server.process.front_door import FrontDoor
 from ldpbandits.server.process.logs import FORMATS
 from ldpbandits.server.proxy_sign_in import DEFAULT_ROLES, PROXY_SECRET_VARIABLE
+from ldpbandits.server.webhooks import WEBHOOK_SECRET_VARIABLE
 
-SECRETS = (*(role.variable for role in SHARED_ROLES), SECRET_VARIABLE, PROXY_SECRET_VARIABLE)
+SECRETS = (*(role.variable for role in SHARED_ROLES), SECRET_VARIABLE, PROXY_SECRET_VARIABLE, WEBHOOK_SECRET_VARIABLE)
 """Environment variables, each also as NAME_FILE. They are no options: every user can read a command line."""
 
 
@@ -70,10 +71,24 @@ class SignIn:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Telling:
+    """Options about a server that is told of verdicts and stops."""
+
+    webhook_url: str = option(
+        "",
+        "tell this URL when an experiment is decided, stops itself or needs a look; "
+        f"signed, and needs {WEBHOOK_SECRET_VARIABLE}",
+        metavar="URL",
+        has_file=True,
+    )
+
+
 GROUPS = {
     "what to serve": Serving,
     "where to listen": Listening,
     "sign-in by a proxy": SignIn,
+    "webhooks": Telling,
     "limits of the front door": FrontDoor,
 }
 OPTIONS: tuple[Option, ...] = options_of(*GROUPS.values())

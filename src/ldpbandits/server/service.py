@@ -44,6 +44,7 @@ from ldpbandits.server.store import (
     acceptance,
 )
 from ldpbandits.server.store.committer import LARGEST_BATCH, Committer
+from ldpbandits.server.webhooks import Receiver, Webhooks
 from ldpbandits.spec.messages import Change, History, KeyReport, Report, Summary, Tallies
 from ldpbandits.spec.protocol import Code
 
@@ -115,12 +116,18 @@ class Service:
         self.links = Links(lambda: self.now, self.peers)
         self.proxy: ProxySignIn | None = None
         """The proxy in front that signs people in to the console, if any."""
+        self.webhooks: Webhooks | None = None
+        """Tells another server of verdicts and stops, if any."""
         self.offer_max_age = DEFAULT.offer_max_age
         """Seconds for which caches and devices may keep an offer."""
         self.ending = asyncio.Event()
         """Set when the server begins to stop: it ends the streams."""
         self.lost: str | None = None
         """Why the state in memory is invalid, so that the server must restart; None while it is valid."""
+
+    def tell(self, receiver: Receiver | None) -> None:
+        """Tell this receiver of verdicts and stops, if there is one."""
+        self.webhooks = None if receiver is None else Webhooks(self, self._store, receiver)
 
     def close(self) -> None:
         """Finish running work and close the store."""

@@ -31,6 +31,7 @@ from ldpbandits.spec.protocol import ACCEPTANCES, DECISIONS, OFFER, RESPONSES, C
 FORGET_INTERVAL_S = 60.0
 WRITE_EVENTS_INTERVAL_S = 2.0
 STOPPING_INTERVAL_S = 2.0
+WEBHOOKS_INTERVAL_S = 2.0
 PUBLISH_METRICS_INTERVAL_S = 5.0
 _log = logging.getLogger(__name__)
 
@@ -143,6 +144,8 @@ def _background_tasks(service: Service) -> list[tuple[str, Callable[[], Awaitabl
         ("stop_decided", partial(stop_decided, service), STOPPING_INTERVAL_S),
         ("watch_traffic", partial(watch_traffic, service), STOPPING_INTERVAL_S),
     ]
+    if service.webhooks is not None:
+        tasks.append(("webhooks", service.webhooks.deliver, WEBHOOKS_INTERVAL_S))
     if service.peers is not None:
         tasks.append(("poll", service.peers.poll, PEER_POLL_INTERVAL_S))
         tasks.append(("publish_metrics", partial(publish_metrics, service), PUBLISH_METRICS_INTERVAL_S))

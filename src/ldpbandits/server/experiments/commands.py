@@ -49,6 +49,9 @@ VERBS: dict[Status, str] = {"running": "resume", "paused": "pause", "shipped": "
 MOST_NAMED = 5
 """Experiments of an editor that a refusal names."""
 
+NEWEST_LINES = 100
+"""Lines of the change log among which a note is looked for before it is written."""
+
 LONGEST_DETAIL = 500
 """Characters of a detail in the change log: an experiment may have thousands of arms."""
 
@@ -339,6 +342,13 @@ class Commands:
     async def new_link(self) -> str:
         """Return the token of a link that opens the console once for the caller."""
         return await self._service.links.new(self._caller.key)
+
+    async def note(self, experiment: LiveExperiment, what: str, detail: str, since: int = 0) -> None:
+        """Write what the server has noticed into the change log, once for all workers since this moment."""
+        lines = await self._service.committer.run(self._store.changes, experiment.name, None, NEWEST_LINES)
+        since = max(since, experiment.created_at)  # an earlier experiment may have had its name
+        if not any((line.what, line.detail) == (what, detail) and line.at >= since for line in lines):
+            await self._write(self._store.note, what, experiment.name, detail)
 
     async def _write(
         self, change: Callable[..., T], what: str, experiment: str | None, detail: str = "", now: int | None = None

@@ -187,13 +187,16 @@ class LiveExperiment:
         """Whether single responses were dropped."""
         return any(record.has_dropped for record in self.records)
 
+    def is_kept(self, found: KeptVerdict) -> bool:
+        """Tell whether such a verdict was reached before."""
+        record = self.records[found.arm]
+        known = read_verdicts(found.arm, filter(is_kept_verdict, (*record.here, *record.elsewhere)))
+        return any((kept.kind, kept.arms) == (found.kind, found.arms) for kept in known)
+
     def keep_verdict(self, found: KeptVerdict | None) -> None:
         """Write a verdict that was reached as an event, once."""
-        if found is not None:
-            record = self.records[found.arm]
-            known = read_verdicts(found.arm, filter(is_kept_verdict, (*record.here, *record.elsewhere)))
-            if not any((kept.kind, kept.arms) == (found.kind, found.arms) for kept in known):
-                self.count_event(found.arm, found.event_kind)
+        if found is not None and not self.is_kept(found):
+            self.count_event(found.arm, found.event_kind)
 
     @property
     def incidents(self) -> Counter[str]:

@@ -14,16 +14,25 @@ first, it pauses itself above its cap, and after a jump of its traffic it is pau
 from functools import partial
 
 from ldpbandits.server.api.messages import ShippedArm
-from ldpbandits.server.experiments.events import CAPPED, STOPPED, UNKNOWN_VERDICT
+from ldpbandits.server.experiments.events import CAPPED, JUMP, STOPPED, UNKNOWN_VERDICT
 from ldpbandits.server.experiments.live import LiveExperiment
 from ldpbandits.server.reports.verdicts import Finding
 from ldpbandits.server.service import Service
+from ldpbandits.server.webhooks import DECIDED, WARNING
+
+JUMPED = "the traffic has jumped within a minute"
+JUMP_WINDOW_S = 120
+"""Within this time every worker notices the same jump."""
 
 
 async def watch_traffic(service: Service) -> None:
     """Sample the traffic of all experiments; pause those that exceed their cap."""
     for experiment in list(service.experiments.values()):
+        jumps = experiment.incidents[JUMP]
         experiment.watch_traffic(service.now)
+        if experiment.incidents[JUMP] > jumps:
+            note = partial(service.commands.note, experiment, WARNING, JUMPED, service.now - JUMP_WINDOW_S)
+            await service.change(note)
         if _is_pause_due(experiment):
             await service.change(partial(_pause_if, service, experiment))
 
@@ -47,6 +56,9 @@ async def stop_decided(service: Service) -> None:
                 await service.change(partial(service.take_look, experiment))
             found = await service.report_worker.verdict(experiment)
             if service.experiments.get(experiment.name) is experiment:
+                if found.kept is not None and not experiment.is_kept(found.kept):
+                    decided = f"{found.kept.kind}: {experiment.records[found.kept.arm].name}"
+                    await service.change(partial(service.commands.note, experiment, DECIDED, decided))
                 experiment.keep_verdict(found.kept)
                 if _is_stop_due(service, experiment, found):
                     await service.change(partial(_stop_if_due, service, experiment, found))

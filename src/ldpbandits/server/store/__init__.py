@@ -434,6 +434,21 @@ class Store(Protocol):
         With `before` only those whose numbers are smaller.
         """
 
+    def note(self, *, log: Change) -> None:
+        """Write a line of the change log about something that the server has noticed."""
+
+    def changes_after(self, number: int, most: int) -> list[Change]:
+        """Return the oldest lines of the change log with larger numbers, the oldest first."""
+
+    def lease_webhook(self, receiver: str, now: int, until: int) -> int | None:
+        """Let the caller alone send webhooks until then; return the last line sent, None while another may send.
+
+        A receiver that is new is sent what comes after the present end of the log.
+        """
+
+    def move_webhook(self, number: int, until: int) -> None:
+        """Store the last line sent, and let others send from `until` on."""
+
     def check(self) -> None:
         """Make a durable write that changes nothing; raise `Unavailable` when the store cannot write."""
 

@@ -162,6 +162,32 @@ class SqlStore(ABC):
         sql = f"SELECT at, who, what, experiment, detail, id FROM change_log{where} ORDER BY id DESC LIMIT ?"  # noqa: S608 - ours
         return [Change(*row) for row in self._rows(sql, (*given.values(), most))]
 
+    def note(self, *, log: Change) -> None:
+        """Write a line of the change log alone."""
+        with self._change(None, log):
+            pass
+
+    def changes_after(self, number: int, most: int) -> list[Change]:
+        """Read lines of the change log, the oldest first."""
+        sql = "SELECT at, who, what, experiment, detail, id FROM change_log WHERE id > ? ORDER BY id LIMIT ?"
+        return [Change(*row) for row in self._rows(sql, (number, most))]
+
+    def lease_webhook(self, receiver: str, now: int, until: int) -> int | None:
+        """Take the lease in the row of the receiver, which a new receiver replaces."""
+        with self._transaction() as execute:
+            newest = "SELECT coalesce(max(id), 0) FROM change_log"
+            execute(
+                f"UPDATE webhook SET receiver = ?, sent = ({newest}), lease = 0 WHERE receiver <> ?",  # noqa: S608 - ours
+                (receiver, receiver),
+            )
+            rows = execute("UPDATE webhook SET lease = ? WHERE lease <= ? RETURNING sent", (until, now)).fetchall()
+        return rows[0][0] if rows else None
+
+    def move_webhook(self, number: int, until: int) -> None:
+        """Update the row of the receiver."""
+        with self._transaction() as execute:
+            execute("UPDATE webhook SET sent = ?, lease = ?", (number, until))
+
     def prune(self, now: int) -> None:
         """Delete the expired keys and secrets; a worker that still has them knows when they expire."""
         with self._transaction() as execute:

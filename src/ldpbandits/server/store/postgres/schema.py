@@ -251,6 +251,13 @@ MIGRATIONS: Migrations = (
             "ALTER TABLE experiments ADD COLUMN stopped_at bigint",
         ),
     ),
+    (
+        "0006 webhooks",
+        (
+            "CREATE TABLE webhook (receiver text PRIMARY KEY, sent bigint NOT NULL, lease bigint NOT NULL)",
+            "INSERT INTO webhook VALUES ('', 0, 0)",
+        ),
+    ),
 )
 
 

@@ -233,6 +233,13 @@ MIGRATIONS: Migrations = (
             "ALTER TABLE experiments ADD COLUMN stopped_at INTEGER",
         ),
     ),
+    (
+        "0010 webhooks",
+        (
+            "CREATE TABLE webhook (receiver TEXT PRIMARY KEY, sent INTEGER NOT NULL, lease INTEGER NOT NULL)",
+            "INSERT INTO webhook VALUES ('', 0, 0)",
+        ),
+    ),
 )
 
 
