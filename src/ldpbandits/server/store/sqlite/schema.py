@@ -8,7 +8,9 @@
   transaction or not at all.
 - `events` counts assigned arms, missing answers, rejected responses and the like. It may lag by a moment.
 - `change_log` has a line for each change by an experimenter, written in the transaction of the change. It names an
-  experiment, not its number: the line outlives the experiment.
+  experiment, not its number: the line outlives the experiment. Verdicts and
+  jumps of the traffic have lines, too.
+- `webhook` is one row: a hash of the receiver's URL, the last line of the log sent, the end of the sender's lease.
 - `keys` names by `role` a role that all share, or the holder of a key of its own, who is a row of `holders`.
 - `key_uses` has the day of the last use of each holder and role, and no more exact time.
 - `identity` is one row: random bytes that are part of the signature of this database's tickets.
