@@ -13,12 +13,13 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from math import log10
 from textwrap import fill
+from time import time
 
 from ldpbandits.admin.messages import Report
 from ldpbandits.net import without_controls
 from ldpbandits.output.columns import GAP, columns, cut, pad, whisker, width_of
 from ldpbandits.output.numbers import percent, plural, span
-from ldpbandits.spec.messages import ArmReport, Change, KeyReport, Summary, Verdict, criteria_words
+from ldpbandits.spec.messages import ArmReport, Change, KeyReport, Summary, Verdict, criteria_words, forecast_day
 
 LEAST_WIDTH = 60
 LONGEST_BAR = 24
@@ -75,6 +76,9 @@ def _metadata(shown: Report) -> list[str]:
     days = []
     if shown.stopped_at is not None:
         days.append(f"stopped on {datetime.fromtimestamp(shown.stopped_at, UTC):%F}")
+    expected = forecast_day(shown, time())
+    if expected is not None:
+        days.append(f"decided about {expected} at this traffic")
     if said.planned_end:
         days.append(f"planned to end on {said.planned_end}")
     if days:

@@ -5,6 +5,7 @@ A field with a default may be left out of the JSON. A text for people, such as `
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from typing import Any, Literal, TypeAlias
 
 Status: TypeAlias = Literal["running", "paused", "shipped", "closed"]
@@ -13,6 +14,9 @@ Goal: TypeAlias = Literal["decide", "earn"]
 MissingMode: TypeAlias = Literal["answered", "worst"]
 Retain: TypeAlias = Literal["responses", "tallies"]
 VerdictKind: TypeAlias = Literal["better", "no-gain", "harm", "undecided"]
+
+LONGEST_FORECAST_S = 10 * 366 * 86_400
+"""Ten years: nobody waits for a later day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +236,18 @@ class Report:
     metadata: Metadata = Metadata()
     stopped_at: int | None = None
     """When it stopped assigning arms by its rule: at a pause, a ship or a close; null while it runs, or unknown."""
+
+
+def forecast_day(report: Report, now: float) -> date | None:
+    """Return the day by which a running experiment would be decided, at the average traffic since its start.
+
+    None where there is no forecast, or the day is more than ten years away.
+    """
+    more, counted = report.forecast.more_responses, report.responses - sum(report.settings.warm_pulls)
+    if report.status != "running" or not more or counted <= 0 or now <= report.created_at:
+        return None
+    seconds = more * (now - report.created_at) / counted
+    return None if seconds > LONGEST_FORECAST_S else datetime.fromtimestamp(now + seconds, UTC).date()
 
 
 @dataclass(frozen=True, slots=True)

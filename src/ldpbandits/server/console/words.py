@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from heapq import nlargest
 from math import exp
+from time import time
 from typing import Any, Literal
 
 from ldpbandits.agent.bound_rule import bind_rule
@@ -18,7 +19,7 @@ from ldpbandits.server.experiments.limits import deciding_rule
 from ldpbandits.spec.curator import CuratorSpec
 from ldpbandits.spec.mechanisms import Bernoulli, Mechanism, is_bits
 from ldpbandits.spec.menu import Menu
-from ldpbandits.spec.messages import ArmReport, Report, Settings
+from ldpbandits.spec.messages import ArmReport, Report, Settings, forecast_day
 from ldpbandits.spec.odds import posterior
 
 MANY = 1000.0
@@ -61,6 +62,12 @@ def day(moment: int) -> str:
     return f"{datetime.fromtimestamp(moment, UTC):%-d %B %Y}"
 
 
+def expected_day(report: Report) -> str | None:
+    """Write the day by which a running experiment would be decided; None where nothing tells it."""
+    expected = forecast_day(report, time())
+    return None if expected is None else f"{expected:%-d %B %Y}"
+
+
 def moment(seconds: int) -> str:
     """Write a moment to the minute."""
     return f"{datetime.fromtimestamp(seconds, UTC):%-d %B %Y, %H:%M} UTC"
@@ -88,7 +95,7 @@ def evidence(number: float) -> str:
 
 FILTERS: dict[str, Callable[..., Any]] = {
     function.__name__: function
-    for function in (count, about, percent, signed_percent, evidence, span, times, day, moment, plural)
+    for function in (count, about, percent, signed_percent, evidence, span, times, day, expected_day, moment, plural)
 }
 
 
