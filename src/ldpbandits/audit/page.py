@@ -48,22 +48,18 @@ def _head(outcome: Audit) -> str:
 
 def _record(outcome: Audit) -> list[tuple[str, str]]:
     """Return the rows of the record: when, of what and how the audit was made."""
-    told = {name: "none" if value is None else value for name, value in outcome.record.to_json().items()}
-    told = {"audited": outcome.what} | told
+    told = {"audited": outcome.what, **outcome.record.to_json()}
     told["rewards"] = ", ".join(f"{reward:g}" for reward in outcome.record.rewards)
-    told["digest"] = f"SHA-256 {told['digest']}" if outcome.record.digest else "none"
-    bounds = {"epsilon claimed": outcome.epsilon_claimed, "epsilon at least": outcome.epsilon_lower}
-    return [
-        (name, f"{value}") for name, value in (told | {name: f"{bound:.6g}" for name, bound in bounds.items()}).items()
-    ]
+    told["digest"] = outcome.record.digest and f"SHA-256 {outcome.record.digest}"
+    told["epsilon claimed"], told["epsilon at least"] = f"{outcome.epsilon_claimed:.6g}", f"{outcome.epsilon_lower:.6g}"
+    return [(name, "none" if value is None else f"{value}") for name, value in told.items()]
 
 
 def _pictures(outcome: Audit) -> str:
     """Show bits as people who send a 1; for all other responses draw the privacy loss."""
-    of_bits = [profile for profile in outcome.profiles if is_of_bits(profile)]
-    others = [profile for profile in outcome.profiles if not is_of_bits(profile)]
-    people = "".join(_people(profile, outcome.epsilon_claimed) for profile in of_bits)
-    return people + (_losses(others, outcome.epsilon_claimed) if others else "")
+    epsilon, others = outcome.epsilon_claimed, [each for each in outcome.profiles if not is_of_bits(each)]
+    people = "".join(_people(profile, epsilon) for profile in outcome.profiles if is_of_bits(profile))
+    return people + (_losses(others, epsilon) if others else "")
 
 
 def is_of_bits(profile: Profile) -> bool:
@@ -74,8 +70,7 @@ def is_of_bits(profile: Profile) -> bool:
 def _people(profile: Profile, epsilon: float) -> str:
     ones = profile.counts[:, profile.at == 1].sum(axis=1) / profile.counts.sum(axis=1).clip(min=1)
     shown = [round(100 * float(share)) for share in ones]
-    told = zip(shown, profile.rewards, strict=True)
-    words = [f"{filled} of 100 with reward {reward:g} send a 1" for filled, reward in told]
+    words = [f"{one} of 100 with reward {at:g} send a 1" for one, at in zip(shown, profile.rewards, strict=True)]
     return (
         f"<h2>What a response tells</h2>{crowds(*zip(shown, words, strict=True))}"
         '<p class="note">A hundred people with each reward; those who send a 1 are filled, as often as it was seen. '
@@ -98,15 +93,8 @@ def _losses(profiles: Sequence[Profile], epsilon: float) -> str:
 
 
 def _layers(outcome: Audit) -> str:
-    same = outcome.same_leak
-    rows = [
-        (
-            layer.name,
-            Cell("same leak" if layer.name in same else layer.verdict, layer.verdict.replace(" ", "-")),
-            layer.detail,
-        )
-        for layer in outcome.layers
-    ]
+    shown = outcome.shown_verdicts
+    rows = [(each.name, Cell(shown[each.name], each.verdict.replace(" ", "-")), each.detail) for each in outcome.layers]
     return f"<h2>Layers</h2>{table(rows, look='text')}"
 
 
@@ -143,24 +131,13 @@ def draw(profile: Profile, epsilon: float) -> bytes:
         axes = figure.subplots()
         for sign in (1, -1):
             axes.axhline(sign * epsilon, color=VERMILION, linewidth=1, dashes=(6, 2))
-            axes.annotate(
-                f"{'+' if sign > 0 else '−'}epsilon",  # noqa: RUF001 - a minus sign
-                (1, sign * epsilon),
-                xycoords=("axes fraction", "data"),
-                xytext=(-2, 3 * sign),
-                textcoords="offset points",
-                ha="right",
-                va="bottom" if sign > 0 else "top",
-                color=VERMILION,
-                bbox={"facecolor": "white", "edgecolor": "none", "pad": 1, "alpha": 0.8},  # bars may pass behind it
-                zorder=3,
-            )
+        ends = axes.secondary_yaxis("right")  # beside the axes: bars never cover it
+        ends.set_yticks([-epsilon, epsilon], ["−epsilon", "+epsilon"])  # noqa: RUF001 - a minus sign
+        ends.tick_params(colors=VERMILION, length=0)
+        ends.spines["right"].set_visible(False)
         axes.errorbar(at, estimate, bars, fmt="o", markersize=3, color=BLUE, linewidth=1)
-        axes.set(
-            xlabel=profile.over,
-            ylabel=f"log P(response | {one:g}) / P(response | {zero:g})",
-            ylim=(-top, top),
-        )
+        ratio = f"log P(response | {one:g}) / P(response | {zero:g})"
+        axes.set(xlabel=profile.over, ylabel=ratio, ylim=(-top, top))
         if profile.are_values and len(at) <= MOST_TICKS:
             axes.set_xticks(at)
             axes.margins(x=0.2)

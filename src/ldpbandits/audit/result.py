@@ -93,9 +93,8 @@ class Record:
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as plain data."""
-        return {name: getattr(self, name) for name in ("date", "version", "command", "digest", "seed")} | {
-            "rewards": list(self.rewards)
-        }
+        names = ("date", "version", "command", "digest", "seed")
+        return {**{name: getattr(self, name) for name in names}, "rewards": list(self.rewards)}
 
 
 def in_words(epsilon: float) -> str:
@@ -137,7 +136,7 @@ class Audit:
     @property
     def violated(self) -> tuple[Layer, ...]:
         """The layers that speak against the claim, the strongest first."""
-        found = [layer for layer in self.layers if layer.verdict == "violated"]
+        found = (layer for layer in self.layers if layer.verdict == "violated")
         return tuple(sorted(found, key=lambda layer: -layer.epsilon_lower))
 
     @property
@@ -148,6 +147,11 @@ class Audit:
         """
         first = {layer.channel: layer.name for layer in reversed(self.violated)}
         return {layer.name: first[layer.channel] for layer in self.violated if layer.name != first[layer.channel]}
+
+    @property
+    def shown_verdicts(self) -> dict[str, str]:
+        """The verdict of each layer by name, or that it shows the same leak as another."""
+        return {layer.name: layer.verdict for layer in self.layers} | dict.fromkeys(self.same_leak, "same leak")
 
     @property
     def leaks(self) -> tuple[Layer, ...]:
@@ -224,14 +228,10 @@ class Audit:
         return {**named, "epsilon_lower": bound, "same_leak_as": same}
 
     def __str__(self) -> str:
-        same = self.same_leak
-        width = max(len(layer.name) for layer in self.layers)
+        width, shown = max(len(layer.name) for layer in self.layers), self.shown_verdicts
         mark = {"consistent": "ok", "violated": "VIOLATED", "reported": "note", "not applicable": "-"}
-        mark["not finished"] = "NOT DONE"
-        marks = ["same leak" if layer.name in same else mark[layer.verdict] for layer in self.layers]
-        lines = [
-            f"{layer.name:{width}}  {mark:9}  {layer.detail}" for layer, mark in zip(self.layers, marks, strict=True)
-        ]
+        mark |= {"not finished": "NOT DONE", "same leak": "same leak"}
+        lines = [f"{layer.name:{width}}  {mark[shown[layer.name]]:9}  {layer.detail}" for layer in self.layers]
         head = f"{self.what}: {self.sentence}"
         drawn = f"{self.samples:,} responses to each reward, {self.seconds:.1f} s"
         return "\n".join([head, self.headline, drawn, "", *lines])
