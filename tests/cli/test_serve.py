@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from http.client import HTTPConnection
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 from tests.server.inprocess import Reply
-from tests.server.running import HEADLINE, PATIENCE, SERVE
+from tests.server.running import HEADLINE, PATIENCE, SERVE, running
 
 from ldpbandits.cli import first_keys, main
 from ldpbandits.cli.first_keys import keys_file
@@ -259,10 +259,40 @@ def test_a_file_of_keys_that_others_can_read_is_not_taken(tmp_path: Path) -> Non
         first_keys.keep({Role.ADMIN: "admin-" + "y" * 32}, keys, may_show=False)
 
 
-def test_keys_do_not_go_into_a_log(tmp_path: Path) -> None:
-    """With a log for machines, and nowhere else to put them, no key is made."""
-    told = refused(tmp_path, "--log-format", "json", "--port", "0")
-    assert "new keys must not be shown in a log: set keys_file" in told
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_keys_do_not_go_into_a_log(tmp_path: Path, log_format: str) -> None:
+    """Where stderr is no terminal they are in a file beside the database, which only its owner can read."""
+    with running(tmp_path, options=["--log-format", log_format], environment={"LDPBANDITS_KEYS_FILE": ""}) as server:
+        written = tmp_path / "agent.db.keys"
+        keys = dict(line.split("=") for line in written.read_text().splitlines())
+        server.keys = {"admin": keys["LDPBANDITS_ADMIN_KEY"]}
+        assert server.ask("GET", "/v1/experiments").status == 200
+        assert stat.S_IMODE(written.stat().st_mode) == 0o600
+        assert not [key for key in keys.values() if key in server.printed()]
+
+
+def test_without_a_place_for_keys_none_is_made() -> None:
+    """As with a database on PostgreSQL and a log: nobody could read the keys."""
+    with pytest.raises(ParameterError, match="new keys are shown on a terminal only"):
+        first_keys.keep({Role.ADMIN: "admin-" + "x" * 32}, None, may_show=False)
+
+
+def test_on_a_terminal_keys_are_shown_once(tmp_path: Path) -> None:
+    """With the commands to begin with; they are in no file then."""
+    ours, theirs = os.openpty()
+    command = [*SERVE, "--port", "0", "--database", str(tmp_path / "agent.db")]
+    with subprocess.Popen(command, env=CLEAN, cwd=tmp_path, stderr=theirs) as process:
+        os.close(theirs)
+        told = b""
+        while b"openapi.json" not in told:
+            told += os.read(ours, 65536)
+        process.terminate()
+        with suppress(OSError):  # the end of a terminal is an error on Linux
+            while os.read(ours, 65536):
+                pass
+    os.close(ours)
+    assert re.findall(rb"(\w+) key: +(\w+)-", told) == [(role, role) for role in (b"admin", b"viewer", b"client")]
+    assert not list(tmp_path.glob("*keys"))
 
 
 def test_secrets_come_from_files(tmp_path: Path) -> None:

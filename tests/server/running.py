@@ -99,6 +99,7 @@ def running(
     log = folder / f"log-{time.monotonic_ns()}"
     command = [*before, *serve, "--port", "0", "--database", str(database or folder / "agent.db"), *options]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("LDPBANDITS_")}
+    clean["LDPBANDITS_KEYS_FILE"] = str(log.with_name(f"{log.name}-keys"))  # stderr is no terminal
     with (
         log.open("wb") as file,
         subprocess.Popen(
@@ -107,10 +108,16 @@ def running(
     ):
         try:
             host, port = _address(process, log)
-            shown = dict(re.findall(r"(\w+) key: +(\S+)", log.read_text()))
-            yield Running(process, log, host, port, {**(keys or {}), **shown})
+            yield Running(process, log, host, port, {**(keys or {}), **_new_keys(log)})
         finally:
             process.kill()
+
+
+def _new_keys(log: Path) -> dict[str, str]:
+    """Return the keys that this start has written, by role."""
+    written = log.with_name(f"{log.name}-keys")
+    found = re.findall(r"LDPBANDITS_(\w+)_KEY=(\S+)", written.read_text() if written.exists() else "")
+    return {role.lower(): key for role, key in found}
 
 
 def _address(process: subprocess.Popen[bytes], log: Path) -> tuple[str, int]:

@@ -65,7 +65,7 @@ def test_several_workers_are_one_server(postgres: Postgres, tmp_path: Path) -> N
     url = postgres.new()
     with running(tmp_path, options=["--database", url, "--workers", "2"]) as server:
         assert set(server.keys) == {"admin", "viewer", "client"}
-        assert server.printed().count("New keys, shown this once:") == 1
+        assert server.printed().count("New keys are in ") == 1
         assert server.ask("POST", "/v1/experiments", HEADLINE).status == 201
         until(lambda: len(workers(server)) == 2, server.printed)
         titles = [Path(f"/proc/{pid}/comm").read_text() for pid in (server.process.pid, *sorted(workers(server)))]

@@ -1,4 +1,4 @@
-"""The keys that a first start makes: shown once, or written once, and never into a log.
+"""The keys that a first start makes: shown once on a terminal, or written once, and never into a log.
 
 They are written as assignments, for a shell, systemd's EnvironmentFile or Docker's env_file.
 """
@@ -31,7 +31,7 @@ def keep(keys: Mapping[Role, str], path: Path | None, *, may_show: bool) -> Mapp
     """
     if path is None:
         if not may_show:
-            raise ParameterError("new keys must not be shown in a log: set keys_file")
+            raise ParameterError("new keys are shown on a terminal only, and never in a log: set keys_file")
         return keys
     left = _left_by_another_start(path)
     if left and keys.keys() <= left.keys():

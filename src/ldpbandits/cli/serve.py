@@ -5,9 +5,10 @@ import logging
 import os
 import re
 import socket
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -92,6 +93,8 @@ def _setup(options: argparse.Namespace) -> Setup:
         raise ParameterError(f"workers must be 1 here, got {serving.workers}: {told}")
     if not is_shared(serving.database):
         _check_place(Path(serving.database))
+        if serving.keys_file is None and not _has_terminal(serving):
+            serving = replace(serving, keys_file=Path(f"{serving.database}.keys"))
     with needs("server"):
         from ldpbandits.server.api.origins import check_origins
         from ldpbandits.server.api.path_prefix import check_prefix
@@ -180,7 +183,7 @@ def _start(setup: Setup) -> "Service":
         from ldpbandits.server.service import Service
     store, told = open_store(setup.serving.database), setup.serving
     try:
-        keep = partial(first_keys.keep, path=told.keys_file, may_show=told.log_format != "json")
+        keep = partial(first_keys.keep, path=told.keys_file, may_show=_has_terminal(told))
         service = Service(store, setup.secrets, keep=keep)
         service.proxy = setup.sign_in
         service.tell(setup.receiver)
@@ -190,6 +193,11 @@ def _start(setup: Setup) -> "Service":
             raise DatabaseError(f"the database cannot be used now: {error}") from None
         raise
     return service
+
+
+def _has_terminal(told: Serving) -> bool:
+    """Tell whether a person reads stderr: what goes elsewhere is kept as a log."""
+    return told.log_format != "json" and sys.stderr.isatty()
 
 
 def _server(setup: Setup, service: "Service") -> "Server":

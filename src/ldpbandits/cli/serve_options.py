@@ -31,7 +31,10 @@ class Serving:
         metavar="MODULE",
     )
     keys_file: Path | None = option(  # noqa: RUF009 - a field, as the others
-        None, "write new keys into this file, readable only by its owner, instead of showing them", metavar="FILE"
+        None,
+        "write new keys into this file, readable only by its owner; by default a terminal shows them once, and without "
+        "a terminal they are in a file beside the SQLite database",
+        metavar="FILE",
     )
     log_format: str = option("text", "the format of the log on stderr, one line per event", choices=FORMATS)
 
