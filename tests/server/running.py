@@ -114,10 +114,11 @@ def running(
 
 
 def _new_keys(log: Path) -> dict[str, str]:
-    """Return the keys that this start has written, by role."""
+    """Return the keys that this start has made, by role: from its file, or as a command of somebody's own shows them."""
     written = log.with_name(f"{log.name}-keys")
     found = re.findall(r"LDPBANDITS_(\w+)_KEY=(\S+)", written.read_text() if written.exists() else "")
-    return {role.lower(): key for role, key in found}
+    shown = re.findall(r"(\w+) key: +(\S+)", log.read_text())
+    return {role.lower(): key for role, key in (*found, *shown)}
 
 
 def _address(process: subprocess.Popen[bytes], log: Path) -> tuple[str, int]:

@@ -655,6 +655,27 @@ def the_log_is_read_in_pages_of_an_experiment_or_of_all(place: Place) -> None:
 
 
 @rule
+def one_sender_of_webhooks_at_a_time_goes_on_where_the_last_stopped(place: Place) -> None:
+    """A lease that has not ended excludes others; a new receiver is sent what comes after the end of the log."""
+    with opened(place) as store:
+        store.note(log=Change(1, "server", "decided", "one"))
+        first = store.lease_webhook("a", 100, 160)
+        assert first == store.changes(None, None, 1)[0].number
+        assert store.lease_webhook("a", 159, 219) is None
+        store.note(log=Change(2, "server", "warning", "one"))
+        store.note(log=Change(3, "server", "warning", "two"))
+        assert [line.at for line in store.changes_after(first, 100)] == [2, 3]
+        (second,) = store.changes_after(first, 1)
+        store.move_webhook(second.number, 160)
+    with opened(place) as store:
+        assert store.lease_webhook("a", 160, 220) == second.number
+        assert [line.at for line in store.changes_after(second.number, 100)] == [3]
+        newest = store.changes(None, None, 1)[0].number
+        assert store.lease_webhook("b", 161, 221) == newest
+        assert store.lease_webhook("b", 162, 222) is None
+
+
+@rule
 def a_new_key_ends_those_before_it_after_the_grace(place: Place) -> None:
     """Keys of the role hold no longer than the grace, nor than they did; what has ended is gone; others stay."""
     with opened(place) as store:

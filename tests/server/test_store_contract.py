@@ -23,6 +23,7 @@ from tests.server.store_contract import (
     a_new_secret_ends_those_before_it_and_numbers_are_used_once,
     nothing_is_changed_when_the_store_is_unavailable,
     of_copies_in_one_batch_the_first_counts,
+    one_sender_of_webhooks_at_a_time_goes_on_where_the_last_stopped,
     totals_are_exact_in_any_order,
     what_is_forgotten_is_expired_for_good,
 )
@@ -189,12 +190,22 @@ class LogsOutside(MemoryStore):
         super().retire_arm(experiment, arm)
 
 
+class SendsTwice(MemoryStore):
+    """FAULT: a lease excludes nobody."""
+
+    def lease_webhook(self, receiver: str, now: int, until: int) -> int | None:
+        """Lease, wrongly."""
+        self.memory.webhook = (*self.memory.webhook[:2], 0)
+        return super().lease_webhook(receiver, now, until)
+
+
 MUTANTS: dict[type[MemoryStore], Rule] = {
     TalliesOutside: nothing_is_changed_when_the_store_is_unavailable,
     LooksTooEarly: of_copies_in_one_batch_the_first_counts,
     AddsAsFloats: totals_are_exact_in_any_order,
     ForgetsWhatItForgot: what_is_forgotten_is_expired_for_good,
     ClosesTheBooks: a_closed_experiment_counts_nothing_new,
+    SendsTwice: one_sender_of_webhooks_at_a_time_goes_on_where_the_last_stopped,
     LogsOutside: nothing_is_changed_when_the_store_is_unavailable,
     ExtendsKeys: a_new_key_ends_those_before_it_after_the_grace,
     NumbersSecretsAgain: a_new_secret_ends_those_before_it_and_numbers_are_used_once,
