@@ -114,7 +114,7 @@ def running(
 
 
 def _new_keys(log: Path) -> dict[str, str]:
-    """Return the keys that this start has made, by role: from its file, or as a command of somebody's own shows them."""
+    """Return the keys that this start has made, by role: from its file, or as another command shows them."""
     written = log.with_name(f"{log.name}-keys")
     found = re.findall(r"LDPBANDITS_(\w+)_KEY=(\S+)", written.read_text() if written.exists() else "")
     shown = re.findall(r"(\w+) key: +(\S+)", log.read_text())
