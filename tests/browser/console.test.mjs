@@ -44,7 +44,7 @@ async function visitor(t, options = {}) {
 
 async function signIn(page, role = "admin", url = `${agent.url}/console`) {
   await page.goto(url);
-  await page.getByLabel("Admin or viewer key").fill(agent.keys[role]);
+  await page.getByLabel("Your key").fill(agent.keys[role]);
   await page.getByRole("button", { name: "Sign in" }).click();
   await page.getByRole("heading", { name: "Experiments" }).waitFor();
 }
@@ -122,7 +122,7 @@ test("axe-core finds nothing wrong with any page, light or dark, and none is wid
 
   await page.goto(`${agent.url}/console`);
   await check(page, "sign-in");
-  await page.getByLabel("Admin or viewer key").fill(agent.keys.client);
+  await page.getByLabel("Your key").fill(agent.keys.client);
   await page.getByRole("button", { name: "Sign in" }).click();
   await page.getByRole("alert").waitFor();
   await check(page, "a wrong key");

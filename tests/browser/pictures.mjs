@@ -64,7 +64,7 @@ async function shootConsole(page, agent) {
   const home = `${agent.url}/console`;
   await page.goto(home);
   await shoot(page, "sign-in");
-  await page.getByLabel("Admin or viewer key").fill(agent.keys.admin);
+  await page.getByLabel("Your key").fill(agent.keys.admin);
   await page.getByRole("button", { name: "Sign in" }).click();
   await page.getByRole("heading", { name: "Experiments" }).waitFor();
   await shoot(page, "list");
