@@ -143,6 +143,12 @@ test("axe-core finds nothing wrong with any page, light or dark, and none is wid
     await page.goto(`${agent.url}/console/experiments/axe/${action}`);
     await check(page, action);
   }
+  for (const path of ["experiments/axe/describe", "experiments/axe/log", "log", "keys"]) {
+    await page.goto(`${agent.url}/console/${path}`);
+    assert.ok(await page.getByRole("heading", { level: 1 }).isVisible());
+    await check(page, path);
+  }
+  await page.goto(`${agent.url}/console/experiments/axe/delete`);
   await page.getByLabel("Type its name").fill("something else");
   await page.getByRole("button", { name: "Delete" }).click();
   await page.getByRole("alert").waitFor();
