@@ -9,21 +9,20 @@ from typing import Any, TypeAlias
 
 from ldpbandits.server.api.operation import Operation
 from ldpbandits.server.keys import Role
-from ldpbandits.spec.protocol import RESPONSES
 
 Schema: TypeAlias = Mapping[str, Any]
 
 GROUPS: dict[str, tuple[str, Callable[[Operation], bool]]] = {
     "Devices": (
-        "With the client key, which may be public; responses need none: their ticket is enough.",
-        lambda each: each.role is Role.CLIENT or each.path.startswith(RESPONSES),
+        "With the client key, which may be public; offers, acceptances and responses need none.",
+        lambda each: each.role is Role.CLIENT or (each.role is None and each.path.startswith("/v1/")),
     ),
     "Reading": ("With the viewer key or the admin key.", lambda each: each.role is Role.VIEWER),
     "Changing": (
         "With the admin key; what changes one experiment, also with the key of an editor of it.",
         lambda each: each.role in {Role.ADMIN, Role.EDITOR},
     ),
-    "Health": ("Without a key.", lambda each: each.role is None and not each.path.startswith(RESPONSES)),
+    "Health": ("Without a key.", lambda each: each.role is None and not each.path.startswith("/v1/")),
 }
 """The sections: which key their requests need, and which requests they have. Each request is in one of them."""
 
