@@ -11,6 +11,7 @@ READ_ONLY = (
     " && for place in /tmp /var/tmp /usr/tmp; do mount -o remount,bind,ro $place 2>/dev/null || true; done"
     ' && if touch "$2" 2>/dev/null; then false; fi'
 )
+KEYS = {role: f"{role}-key-of-the-environment" for role in ("admin", "viewer", "client")}
 AT_ONCE = 99
 """And one more, which came before."""
 BATCHES = 50
@@ -24,7 +25,8 @@ def test_every_response_is_counted_on_a_read_only_root(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
     before = in_a_namespace(READ_ONLY, folder, tmp_path / "not to be made")
-    with running(tmp_path, before=before, database=folder / "agent.db") as server:
+    environment = {f"LDPBANDITS_{role.upper()}_KEY": key for role, key in KEYS.items()}
+    with running(tmp_path, before=before, database=folder / "agent.db", environment=environment, keys=KEYS) as server:
         assert server.ask("POST", "/v1/experiments", HEADLINE).status == 201
         responses = [
             {"ticket": each["ticket"], "response": 1}
