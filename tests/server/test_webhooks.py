@@ -8,6 +8,7 @@ from dataclasses import replace
 from hashlib import sha256
 from hmac import new
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from math import inf
 from random import Random
 from threading import Thread
 from typing import Any
@@ -21,7 +22,8 @@ from ldpbandits.errors import ParameterError
 from ldpbandits.net import ServerAddress
 from ldpbandits.server import webhooks
 from ldpbandits.server.api.messages import ResponseMessage
-from ldpbandits.server.experiments.stopping import stop_decided
+from ldpbandits.server.experiments.stopping import stop_decided, watch_traffic
+from ldpbandits.server.experiments.traffic import Traffic
 from ldpbandits.server.process.clock import elapsed
 from ldpbandits.server.webhooks import Receiver, Webhooks, encode, kind_of
 from ldpbandits.spec.messages import Change
@@ -199,16 +201,20 @@ def test_a_new_receiver_is_told_what_happens_from_now_on(server: Server, heard: 
         assert other == []
 
 
-def test_a_jump_of_the_traffic_is_told(server: Server, heard: Heard) -> None:
+def test_a_jump_of_the_traffic_is_told(server: Server, heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a warning, once within two minutes, by however many workers it is noticed."""
     hooks = telling(server, heard)
     server.do(hooks.deliver())
     assert server("POST", "/v1/experiments", DECISIVE).status == 201
     experiment = server.service.experiments["headline"]
+    experiment.fresh_until = inf  # as after a poll, where workers share a store
+    monkeypatch.setattr(Traffic, "is_due", lambda *_: True)
+    monkeypatch.setattr(Traffic, "sample", lambda *_: True)
     for _ in range(2):
-        server.do(server.service.commands.note(experiment, "warning", "jumped", server.service.now - 120))
+        server.do(watch_traffic(server.service))
     server.do(hooks.deliver())
-    assert heard.told == [("experiment.warning", "jumped")]
+    assert experiment.incidents["jump"] == 2
+    assert heard.told == [("experiment.warning", "the traffic has jumped within a minute")]
 
 
 def test_no_webhook_has_a_response_or_a_key() -> None:

@@ -241,27 +241,29 @@ class LiveExperiment:
         if change:
             self._change_out(Arm(arm), elsewhere=change)
 
-    def watch_traffic(self, now: int) -> None:
-        """Sample the traffic when due, update the weight of open tickets, and report a jump.
+    def watch_traffic(self, now: int) -> bool:
+        """Sample the traffic when due, and update the weight of open tickets; return whether it jumped, as is logged.
 
         Without requests for the experiment, the peers' updates are not polled here. Updates that arrive together after
         such a time are no jump.
         """
         if self.fresh_until < elapsed():
             self.is_followed = False
-            return
+            return False
         if not self.is_followed:
             self.is_followed = True
             self.start_traffic(now)
         if not self.traffic.is_due(now):
-            return
+            return False
         weight, out = self.traffic.weight, sum(record.out for record in self.records)
-        if self.traffic.sample(now, self.decisions, self._counted, out):
+        has_jumped = self.traffic.sample(now, self.decisions, self._counted, out)
+        if has_jumped:
             self.report_incident(JUMP)
         if self.traffic.weight != weight:
             for number, record in enumerate(self.records):
                 if record.out:
                     self._change_out(Arm(number))
+        return has_jumped
 
     def start_traffic(self, now: int) -> None:
         """Start to sample the traffic with the present counts."""

@@ -14,7 +14,7 @@ first, it pauses itself above its cap, and after a jump of its traffic it is pau
 from functools import partial
 
 from ldpbandits.server.api.messages import ShippedArm
-from ldpbandits.server.experiments.events import CAPPED, JUMP, STOPPED, UNKNOWN_VERDICT
+from ldpbandits.server.experiments.events import CAPPED, STOPPED, UNKNOWN_VERDICT
 from ldpbandits.server.experiments.live import LiveExperiment
 from ldpbandits.server.reports.verdicts import Finding
 from ldpbandits.server.service import Service
@@ -28,9 +28,7 @@ JUMP_WINDOW_S = 120
 async def watch_traffic(service: Service) -> None:
     """Sample the traffic of all experiments; pause those that exceed their cap."""
     for experiment in list(service.experiments.values()):
-        jumps = experiment.incidents[JUMP]
-        experiment.watch_traffic(service.now)
-        if experiment.incidents[JUMP] > jumps:
+        if experiment.watch_traffic(service.now):
             note = partial(service.commands.note, experiment, WARNING, JUMPED, service.now - JUMP_WINDOW_S)
             await service.change(note)
         if _is_pause_due(experiment):
